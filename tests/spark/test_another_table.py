@@ -29,7 +29,7 @@ from ashore.control.checkpoints.each_query import save_each_query
 from ashore.control.checkpoints.savepoints import take_savepoint
 from ashore.control.checkpoints.where import find_checkpoint
 from ashore.control.jobs import open_job
-from ashore.control.migration import plan_job
+from ashore.control.migration_process import plan_job
 from ashore.errors import AshoreError, CheckpointUnfit, QueryRefused
 from ashore.landing.log_reader import read_history, read_log
 from ashore.plans.planned_query import PlannedQuery

@@ -1,5 +1,7 @@
 """The state of a job's query rewritten for other SQL, by the process that does it."""
 
+from dataclasses import replace
+
 import pytest
 from tests.checkpoint_files import opened
 from tests.spark.migrations import lay_out
@@ -18,21 +20,20 @@ from tests.spark.sql_jobs import (
 from ashore.checkpoints.rescaling import finish
 from ashore.checkpoints.survey import take_survey
 from ashore.control.jobs import open_job
-from ashore.control.state_process import run_state_process
-from ashore.errors import QueryRefused
-from ashore.jobs.events import StateMigrated
-from ashore.jobs.requests import CheckpointAddress, MigrateRequest, SparkRequest
+from ashore.control.migration_process import MigrationProcess
+from ashore.errors import AshoreError
+from ashore.jobs.events import StateStep
+from ashore.jobs.requests import CheckpointAddress, MigrateRequest
 from ashore.landing.log_reader import read_log
 from ashore.migration.judge import judge_query
 from ashore.migration.rewriting import plan_rewrite
 from ashore.plans.stored import read_stored
 from ashore.protocol.names import SliceName
-from ashore.spark.sql.validate import plan_stored
 
 MORE = PER_MINUTE.replace("count(*) AS clicks", "max(id) AS last, count(*) AS clicks")
 
 
-def test_the_state_process_rewrites_the_state_of_a_job(site: Site) -> None:
+def test_one_process_plans_and_rewrites_a_job_file_as_it_was(site: Site) -> None:
     topic = site.topic(1)
     tables = [read_only(topic), PER_MINUTE_TABLE]
     site.produce(topic, encode(clicks(0, 100)))
@@ -42,33 +43,31 @@ def test_the_state_process_rewrites_the_state_of_a_job(site: Site) -> None:
     with open_job(job_file) as job:
         fold = read_log(job.storage, SliceName("landing", "ods__per_minute"))
     old = read_stored(fold.plan.document)
-    (new,) = plan_stored(site.writer(job_file).job.sql)
     target = opened(site.directory / "target")
     batch = source.read_position().committed
     lay_out(source, target, batch)
-    request = MigrateRequest(
-        spark=SparkRequest("local[2]", ()),
-        source=CheckpointAddress(source.uri, ()),
-        target=CheckpointAddress(target.uri, ()),
-        batch=batch,
-        state_format=1,
-        job_file=str(job_file),
-        query="ods.per_minute",
-        rewrite=plan_rewrite(old, new.plan, judge_query(old, new.plan)),
-    )
+    told = []
+    with MigrationProcess(job_file, "landing") as process:
+        (new,) = process.plan()
+        sql_job(site, PER_MINUTE, *tables)  # somebody edits the file meanwhile
+        request = MigrateRequest(
+            source=CheckpointAddress(source.uri, ()),
+            target=CheckpointAddress(target.uri, ()),
+            batch=batch,
+            state_format=1,
+            query="ods.per_minute",
+            rewrite=plan_rewrite(old, new.plan, judge_query(old, new.plan)),
+        )
+        done = process.rewrite(request, told.append)
+        with pytest.raises(AshoreError):
+            process.rewrite(replace(request, batch=batch + 7), told.append)
 
-    told = list(run_state_process("migrate", source.uri, request))
-
-    (done,) = (each for each in told if isinstance(each, StateMigrated))
     (moved,) = done.stores
     assert (moved.rewrite, moved.before) == ("recode", moved.after)
     assert moved.after
     assert moved.size_bytes
+    assert any(isinstance(each, StateStep) for each in told)
     finish(source, target)
     survey = take_survey(target)
     assert survey.required.batch == batch
     assert {each.operator for each in survey.required.operators.values()} == {0}
-
-    sql_job(site, PER_MINUTE, *tables)
-    with pytest.raises(QueryRefused, match="other SQL than the rewrite"):
-        list(run_state_process("migrate", source.uri, request))

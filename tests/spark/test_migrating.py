@@ -158,7 +158,7 @@ def test_state_in_another_form_is_refused_before_anything_is_planned(
     one, other = opened(root), opened(tmp_path / "new")
     batch = one.read_position().committed
     lay_out(one, other, batch)
-    migration = Migration(one, other, batch, StateRewrite((), (), ""))
+    migration = Migration(one, other, batch, StateRewrite((), ()))
     query = NewQuery(spark.range(1), "update")
     with pytest.raises(CheckpointUnfit, match=told) as refused:
         migrate(spark, migration, query, lambda _event: None)

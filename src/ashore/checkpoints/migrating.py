@@ -15,9 +15,17 @@ from ashore.checkpoints import rescaling
 from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.files import CheckpointFile
-from ashore.checkpoints.layout import BatchLog, BatchPath, OffsetsFile, SourcePath, VersionPath
+from ashore.checkpoints.layout import (
+    UNSAFE_ROW,
+    BatchLog,
+    BatchPath,
+    OffsetsFile,
+    Settings,
+    SourcePath,
+    VersionPath,
+)
 from ashore.checkpoints.rollback import RolledBack, plan_entry
-from ashore.checkpoints.survey import take_survey
+from ashore.checkpoints.survey import describe_place, take_survey
 from ashore.checkpoints.versions import require_migration, require_own
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.committer import Committer
@@ -118,6 +126,24 @@ def plan_target(source: Checkpoint, partitions: int | None = None) -> TargetPlan
         wanted,
     )
     return replace(plan, offsets=plan.cut(plan.offsets))
+
+
+def require_rewritable(checkpoint: Checkpoint, batch: int) -> Settings:
+    """Return the settings of a batch whose state can be rewritten: it is where Spark writes stores.
+
+    See decision 0044. Raises CheckpointUnfit, StorageError.
+    """
+    settings = checkpoint.read_offsets(batch).settings
+    if settings is None:
+        raise _not_rewritten(checkpoint, "no_settings", "its last batch does not name its settings")
+    if settings.provider != rescaling.ROCKSDB:
+        there = settings.provider or "unknown"
+        text = f"its state is in {there}: only that of {rescaling.ROCKSDB} is rewritten"
+        raise _not_rewritten(checkpoint, "provider", text)
+    if settings.encoding != UNSAFE_ROW:
+        text = f"its rows are encoded as {settings.encoding}: only {UNSAFE_ROW} is rewritten"
+        raise _not_rewritten(checkpoint, "encoding", text)
+    return settings
 
 
 def lay_out(source: Checkpoint, target: Checkpoint, plan: TargetPlan) -> None:
@@ -378,6 +404,14 @@ def _require_before(name: SliceName, fold: Fold, wish: MigrationWish) -> None:
             f"{name}: another SQL was started, or another migration applied, in the meantime",
             hint="run the command again",
         )
+
+
+def _not_rewritten(checkpoint: Checkpoint, why: str, text: str) -> CheckpointUnfit:
+    hint = (
+        "its SQL cannot change while its state is kept: let the new SQL fill a new table or topic"
+    )
+    place = describe_place(checkpoint)
+    return CheckpointUnfit(f"{place}: {text}; nothing was changed", hint=hint, why=why)
 
 
 def _unfit(name: SliceName, why: str, text: str, hint: str) -> CheckpointUnfit:

@@ -39,7 +39,7 @@ from ashore.errors import CheckpointUnfit, check
 from ashore.protocol import names
 
 PARTITIONS_MAX = 100_000
-_ROCKSDB = "RocksDBStateStoreProvider"
+ROCKSDB = "RocksDBStateStoreProvider"
 StoreIds = Mapping[int, tuple[tuple[str, ...], ...]]
 
 
@@ -81,8 +81,8 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
     if not required.chains:
         raise _unfit(source, "stateless", "the query keeps no state", "there is nothing to rescale")
     provider = required.offsets.provider or "unknown"
-    if provider != _ROCKSDB:
-        text = f"its state is in {provider}, and only that of {_ROCKSDB} can be rescaled"
+    if provider != ROCKSDB:
+        text = f"its state is in {provider}, and only that of {ROCKSDB} can be rescaled"
         raise _unfit(source, "provider", text, "begin a new checkpoint, with RocksDB")
     if partitions == wanted:
         raise _unfit(source, "same", f"its state has {wanted} partitions already", _HOW_MANY)

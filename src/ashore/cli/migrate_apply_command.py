@@ -103,25 +103,27 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             from ashore.cli import migrate_apply_view as view  # noqa: PLC0415 - once Spark starts
             from ashore.control import migrating  # noqa: PLC0415
             from ashore.control.migration import judge_change  # noqa: PLC0415
+            from ashore.control.migration_process import MigrationProcess  # noqa: PLC0415
 
             asked = migrating.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
             migrating.require_partitions_free(other, asked)
-            judged = judge_change(opened, to, compared, debug=debug)
-            shown = view.ShownMigration(job_file, judged.queries)
-            if not as_json:
-                print_lines(shown.judged_lines())
-            shown.planned = migrating.plan_change(opened, other, judged, asked)
-            if not as_json:
-                print_lines(shown.planned_lines())
-            if not shown.planned.is_empty and not explain:
-                with shown_progress(quiet=as_json) as progress:
-                    migrator = migrating.Migrator(
-                        other,
-                        savepoints,
-                        take_over,
-                        debug,
-                        lambda done, total: progress("copying the savepoint", done, total),
-                        view.ShownSteps((lambda _: None) if as_json else say, progress).show,
-                    )
-                    shown.applied = migrating.apply_change(opened, shown.planned, migrator)
+            with MigrationProcess(to, opened.job.job, debug=debug) as process:
+                judged = judge_change(opened, process.plan, compared)
+                shown = view.ShownMigration(job_file, judged.queries)
+                if not as_json:
+                    print_lines(shown.judged_lines())
+                shown.planned = migrating.plan_change(opened, other, judged, asked)
+                if not as_json:
+                    print_lines(shown.planned_lines())
+                if not shown.planned.is_empty and not explain:
+                    with shown_progress(quiet=as_json) as progress:
+                        migrator = migrating.Migrator(
+                            other,
+                            savepoints,
+                            take_over,
+                            process.rewrite,
+                            lambda done, total: progress("copying the savepoint", done, total),
+                            view.ShownSteps((lambda _: None) if as_json else say, progress).show,
+                        )
+                        shown.applied = migrating.apply_change(opened, shown.planned, migrator)
         print_answer(shown.applied_lines(to), shown.document(), as_json=as_json)

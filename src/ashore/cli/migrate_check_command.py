@@ -60,9 +60,11 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             if not as_json:
                 say(STARTING_SPARK)
             from ashore.cli import migrate_view as view  # noqa: PLC0415 - once Spark starts
+            from ashore.control.migration_process import MigrationProcess  # noqa: PLC0415
             from ashore.migration.verdicts import StateVerdict  # noqa: PLC0415
 
-            found = judge_change(opened, to, asked, debug=debug).queries
+            with MigrationProcess(to, opened.job.job, debug=debug) as process:
+                found = judge_change(opened, process.plan, asked).queries
         if written_to is not None:
             written_to.write_text(view.mapping_text(found), "utf-8")
         print_answer(view.judged_lines(found), view.judged_document(found), as_json=as_json)

@@ -179,7 +179,7 @@ def _begin(opened: jobs.OpenJob, asked: AnotherTable, *, quiet: bool, debug: boo
         BegunElsewhere,
         begin_in_another_table,
     )
-    from ashore.control.migration import plan_job  # noqa: PLC0415 - as above
+    from ashore.control.migration_process import plan_job  # noqa: PLC0415 - as above
 
     def plan() -> "Sequence[PlannedQuery]":
         if not quiet:

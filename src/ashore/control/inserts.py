@@ -9,10 +9,13 @@ What it must not know: what becomes of a state.
 from collections.abc import Iterator, Mapping, Sequence
 
 from ashore.errors import JobFileInvalid, QueryRefused
-from ashore.migration.rewriting import digest_plan
+from ashore.plans.digests import hash_form
+from ashore.plans.graph import PlanGraph
+from ashore.plans.operator_graph import describe_graph
 from ashore.plans.planned_query import PlannedQuery
 from ashore.plans.stored import StoredPlan, is_released, read_stored
-from ashore.protocol.codec import Malformed
+from ashore.protocol import codec
+from ashore.protocol.codec import Json, Malformed
 from ashore.protocol.fold import Fold
 
 _HINT = "`ashore migrate check JOB.yaml --to NEW.yaml` names INSERTs that come and go"
@@ -78,10 +81,21 @@ def _plans(folds: Mapping[str, Fold]) -> Iterator[tuple[str, StoredPlan]]:
 def _is_same(old: StoredPlan, new: StoredPlan) -> bool:
     """Tell whether two queries do the same: what their INSERTs fill is in the texts alone."""
     was, now = (
-        (each.planner, each.views, each.functions, digest_plan(each.graph), each.graph.columns)
+        (each.planner, each.views, each.functions, _digest(each.graph), each.graph.columns)
         for each in (old, new)
     )
     return was == now
+
+
+def _digest(graph: PlanGraph) -> str:
+    """Return what tells what a plan computes from others: it is the same in any session."""
+    # The nodes that only count rows are left out: they hold the time of the planning.
+    operators = describe_graph(graph).operators
+    described: list[Json] = [
+        [each.own, [*(edge.source for edge in each.inputs)], codec.encode(each.state)]
+        for each in operators
+    ]
+    return hash_form(described)
 
 
 def _require_there(name: str, names: Mapping[str, StoredPlan], why: str) -> None:

@@ -11,7 +11,6 @@ What it must not know: terminals; how state is rewritten.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from ashore.base.operator import operator
 from ashore.base.unique import unique
@@ -23,6 +22,7 @@ from ashore.checkpoints.migrating import (
     migrate_query,
     plan_target,
     require_done,
+    require_rewritable,
 )
 from ashore.checkpoints.moved_sources import Firsts, lay_out_sources, plan_sources
 from ashore.checkpoints.savepoints.save import Shelf, save
@@ -42,10 +42,9 @@ from ashore.control.jobs import OpenJob
 from ashore.control.migration import JudgedChange, JudgedQuery
 from ashore.control.required import require_stopped
 from ashore.control.rollback import StoppedQuery, find_query
-from ashore.control.state_process import run_state_process, take_answer
 from ashore.errors import QueryRefused, StateNotAccepted
 from ashore.jobs.events import StateMigrated, StateProgress, StateStep
-from ashore.jobs.requests import CheckpointAddress, MigrateRequest, SparkRequest
+from ashore.jobs.requests import CheckpointAddress, MigrateRequest
 from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import sinks_of
@@ -59,6 +58,8 @@ from ashore.protocol import names
 from ashore.protocol.entries import MigratedOperator
 from ashore.protocol.names import SliceName
 from ashore.protocol.query import PlanState
+
+Rewrite = Callable[[MigrateRequest, Callable[[StateStep | StateProgress], None]], StateMigrated]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ class Migrator:
         other: the job file with the new SQL, opened.
         savepoints: the directory where savepoints go; None: beside the job's logs.
         takes_over: even if the job runs.
-        debug: what Spark says on stderr is shown.
+        rewrite: has Spark write a state, for the plans that were judged.
         advance: called as files of a savepoint are done.
         report: called with the query, each step of its rewriting, and how far that is.
 
@@ -196,7 +197,7 @@ class Migrator:
     other: OpenJob
     savepoints: str | None
     takes_over: bool
-    debug: bool
+    rewrite: Rewrite
     advance: Advance
     report: Callable[[str, StateStep | StateProgress], None]
 
@@ -274,7 +275,7 @@ def apply_change(opened: OpenJob, planned: PlannedChange, migrator: Migrator) ->
 
     If interrupted: each query starts with the old SQL, or with the new one; call it again.
 
-    Raises as `migrate_query` and `begin`; JobProcessEnded, with the error of the state process;
+    Raises as `migrate_query`, `begin` and `Migrator.rewrite`;
     LogGrows where the job runs, unless it `takes_over`.
     """
     require_stopped(opened, takes_over=migrator.takes_over)
@@ -360,7 +361,9 @@ def _plan_query(
     if judged.is_filled:
         rewrite = plan_backfill(new.plan, rewrite, judged.verdict).rewrite
     wanted = asked.partitions if rewrite.operators else None
-    target = plan_target(require_done(query.name, fold, query.attempts.newest()), wanted)
+    source = require_done(query.name, fold, query.attempts.newest())
+    target = plan_target(source, wanted)
+    require_rewritable(source, target.batch)
     if target.partitions is not None:
         rewrite = move_kept(rewrite)
     mapping = tuple(
@@ -436,16 +439,13 @@ def _rewrite(
     target: Checkpoint,
     state_format: int,
 ) -> StateMigrated:
-    """Let a Spark of its own write the state. Raises as `run_state_process`."""
-    other = migrator.other
-    options, application = lake_of(other.job).options, other.job.spark_application
+    """Let Spark write the state. Raises as `Migrator.rewrite`."""
+    options = lake_of(migrator.other.job).options
     request = MigrateRequest(
-        spark=SparkRequest(application.master, tuple(sorted(application.conf.items()))),
         source=CheckpointAddress(source.uri, options),
         target=CheckpointAddress(target.uri, options),
         batch=planned.batch,
         state_format=state_format,
-        job_file=str(Path(other.job.path).absolute()),
         query=(planned.into or planned.query).fills,
         rewrite=planned.rewrite,
         log=planned.query.name.slice if is_filled(planned.rewrite.operators) else "",
@@ -454,5 +454,4 @@ def _rewrite(
     def report(event: StateStep | StateProgress) -> None:
         migrator.report(planned.query.fills, event)
 
-    events = run_state_process("migrate", source.uri, request, debug=migrator.debug)
-    return take_answer(events, StateMigrated, report, report)
+    return migrator.rewrite(request, report)

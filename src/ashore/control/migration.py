@@ -6,21 +6,16 @@ What it promises: reads only; a running job is not disturbed.
 What it must not know: Spark; terminals.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from ashore.config import Table
 from ashore.control.inserts import find_moved
 from ashore.control.jobs import OpenJob
 from ashore.control.losses import Losses, has_losses, measure_query
-from ashore.control.outlines import NO_OUTLINES, Outlines, copied_outlines
+from ashore.control.outlines import Outlines, copied_outlines
 from ashore.control.replays import look_at_replay
-from ashore.control.state_process import follow_launch
 from ashore.errors import JobFileInvalid, QueryRefused
-from ashore.jobs.events import QueriesPlanned
-from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.jobs.requests import PlanRequest, write_request
 from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import Sink, find_sink, require_log_of, sink_slice, sinks_of
 from ashore.migration.backfill import plan_backfill
@@ -39,6 +34,8 @@ from ashore.protocol.names import SliceName
 from ashore.protocol.query import PlanState
 
 INSERT_IS_NEW = "its INSERT is new: it has no state yet: it starts with the first batch"
+# Returns what the queries of the new job file would do, compared with outlines of checkpoints.
+Planner = Callable[[Outlines], tuple[PlannedQuery, ...]]
 STARTS_ANEW = "it has no state yet: it starts with the first batch"
 
 
@@ -85,54 +82,23 @@ class JudgedChange:
     planned: tuple[PlannedQuery, ...]
 
 
-def judge_change(
-    opened: OpenJob,
-    to: Path,
-    asked: JudgeAsked = ALL,
-    *,
-    debug: bool = False,
-) -> JudgedChange:
+def judge_change(opened: OpenJob, plan: Planner, asked: JudgeAsked = ALL) -> JudgedChange:
     """Return what becomes of the state of a job with another job file. Reads only.
 
     Arguments:
         opened: the job as it is.
-        to: the other job file.
+        plan: of the other job file.
         asked: how they are compared.
-        debug: what Spark says on stderr is shown.
 
-    Raises as `plan_job` and `judge_job`.
+    Raises as `plan` and `judge_job`.
 
     """
     with copied_outlines(opened, asked.query) as outlines:
-        planned = plan_job(to, opened.job.job, outlines, debug=debug)
+        planned = plan(outlines)
     judged = judge_job(opened, planned, asked)
     if asked.fills:
         judged = tuple(_filled(opened, each, planned) for each in judged)
     return JudgedChange(measure_losses(opened, look_at_replays(opened, judged, planned)), planned)
-
-
-def plan_job(
-    job_file: Path, name: str, outlines: Outlines = NO_OUTLINES, *, debug: bool = False
-) -> tuple[PlannedQuery, ...]:
-    """Return what the queries of a job file would do, by a Spark of its own.
-
-    Arguments:
-        job_file: of the job.
-        name: of the job: its log file is named by it.
-        outlines: of checkpoints that Spark compares with the queries.
-        debug: what the process says on stderr is shown.
-
-    Raises JavaMissing, JarMismatch, ServiceError; the error of the process.
-
-    """
-    request = write_request(PlanRequest(outlines.copies))
-    options = LaunchOptions(debug=debug, name=name, request=request)
-    launch = JobLaunch("plan", job_file, options)
-    found: tuple[PlannedQuery, ...] = ()
-    for event in follow_launch(launch):
-        if isinstance(event, QueriesPlanned):
-            found = event.queries
-    return tuple(outlines.explain(each) for each in found)
 
 
 def require_same_job(opened: OpenJob, other: OpenJob) -> None:

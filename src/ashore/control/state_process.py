@@ -1,7 +1,7 @@
 """Spark for one verb of `ashore checkpoint`.
 
 What it is: `run_state_process`, which starts it and passes on what it tells; `take_answer`,
-which returns its answer; `follow_launch`, the same for any process.
+which returns its answer; `error_of_launch`, how a process has ended.
 What it promises: its error is raised here, as it was raised there. It ends when this one does.
 What it must not know: verbs.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from ashore.errors import AshoreError, JobProcessEnded, error_of
-from ashore.jobs.events import Event, StateProgress, StateStep
+from ashore.jobs.events import Event, StateStep
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import write_request
@@ -35,41 +35,7 @@ def run_state_process(
     options = LaunchOptions(
         is_state=True, debug=debug, name=f"checkpoint-{command}", request=write_request(request)
     )
-    yield from follow_launch(JobLaunch(command, where, options))
-
-
-def take_answer(
-    events: Iterable[Event],
-    kind: type[E],
-    report: Callable[[StateStep], None],
-    follow: Callable[[StateProgress], None] = lambda _: None,
-) -> E:
-    """Follow a process that rewrites state, and return its answer.
-
-    Arguments:
-        events: what it tells.
-        kind: of the event that is the answer.
-        report: called with each step.
-        follow: called with how far a step is.
-
-    Raises what reading the events raises; JobProcessEnded where there is no answer among them.
-
-    """
-    answer: E | None = None
-    for event in events:
-        if isinstance(event, StateStep):
-            report(event)
-        elif isinstance(event, StateProgress):
-            follow(event)
-        elif isinstance(event, kind):
-            answer = event
-    if answer is None:
-        raise JobProcessEnded("the state process has ended without an answer")
-    return answer
-
-
-def follow_launch(launch: JobLaunch) -> Iterator[Event]:
-    """Start a process, and yield what it tells. Raises as `run_state_process`."""
+    launch = JobLaunch(command, where, options)
     told: Failed | None = None
     with launch:
         for event in launch.events():
@@ -79,10 +45,37 @@ def follow_launch(launch: JobLaunch) -> Iterator[Event]:
                 yield event
         code = launch.wait()
     if told is not None or code:
-        raise _error(code, told, launch)
+        raise error_of_launch(code, told, launch)
 
 
-def _error(code: int, told: Failed | None, launch: JobLaunch) -> AshoreError:
+def take_answer(
+    events: Iterable[Event],
+    kind: type[E],
+    report: Callable[[StateStep], None],
+) -> E:
+    """Follow a process that rewrites state, and return its answer.
+
+    Arguments:
+        events: what it tells.
+        kind: of the event that is the answer.
+        report: called with each step.
+
+    Raises what reading the events raises; JobProcessEnded where there is no answer among them.
+
+    """
+    answer: E | None = None
+    for event in events:
+        if isinstance(event, StateStep):
+            report(event)
+        elif isinstance(event, kind):
+            answer = event
+    if answer is None:
+        raise JobProcessEnded("the state process has ended without an answer")
+    return answer
+
+
+def error_of_launch(code: int, told: Failed | None, launch: JobLaunch) -> AshoreError:
+    """Return the error of a process that has ended, by its exit code and what it has told."""
     if told is not None:
         return error_of(told.code, told.message, hint=told.hint or "", **told.more)
     return JobProcessEnded(

@@ -45,7 +45,7 @@ class LaunchOptions:
     name: str = ""  # of the job, which its log file is named by; else the job file's
     java_options: str = ""  # of Spark's driver; else those that let it use kept classes
     request: str = ""  # what its command is asked, as JSON; see `ashore.jobs.requests`
-    is_state: bool = False  # a verb of `ashore checkpoint` on Spark, without a job file
+    is_state: bool = False  # the state process: a verb of `ashore checkpoint`, or `migrate`
 
 
 DEFAULT = LaunchOptions()
@@ -55,7 +55,7 @@ class JobLaunch:
     """A job process. As a context manager it is stopped and waited for at the end.
 
     Arguments:
-        command: run, reland, validate, plan or sql.
+        command: run, reland, validate, sql or test; a verb of the state process.
         job_file: of the job.
         options: how it is started.
 
@@ -122,10 +122,14 @@ class JobLaunch:
 
     def release(self) -> None:
         """Let a held process go on. It reads the job file again."""
+        self.tell("")
+
+    def tell(self, line: str) -> None:
+        """Write a line to the process, if it has not ended."""
         stdin = self._running().stdin
-        if stdin is not None:
+        if stdin is not None and not stdin.closed:
             with suppress(BrokenPipeError):  # it has ended: `events` and `wait` tell how
-                stdin.write(b"\n")
+                stdin.write(f"{line}\n".encode())
                 stdin.flush()
 
     def stop(self) -> None:

@@ -67,7 +67,10 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """Queries are to be planned, and compared with state that is there."""
+    """Queries of a job file are to be planned, and compared with state that is there.
+
+    The process then rewrites states for them: a `MigrateRequest` a line, until an empty one.
+    """
 
     outlines: tuple[Outline, ...]
 
@@ -115,26 +118,22 @@ class MigrateRequest:
     """State that is to be rewritten for other SQL.
 
     Arguments:
-        spark: that does it.
         source: the checkpoint to read.
         target: the one to write: offsets, sources and copies of versions are there; operators, the
             schemas of their state, and the state are not. It gets as many partitions as its
             offsets say.
         batch: whose state it is, in both.
         state_format: of both: `checkpointFormatVersion`.
-        job_file: whose SQL is to go on, as an absolute path.
-        query: the table or topic that the SQL fills.
+        query: the table or topic that the SQL which is to go on fills.
         rewrite: what the state is made of.
         log: the slice whose log says where a replay begins; empty: nothing is filled of one.
 
     """
 
-    spark: SparkRequest
     source: CheckpointAddress
     target: CheckpointAddress
     batch: int
     state_format: int
-    job_file: str
     query: str
     rewrite: StateRewrite
     log: str = codec.added("")

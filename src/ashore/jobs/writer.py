@@ -142,16 +142,19 @@ class EventWriter:
         self.send(measure)
 
 
-def watch_parent(on_gone: Callable[[], None], on_message: Callable[[], None]) -> None:
+def watch_parent(on_gone: Callable[[], None], on_line: Callable[[str], None]) -> None:
     """Call `on_gone` once stdin ends: the parent holds its other end open as long as it lives.
 
-    `on_message`: called when the parent writes anything there.
+    `on_line`: called with each line that the parent writes there, without its end.
     """
 
     def wait() -> None:
         # The descriptor, not sys.stdin: its lock would be held when the interpreter ends.
-        while os.read(0, 4096):
-            on_message()
+        rest = b""
+        while data := os.read(0, 1 << 16):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                on_line(line.decode())
         on_gone()
 
     threading.Thread(target=wait, name="parent", daemon=True).start()

@@ -322,7 +322,7 @@ def _listen(
 
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
-    watch_parent(on_gone, release)
+    watch_parent(on_gone, lambda _line: release())
 
 
 def end_at_once() -> None:

@@ -20,12 +20,9 @@ from ashore.migration.side import SESSIONS, WITHIN, KeptOperator
 from ashore.migration.sources import match_sources
 from ashore.migration.verdicts import MappedPair, QueryVerdict, StateVerdict
 from ashore.migration.widening import find_widened, find_widened_columns
-from ashore.plans.digests import hash_form
-from ashore.plans.graph import KeptColumn, PlanGraph
-from ashore.plans.operator_graph import describe_graph
+from ashore.plans.graph import KeptColumn
 from ashore.plans.stored import StoredPlan
-from ashore.protocol import codec
-from ashore.protocol.codec import Json, added
+from ashore.protocol.codec import added
 
 _HINT = (
     "keep this part of the SQL unchanged, or write to a new table or topic from the start; "
@@ -154,13 +151,11 @@ class StateRewrite:
     Arguments:
         operators: that keep state in the new plan, by their numbers; none: it keeps none.
         dropped: of the old plan, by their numbers.
-        plan: digest of what the new plan computes, see `digest_plan`.
 
     """
 
     operators: tuple[OperatorRewrite, ...]
     dropped: tuple[DroppedOperator, ...]
-    plan: str
 
 
 def plan_rewrite(old: StoredPlan, new: StoredPlan, verdict: QueryVerdict) -> StateRewrite:
@@ -207,17 +202,6 @@ def move_kept(rewrite: StateRewrite) -> StateRewrite:
     return replace(rewrite, operators=operators)
 
 
-def digest_plan(graph: PlanGraph) -> str:
-    """Return what tells the plan of a rewrite from others: it is the same in any session."""
-    # The nodes that only count rows are left out: they hold the time of the planning.
-    operators = describe_graph(graph).operators
-    described: list[Json] = [
-        [each.own, [*(edge.source for edge in each.inputs)], codec.encode(each.state)]
-        for each in operators
-    ]
-    return hash_form(described)
-
-
 def _tell_refused(verdict: QueryVerdict) -> Iterator[str]:
     yield from verdict.why
     for operator in verdict.operators:
@@ -243,7 +227,6 @@ class _Rewriter:
     def __init__(self, old: StoredPlan, new: StoredPlan, mapping: Sequence[MappedPair]) -> None:
         compared = compare_plans(old, new, match_sources(old.graph, new.graph))
         before, after = compared.before, compared.after
-        self._plan = digest_plan(new.graph)
         was = {each.id: each for each in before.operators if each.state is not None}
         now = {each.id: each for each in after.operators if each.state is not None}
         pairs = [(was[each.old], now[each.new]) for each in mapping]
@@ -276,7 +259,6 @@ class _Rewriter:
         return StateRewrite(
             tuple(sorted(operators, key=lambda each: each.operator)),
             tuple(sorted(dropped, key=lambda each: each.operator)),
-            self._plan,
         )
 
     def _operator(self, id_: str, new: KeptOperator) -> OperatorRewrite:

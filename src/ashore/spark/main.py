@@ -1,6 +1,6 @@
 """The job process over Spark: `python -m ashore.spark.main run JOB.yaml`.
 
-What it is: Spark as the engine of a job process, and the command that only it can do: planning SQL.
+What it is: Spark as the engine of a job process, and the commands of SQL, which only it can do.
 What it promises: see `ashore.landing.process`.
 What it must not know: terminals.
 """
@@ -12,15 +12,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ashore.base.clock import Clock, SystemClock
-from ashore.checkpoints.directories import open_directory
+from ashore.base.clock import Clock
 from ashore.config import Job
 from ashore.config.cases import load_cases
 from ashore.config.model import CatalogSection, HdfsSection, Spark
 from ashore.config.values import EnvText, FrozenMap
 from ashore.errors import fail
-from ashore.jobs.events import QueriesPlanned, Validated
-from ashore.jobs.requests import CasesRequest, PlanRequest, SqlRequest, read_request
+from ashore.jobs.events import Validated
+from ashore.jobs.requests import CasesRequest, SqlRequest, read_request
 from ashore.jobs.writer import EventWriter
 from ashore.landing.process import JobProcess, run_process
 from ashore.spark.asked import verbs_of
@@ -34,7 +33,7 @@ from ashore.spark.session import (
 )
 from ashore.spark.sql.adhoc import answer_query
 from ashore.spark.sql.cases import run_cases
-from ashore.spark.sql.validate import describe_queries, plan_stored
+from ashore.spark.sql.validate import describe_queries
 
 
 class SparkEngine:
@@ -78,15 +77,6 @@ def validate(process: JobProcess[SparkJob], _request: str) -> None:
         process.events.send(Validated(describe_queries(job.sql)))
 
 
-def plan(process: JobProcess[SparkJob], request: str) -> None:
-    """Plan the job's queries and send what they would do, and what Spark says of their state."""
-    asked = read_request(PlanRequest, request)
-    clock = SystemClock()
-    outlines = {each.slice: open_directory(each.path, clock) for each in asked.outlines}
-    with process.assembled() as job:
-        process.events.send(QueriesPlanned(plan_stored(job.sql, outlines)))
-
-
 def sql(process: JobProcess[SparkJob], request: str) -> None:
     """Run one SELECT over records that are there and send its rows. Nothing is written."""
     asked = read_request(SqlRequest, request)
@@ -127,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
         "ashore.spark.main",
         arguments,
         lambda options: SparkEngine(options.jar, options.java_options),
-        {"validate": validate, "plan": plan, "sql": sql, "test": test},
+        {"validate": validate, "sql": sql, "test": test},
         verbs_of,
     )
 

@@ -40,7 +40,7 @@ FILLED = OperatorRewrite(
     0, "aggregate by k", RewriteKind.RECODE, 0, (), (ValueSource(0), ValueSource(is_filled=True))
 )
 MOVED = PlannedMigration(
-    query("ods.a"), WISH, StateRewrite((FILLED,), (), "plan"), (), {}, 7, 2_000_000, query("ods.b")
+    query("ods.a"), WISH, StateRewrite((FILLED,), ()), (), {}, 7, 2_000_000, query("ods.b")
 )
 PLANNED = PlannedChange(
     (MOVED,),

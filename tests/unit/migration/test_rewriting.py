@@ -10,7 +10,6 @@ from ashore.errors import QueryRefused
 from ashore.jobs.requests import (
     CheckpointAddress,
     MigrateRequest,
-    SparkRequest,
     read_request,
     write_request,
 )
@@ -87,12 +86,10 @@ def test_a_store_is_kept_whether_its_columns_may_be_null_or_not() -> None:
 
 def test_a_rewrite_crosses_to_the_state_process() -> None:
     request = MigrateRequest(
-        spark=SparkRequest("local[2]", (("a", "b"),)),
         source=CheckpointAddress("file:///old", ()),
         target=CheckpointAddress("file:///new", (("user", "x"),)),
         batch=7,
         state_format=1,
-        job_file="/job.yaml",
         query="ods.big",
         rewrite=rewrite_of(PLANS["q0"], PLANS["q5"]),
     )

@@ -1,7 +1,8 @@
 """The state process: `python -m ashore.spark.state.main rescale WHERE --request JSON`.
 
 What it is: Spark for one verb of `ashore checkpoint`, without a job file, or of `ashore migrate`,
-with the job file whose SQL is to go on.
+with the job file whose SQL is to go on: that plans the queries first, so that what is planned and
+what is rewritten come from one reading of the file.
 What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. It ends with
 its parent, at once: what it writes counts only once the parent has said so.
 What it must not know: terminals.
@@ -10,16 +11,21 @@ What it must not know: terminals.
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
+from queue import SimpleQueue
 
 from pyspark.sql import SparkSession
 
+from ashore.base.clock import SystemClock
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.directories import open_directory
+from ashore.jobs.events import QueriesPlanned, StateMigrated
 from ashore.jobs.requests import (
     CheckpointAddress,
     MigrateRequest,
+    PlanRequest,
     RescaleRequest,
     RowsRequest,
     read_request,
@@ -29,10 +35,11 @@ from ashore.landing.job import load_job_file
 from ashore.landing.process import end_at_once, ended_in_words
 from ashore.protocol.names import SliceName
 from ashore.spark.assembly import assembled
-from ashore.spark.session import conf_of, start_session, with_java_options
+from ashore.spark.session import application_of, conf_of, start_session, with_java_options
+from ashore.spark.sql.assembly import SqlParts
 from ashore.spark.sql.settings import FORMAT
-from ashore.spark.sql.validate import open_query
-from ashore.spark.state.migrating import Migration, NewQuery, migrate, require_plan
+from ashore.spark.sql.validate import open_query, plan_stored
+from ashore.spark.state.migrating import Migration, NewQuery, migrate
 from ashore.spark.state.rescaling import Cut, rescale
 from ashore.spark.state.rows import READING, read_rows
 from ashore.storage import count_hanging_calls
@@ -41,7 +48,23 @@ from ashore.storage.open import LakeAddress
 Start = Callable[[str, str, Mapping[str, str]], SparkSession]  # by name, master and settings
 
 
-def _rescale(request: str, events: EventWriter, start: Start) -> None:
+class _Asked:
+    """What the parent asks a process that runs: `where`, and lines on stdin."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self._lines: SimpleQueue[str] = SimpleQueue()
+
+    def add(self, line: str) -> None:
+        """Take a line of the parent."""
+        self._lines.put(line)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what the parent asks, until it asks for the end."""
+        return iter(self._lines.get, "")
+
+
+def _rescale(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> None:
     asked = read_request(RescaleRequest, request)
     reach = {f"spark.hadoop.{name}": value for name, value in asked.source.options}
     conf = {**reach, **dict(asked.spark.conf), FORMAT: str(asked.state_format)}
@@ -54,26 +77,31 @@ def _rescale(request: str, events: EventWriter, start: Start) -> None:
         spark.stop()
 
 
-def _migrate(request: str, events: EventWriter, start: Start) -> None:
-    asked = read_request(MigrateRequest, request)
-    job = load_job_file(asked.job_file)
-    reach = {f"spark.hadoop.{name}": value for name, value in asked.source.options}
-    conf = {**conf_of(job), **reach, **dict(asked.spark.conf), FORMAT: str(asked.state_format)}
-    spark = start("migrate apply", asked.spark.master, conf)
+def _migrate(request: str, events: EventWriter, start: Start, asked: "_Asked") -> None:
+    """Plan the queries of a job file, then rewrite states for them, as long as one is asked."""
+    planning = read_request(PlanRequest, request)
+    job, clock = load_job_file(asked.where), SystemClock()
+    outlines = {each.slice: open_directory(each.path, clock) for each in planning.outlines}
+    spark = start(f"migrate {job.job}", application_of(job).master, conf_of(job))
     try:
         with assembled(job, spark, events) as assembly:
-            log = SliceName(job.job, asked.log) if asked.log else None
-            plan, planned = open_query(assembly.sql, asked.query, log)
-            require_plan(asked.rewrite, planned.graph, asked.job_file)
-            source, target = _open_both(asked.source, asked.target)
-            migration = Migration(source, target, asked.batch, asked.rewrite)
-            query = NewQuery(planned.frame, plan.mode)
-            events.send(migrate(spark, migration, query, events.send))
+            events.send(QueriesPlanned(plan_stored(assembly.sql, outlines)))
+            for line in asked.lines():
+                events.send(_rewrite(assembly.sql, read_request(MigrateRequest, line), events))
     finally:
         spark.stop()
 
 
-def _rows(request: str, events: EventWriter, start: Start) -> None:
+def _rewrite(parts: SqlParts, asked: MigrateRequest, events: EventWriter) -> StateMigrated:
+    parts.spark.conf.set(FORMAT, str(asked.state_format))
+    log = SliceName(parts.job.job, asked.log) if asked.log else None
+    plan, planned = open_query(parts, asked.query, log)
+    source, target = _open_both(asked.source, asked.target)
+    migration = Migration(source, target, asked.batch, asked.rewrite)
+    return migrate(parts.spark, migration, NewQuery(planned.frame, plan.mode), events.send)
+
+
+def _rows(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> None:
     asked = read_request(RowsRequest, request)
     conf = {**dict(asked.spark.conf), **READING, FORMAT: str(asked.state_format)}
     spark = start("checkpoint rows", asked.spark.master, conf)
@@ -108,7 +136,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     writer = EventWriter(count_hanging_calls)
-    watch_parent(end_at_once, lambda: None)
+    asked = _Asked(options.where)
+    watch_parent(end_at_once, asked.add)
     command = _COMMANDS[options.command]
 
     def start(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
@@ -116,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
         return start_session(name, master, settings, options.jar)
 
     return ended_in_words(
-        writer, lambda: command(options.request, writer, start), debug=options.debug
+        writer, lambda: command(options.request, writer, start, asked), debug=options.debug
     )
 
 
@@ -124,7 +153,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     """Return what the process is started with: see `JobLaunch`."""
     parser = argparse.ArgumentParser(prog="python -m ashore.spark.state.main")
     parser.add_argument("command", choices=[*_COMMANDS])
-    parser.add_argument("where", help="the checkpoint, for people who list processes")
+    parser.add_argument("where", help="the job file of `migrate`, else the checkpoint")
     parser.add_argument("--jar", action="append", default=[], type=Path)
     parser.add_argument("--java-options", default="", help="of Spark's driver, beside the job's")
     parser.add_argument("--debug", action="store_true")

@@ -18,7 +18,6 @@ from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.copying import copy_renamed
 from ashore.checkpoints.files import CheckpointFile, list_files
 from ashore.checkpoints.layout import (
-    UNSAFE_ROW,
     BatchLog,
     BatchPath,
     ChecksumPath,
@@ -32,15 +31,15 @@ from ashore.checkpoints.layout import (
     TablePath,
     with_nulls,
 )
+from ashore.checkpoints.migrating import require_rewritable
 from ashore.checkpoints.required import Required
 from ashore.checkpoints.rescaling import finish
 from ashore.checkpoints.survey import describe_place, take_survey
-from ashore.errors import CheckpointUnfit, QueryRefused, fail
+from ashore.errors import CheckpointUnfit, fail
 from ashore.jobs.events import DroppedStores, Event, MovedStores, StateMigrated, StateStep
 from ashore.jobs.progress import StateWork
 from ashore.migration.backfill import is_filled
-from ashore.migration.rewriting import OperatorRewrite, RewriteKind, StateRewrite, digest_plan
-from ashore.plans.graph import PlanGraph
+from ashore.migration.rewriting import OperatorRewrite, RewriteKind, StateRewrite
 from ashore.protocol import names
 from ashore.spark.internals.buffers import find_aggregates
 from ashore.spark.internals.planning import write_operators
@@ -56,7 +55,6 @@ from ashore.storage import LocalStorage
 Send = Callable[[Event], None]
 Ids = tuple[tuple[str, ...], ...]  # of an operator's stores: by partition, then by store
 StoreFile = StatePath | ChecksumPath | TablePath
-_ROCKSDB = "RocksDBStateStoreProvider"
 _AS_IT_IS = {RewriteKind.KEEP, RewriteKind.MOVE}  # keys and values have the same bytes
 
 
@@ -118,27 +116,10 @@ def migrate(
         return migrator.run()
 
 
-def require_plan(rewrite: StateRewrite, graph: PlanGraph, job_file: str) -> None:
-    """Raise QueryRefused where a job file is not the one that the rewrite was planned for."""
-    if digest_plan(graph) != rewrite.plan:
-        raise QueryRefused(
-            f"{job_file} has other SQL than the rewrite of the state was planned for",
-            hint="do not edit it while the command runs; run the command again",
-        )
-
-
 def _settings_of(migration: Migration) -> Settings:
     """Return what the batch was planned with, in the target. Raises CheckpointUnfit."""
-    before = migration.source.read_offsets(migration.batch).settings
-    after = migration.target.read_offsets(migration.batch).settings
-    if before is None or after is None:
-        raise _unfit(migration.source, "no_settings", "its last batch does not name its settings")
-    if before.provider != _ROCKSDB or after.provider != _ROCKSDB:
-        text = f"its state is in {before.provider or 'unknown'}: only that of {_ROCKSDB} is"
-        raise _unfit(migration.source, "provider", f"{text} rewritten")
-    if before.encoding != UNSAFE_ROW or after.encoding != UNSAFE_ROW:
-        text = f"its rows are encoded as {before.encoding}: only {UNSAFE_ROW} is rewritten"
-        raise _unfit(migration.source, "encoding", text)
+    before = require_rewritable(migration.source, migration.batch)
+    after = require_rewritable(migration.target, migration.batch)
     kept = [each for each in migration.rewrite.operators if each.kind is RewriteKind.KEEP]
     if after.partitions is None or (before.partitions != after.partitions and kept):
         text = f"it has {before.partitions} partitions, expected {after.partitions}"
