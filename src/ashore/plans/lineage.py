@@ -190,7 +190,7 @@ def learn_lineage(planned: Planned, unions: Mapping[int, UnionColumn]) -> Lineag
         attribute: definition
         for each in planned.root.walk()
         for attribute, definition in _definitions(each.node)
-        if attribute is not None and definition.number_of("exprId") != attribute
+        if attribute is not None and not _is_itself(definition, attribute)
     }
     generators = {
         number: (each.node.nodes("generator")[0], place)
@@ -199,6 +199,11 @@ def learn_lineage(planned: Planned, unions: Mapping[int, UnionColumn]) -> Lineag
         if (number := attribute.number_of("exprId")) is not None
     }
     return Lineage(planned, definitions, generators, unions)
+
+
+def _is_itself(definition: Node, attribute: int) -> bool:
+    """Tell whether a node hands on a column: a key of FLOAT is normalised under its own id."""
+    return any(each.number_of("exprId") == attribute for each in definition.walk())
 
 
 def _definitions(node: Node) -> Iterator[tuple[int | None, Node]]:

@@ -21,6 +21,9 @@ SINCE = "FILTER (WHERE ts >= HALF)"
 BY = "GROUP BY country"
 NAMED = ("", "SELECT t.*, name FROM (BASE) AS t JOIN countries ON code = country")
 
+UNITED = "(SELECT * FROM clicks UNION ALL SELECT * FROM plain)"
+FRACTIONS = f"SELECT amount, count(*) AS n FROM {UNITED} GROUP BY amount"
+
 GROUPS = Base(
     "groups",
     "SELECT country, sum(amount) AS s, count(*) AS n, min(id) AS lo FROM plain GROUP BY country",
@@ -306,7 +309,6 @@ TWO_KEYS = Base(
     ),
 )
 
-UNITED = "(SELECT * FROM clicks UNION ALL SELECT * FROM plain)"
 HOUR = "window(ts, '1 hour')"
 TUMBLING = Base(
     "tumbling windows",
@@ -314,6 +316,12 @@ TUMBLING = Base(
     f"GROUP BY {HOUR}, country",
     "update",
     (
+        Change(
+            "nothing, by a number with a fraction of a union",
+            [("", FRACTIONS)],
+            FULL,
+            before=[("", FRACTIONS)],
+        ),
         Change("nothing", (), FULL, is_run=True),
         Change(
             "a filter added",
