@@ -8,12 +8,15 @@ What it must not know: verdicts.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ashore.migration.side import Side
+from ashore.migration.side import Beside, Side
 from ashore.migration.sources import SourceMapping
 from ashore.plans.narrowed import narrow
 from ashore.plans.operator_graph import OperatorGraph, describe_graph
+from ashore.plans.operators import OperatorKind
 from ashore.plans.stored import StoredPlan
 from ashore.protocol.codec import Json
+
+_DISTINCT = {OperatorKind.DISTINCT, OperatorKind.DEDUPLICATE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,21 @@ class ComparedPlans:
     def sides(self, numbers: Mapping[int, int]) -> tuple[Side, Side]:
         """Return both queries. `numbers`: which stateful operator of the new one an old one is."""
         old, new = self._narrowed
+        gone = _find_distinct(self.before) - numbers.keys()
+        come = _find_distinct(self.after) - {*numbers.values()}
         return (
-            Side(old, self.before, numbers, self._told, self.old.graph),
-            Side(new, self.after, whole=self.new.graph),
+            Side(old, self.before, self.old.graph, Beside(numbers, self._told, gone)),
+            Side(new, self.after, self.new.graph, Beside(passed=come)),
         )
+
+
+def _find_distinct(graph: OperatorGraph) -> frozenset[int]:
+    """Return the ids of operators that hand on each distinct row once, as it is."""
+    return frozenset(
+        each.state.operator_id
+        for each in graph.operators
+        if each.state is not None and each.kind in _DISTINCT
+    )
 
 
 def compare_plans(old: StoredPlan, new: StoredPlan, mapping: SourceMapping) -> ComparedPlans:

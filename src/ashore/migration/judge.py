@@ -44,6 +44,12 @@ FEWER_INPUTS = (
     "a union below it has fewer inputs: rows of those that are gone stay in the state, so results "
     "differ from those of a replay"
 )
+DISTINCT = "rows are deduplicated below it from now on: results differ from those of a replay"
+NOT_DISTINCT = (
+    "rows are no longer deduplicated below it, and those that wait there are lost: results differ "
+    "from those of a replay"
+)
+REPEATED = "rows that wait, and are equal, would still come out each"
 UNSEEN = (
     "Spark does not show everything that it computes (a subquery, a function of the user, a "
     "condition that a database is handed), and the text of the SQL has changed"
@@ -192,7 +198,8 @@ def _judge_kept(old: KeptOperator, new: KeptOperator) -> tuple[_Found, tuple[Col
 
 def _judge_whole(old: KeptOperator, new: KeptOperator) -> _Found:
     """Judge what holds for all of a state, whatever its columns are."""
-    return _with_inputs(old, new, _with_nulls(old, new, _judge_place(old, new)))
+    found = _with_inputs(old, new, _with_nulls(old, new, _judge_place(old, new)))
+    return _with_distinct(old, new, found)
 
 
 def _with_nulls(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
@@ -216,6 +223,18 @@ def _with_inputs(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
     if old.loses_inputs:
         why = (*why, FEWER_INPUTS)
     return replace(found, why=why, differs=True)
+
+
+def _with_distinct(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
+    """Say where rows are deduplicated below an operator from now on, or no longer."""
+    verdict, why = found.verdict, found.why
+    if new.takes_distinct:
+        why = (*why, DISTINCT)
+        if new.operator.kind == OperatorKind.JOIN:
+            verdict, why = worst([verdict, StateVerdict.PARTIAL]), (*why, REPEATED)
+    if old.takes_distinct:
+        why = (*why, NOT_DISTINCT)
+    return found if why == found.why else replace(found, verdict=verdict, why=why, differs=True)
 
 
 def _with_conditions(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:

@@ -37,34 +37,45 @@ WITHIN = "StreamingDeduplicateWithinWatermarkExec"
 _BY_KEYS = {OperatorKind.AGGREGATE, OperatorKind.DISTINCT, OperatorKind.DEDUPLICATE}
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a query is, held against the other one.
+
+    Arguments:
+        renumbered: the ids that its stateful operators have in the other query; None: this is that.
+        sources: how its sources are told apart; None: as those of any query.
+        passed: the ids of its deduplications that the other query does not have: what stands on
+            them is compared with what stands on their inputs there.
+
+    """
+
+    renumbered: Mapping[int, int] | None = None
+    sources: Sequence[Json] | None = None
+    passed: frozenset[int] = frozenset()
+
+
 class Side:
     """A query.
 
     Arguments:
-        plan: of the query.
+        plan: of the query, without inputs of unions that the other query does not have.
         operators: of its graph.
-        renumbered: the ids that its stateful operators have in the other query; None: this is that.
-        sources: how its sources are told apart; None: as those of any query.
-        whole: the graph, where that of the plan is without inputs of unions that the other query
-            does not have.
+        whole: the graph with these inputs.
+        beside: what it is beside the other query.
 
     """
 
     def __init__(
-        self,
-        plan: StoredPlan,
-        operators: OperatorGraph,
-        renumbered: Mapping[int, int] | None = None,
-        sources: Sequence[Json] | None = None,
-        whole: PlanGraph | None = None,
+        self, plan: StoredPlan, operators: OperatorGraph, whole: PlanGraph, beside: Beside
     ) -> None:
         self.plan = plan
-        self.whole = plan.graph if whole is None else whole
+        self.passed = beside.passed
+        self.whole = whole
         self.operators = operators
-        told = number_sources(plan.graph.sources) if sources is None else sources
+        told = number_sources(plan.graph.sources) if beside.sources is None else beside.sources
         self.digests = TermDigests(plan.graph, told)
         self.words = Words(plan.graph.terms, plan.graph.sources, is_qualified=True, is_exact=True)
-        self._regions = find_regions(plan.graph, renumbered, told)
+        self._regions = find_regions(plan.graph, beside.renumbered, told, beside.passed)
         self._nodes = {node.state.operator_id: node for node in plan.graph.nodes if node.state}
 
     def kept(self, operator: Operator) -> "KeptOperator":
@@ -159,7 +170,14 @@ class KeptOperator:
         """Whether a union below it has inputs that the other query does not have."""
         graph, whole = self.side.plan.graph, self.side.whole
         place = graph.nodes.index(self.node)
-        return any(graph.nodes[at] != whole.nodes[at] for at in walk_region(graph, place))
+        walked = walk_region(graph, place, self.side.passed)
+        return any(graph.nodes[at] != whole.nodes[at] for at in walked)
+
+    @property
+    def takes_distinct(self) -> bool:
+        """Whether rows are deduplicated before they reach it, and are not in the other query."""
+        states = (self.side.plan.graph.nodes[place].state for place in self.region.nodes[1:])
+        return any(each is not None for each in states)
 
     def is_continued_by(self, new: "KeptOperator") -> bool:
         """Tell whether rows of its state are such as the new operator takes from now on."""

@@ -48,7 +48,8 @@ class Region:
         operator_id: of the operator.
         digest: of all that its state depends on, but for the operators below.
         own: digest of what the operator itself computes and keeps.
-        inputs: digest of what stands below the operator, but for the conditions of filters.
+        inputs: digest of what stands below the operator, but for the conditions of filters, and
+            for operators that are passed.
         nodes: places in the graph, the operator's first; without those that only count rows.
         below: the ids of the operators that it stands on.
         is_seen: whether Spark writes all that is computed in it.
@@ -68,6 +69,7 @@ def find_regions(
     graph: PlanGraph,
     renumbered: Mapping[int, int] | None = None,
     sources: Sequence[Json] | None = None,
+    passed: frozenset[int] = frozenset(),
 ) -> dict[int, Region]:
     """Return the regions of a query, by the ids of their operators.
 
@@ -77,10 +79,12 @@ def find_regions(
             with its digests; an operator that is not in it is like none there. None: they have the
             same.
         sources: how each source is told apart; None: by `number_sources`.
+        passed: the ids of operators that hand on some of their rows as they are, and that are taken
+            for filters: what stands on them stands on what is below them.
 
     """
     told = number_sources(graph.sources) if sources is None else [*sources]
-    digests = _Digests(graph, renumbered, told)
+    digests = _Digests(graph, renumbered, told, passed)
     found: dict[int, Region] = {}
     for place, node in enumerate(graph.nodes):
         if node.state is not None:
@@ -90,7 +94,7 @@ def find_regions(
 
 
 def _region(digests: "_Digests", place: int, state: OperatorState) -> Region:
-    walked = tuple(walk_region(digests.graph, place))
+    walked = tuple(walk_region(digests.graph, place, digests.passed))
     below = tuple(
         inner.operator_id
         for each in walked
@@ -110,12 +114,15 @@ def _region(digests: "_Digests", place: int, state: OperatorState) -> Region:
     )
 
 
-def walk_region(graph: PlanGraph, place: int) -> Iterator[int]:
-    """Yield a node and those below it, down to the next that keep state."""
+def walk_region(
+    graph: PlanGraph, place: int, passed: frozenset[int] = frozenset()
+) -> Iterator[int]:
+    """Yield a node and those below it, down to the next that keep state and are not `passed`."""
     yield place
     for each in graph.nodes[place].inputs:
-        if graph.nodes[each].state is None:
-            yield from walk_region(graph, each)
+        state = graph.nodes[each].state
+        if state is None or state.operator_id in passed:
+            yield from walk_region(graph, each, passed)
 
 
 @dataclass(slots=True)
@@ -125,6 +132,7 @@ class _Digests:
     graph: PlanGraph
     renumbered: Mapping[int, int] | None
     sources: Sequence[Json]
+    passed: frozenset[int]
     _terms: TermDigests = field(init=False)
     _unseen: set[int] = field(default_factory=set)
     _below_of: list[frozenset[int]] = field(default_factory=list)
@@ -185,9 +193,10 @@ class _Digests:
 
     def _unfiltered(self, place: int) -> Json:
         node = self.graph.nodes[place]
-        if node.state is not None:
+        is_passed = node.state is not None and node.state.operator_id in self.passed
+        if node.state is not None and not is_passed:
             return self._below(node.state)
-        if hands_on(node) or node.kind == FILTER:
+        if is_passed or hands_on(node) or node.kind == FILTER:
             return self._unfiltered(node.inputs[0])
         return [*self._own(node), self.inputs_of(place)]
 

@@ -7,6 +7,7 @@ from ashore.migration.verdicts import StateVerdict
 
 # Rows of the first half of the input are older, those of the second are not.
 HALF = "TIMESTAMP '2026-01-01T02:33:00Z'"
+LATEST = "TIMESTAMP '2026-01-01T02:32:00Z'"  # the last row of the first half
 KEPT = "TIMESTAMP '2026-01-01T02:00:00Z'"  # the first window of an hour that is open by then
 FULL, CONVERT, PARTIAL = StateVerdict.FULL, StateVerdict.CONVERT, StateVerdict.PARTIAL
 LOST, REFUSED = StateVerdict.LOST, StateVerdict.REFUSED
@@ -62,7 +63,12 @@ class Base:
 
     def meant(self, change: Change) -> str:
         """Return the SQL that gives over the whole input what is to come out."""
-        return swapped(self.new(change), change.meant).replace("HALF", HALF).replace("KEPT", KEPT)
+        return (
+            swapped(self.new(change), change.meant)
+            .replace("HALF", HALF)
+            .replace("KEPT", KEPT)
+            .replace("LATEST", LATEST)
+        )
 
 
 def swapped(sql: str, swaps: Swaps) -> str:

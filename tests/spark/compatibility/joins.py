@@ -1,7 +1,13 @@
 """Changes of joins of two streams, of unions, and of two operators above each other."""
 
 from tests.spark.compatibility.change import CONVERT, FULL, LOST, PARTIAL, REFUSED, Base, Change
-from tests.spark.compatibility.groups import CANNOT, COMES_OUT, HOUR, NAMED, OTHER_INPUTS, STARTS
+from tests.spark.compatibility.groups import (
+    CANNOT,
+    COMES_OUT,
+    HOUR,
+    NAMED,
+    STARTS,
+)
 from tests.spark.compatibility.widths import WIDER
 
 NEW = "it is new: in the rows that wait it is NULL"
@@ -150,6 +156,15 @@ INTERVAL = Base(
         Change("a column of the left side dropped", [("a.country, ", "")], LOST, GONE),
         Change("a dimension added above", [NAMED], PARTIAL, COMES_OUT, is_other=True, is_run=True),
         Change("a dimension dropped above", [], FULL, before=[NAMED], is_other=True),
+        Change(
+            "a deduplication added below one side",
+            [("clicks a", "(SELECT DISTINCT id, country, ts FROM clicks) a")],
+            PARTIAL,
+            "rows that wait, and are equal, would still come out each",
+            # The newest row would wait below the join, and has met its match already.
+            meant=[("a.id = b.id", "a.id = b.id AND NOT (a.ts = LATEST AND b.seen < HALF)")],
+            is_run=True,
+        ),
     ),
 )
 
@@ -240,6 +255,8 @@ UNION = Base(
     ),
 )
 
+TWICE = "(SELECT * FROM clicks LATERAL VIEW explode(array(1, 2)) AS copy)"
+ONCE = "(SELECT DISTINCT country, ts, amount FROM {})"
 ONE_SUM = f"SELECT {HOUR} AS w, country, sum(amount) AS s FROM clicks GROUP BY {HOUR}, country"
 ABOVE = Base(
     "windows in order of time",
@@ -264,15 +281,37 @@ ABOVE = Base(
         Change(
             "a deduplication dropped below",
             [],
-            REFUSED,
-            OTHER_INPUTS,
-            before=[("FROM clicks", "FROM (SELECT DISTINCT country, ts, amount FROM clicks)")],
+            LOST,
+            "rows are no longer deduplicated below it, and those that wait there are lost",
+            before=[("FROM clicks", f"FROM {ONCE.format('clicks')}")],
+            meant=[("FROM clicks", "FROM clicks WHERE ts <> LATEST")],
+            columns={"sum(": FULL},
+            is_run=True,
         ),
         Change(
             "a deduplication added below",
-            [("FROM clicks", "FROM (SELECT DISTINCT country, ts, amount FROM clicks)")],
+            [("FROM clicks", f"FROM {ONCE.format('clicks')}")],
+            PARTIAL,
+            "rows are deduplicated below it from now on",
+            columns={"sum(": FULL},
+            is_run=True,
+        ),
+        Change(
+            "a deduplication of rows that come twice added below",
+            [("FROM clicks", f"FROM {ONCE.format(TWICE)}")],
+            PARTIAL,
+            "rows are deduplicated below it from now on",
+            before=[("FROM clicks", f"FROM {TWICE}")],
+            meant=[("sum(amount)", "sum(if(ts < HALF, 2, 1) * amount)")],
+            columns={"sum(": FULL},
+            is_run=True,
+        ),
+        Change(
+            "another deduplication below",
+            [("FROM clicks", "FROM (SELECT DISTINCT country, ts, amount, id FROM clicks)")],
             REFUSED,
-            OTHER_INPUTS,
+            CANNOT,
+            before=[("FROM clicks", f"FROM {ONCE.format('clicks')}")],
         ),
     ),
 )

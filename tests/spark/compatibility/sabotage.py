@@ -182,6 +182,11 @@ MUTATIONS = (
         ((Side, "is_same_text", _always(True)),),
     ),
     Mutation(
+        "rows that are deduplicated from now on are the same rows",
+        *("windows in order of time", "a deduplication added below"),
+        ((judge, "_with_distinct", _found_as_it_was),),
+    ),
+    Mutation(
         "a watermark that follows other rows is not told",
         *("Nexmark q8", "a filter added"),
         ((Side, "watermarked", frozenset()),),
