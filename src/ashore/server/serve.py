@@ -159,7 +159,9 @@ class _Server(uvicorn.Server):
 def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
     """Have the port, before any job is started. Raises ServerRefused."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as listener:
+    # Named, as asyncio lets a connection send at once only where its protocol is known to be TCP:
+    # else the end of an answer waits 40 ms for the other side.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((settings.host, settings.port))

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import ssl
+import statistics
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
+from tests.served import serving
 from typer.testing import CliRunner
 
 from ashore.cli.app import app
@@ -170,3 +172,15 @@ def test_a_certificate_that_is_none_is_refused(tmp_path: Path) -> None:
     found = CliRunner().invoke(app, ["serve", str(tmp_path), *options])
     assert found.exit_code == RequestInvalid.exit_code
     assert "certificate and key cannot be used" in found.output
+
+
+@pytest.mark.slow
+def test_an_answer_is_sent_at_once(tmp_path: Path) -> None:
+    """A connection that gathers small pieces would wait 40 ms for what the other side has got."""
+    with serving(tmp_path) as (client, _server):
+        taken = []
+        for _ in range(20):
+            began_s = time.perf_counter()
+            client.get("/api/server").raise_for_status()
+            taken.append(time.perf_counter() - began_s)
+    assert statistics.median(taken) < 0.03
