@@ -114,7 +114,9 @@ def _is_job(client: ServerClient, name: str) -> bool:
 
 
 def _start(client: ServerClient, values: dict[str, object]) -> None:
-    given = sorted(name for name, value in values.items() if value not in (None, False, [], "text"))
+    given = sorted(
+        name for name, value in values.items() if value not in (None, False, [], (), "text")
+    )
     if given != ["job_file"]:
         options = ", ".join(name.replace("_", "-") for name in given if name != "job_file")
         raise RequestInvalid(
