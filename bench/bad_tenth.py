@@ -1,14 +1,18 @@
 """What it costs to decode records of which a tenth is bad, against records that are all good.
 
-    python -m bench.bad_tenth [SHAPE ...]
+    python -m bench bad_tenth
+    python -m bench.bad_tenth small|large|columns|nested|map|typed
 
 Shapes of the peers' comparison, one with a column of each type that has rules of its own, and one
 with a MAP; for each the ways in which a record is refused. CPU time of one core, decoding alone, in
-batches as tasks have them. Rounds are interleaved; figures are the least of several rounds.
+batches as tasks have them, and in a process with their environment. Rounds are interleaved; figures
+are the least of several rounds.
 """
 
 import json
+import os
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +24,7 @@ from ashore.base.native import why_not_native
 from ashore.formats.ddl import parse_ddl
 from ashore.formats.decode import Decoder
 from ashore.formats.json_native import NativeJsonDecoder
+from ashore.landing.writer.environment import TASK_ENVIRONMENT
 from bench.peers.workload import SHAPES, make_records
 from bench.table import Row
 
@@ -210,13 +215,23 @@ def compare(trial: Trial) -> Iterator[Row]:
         yield Row(f"decoding {trial.name} records, a tenth: {kind}", ratio, at_most=AT_MOST)
 
 
-def main(wanted: Sequence[str] = ()) -> list[Row]:
+def _measure_apart(name: str) -> list[Row]:
+    """Measure a shape in a process whose memory is set up as a task's."""
+    command = [sys.executable, "-m", "bench.bad_tenth", name]
+    environment = {**os.environ, **TASK_ENVIRONMENT}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    *shown, found = done.stdout.decode().splitlines()
+    print("\n".join(shown), flush=True)
+    return [Row(question, ratio, at_most=AT_MOST) for question, ratio in json.loads(found)]
+
+
+def main() -> list[Row]:
     if reason := why_not_native():
         raise RuntimeError(f"what is measured is the native decoder: {reason}")
-    pa.set_cpu_count(1)  # as in a task
-    return [row for name in wanted or LAST for row in compare(make_trial(name))]
+    return [row for name in LAST for row in _measure_apart(name)]
 
 
 if __name__ == "__main__":
-    for row in main(sys.argv[1:]):
-        print(row)
+    pa.set_cpu_count(1)  # as in a task
+    (shape,) = sys.argv[1:]
+    print(json.dumps([(row.question, row.figure) for row in compare(make_trial(shape))]))

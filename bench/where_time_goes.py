@@ -85,7 +85,7 @@ class Stages:
         return self._checked(found, watch)
 
     def _decode(self) -> float:
-        decoder = make_decoder("json", parse_ddl(self._shape.ddl))
+        decoder = make_decoder("json", parse_ddl(self._shape.ddl), "auto")
         with Stopwatch() as watch:
             found = sum(
                 decoder.decode(each.column("value")).table.num_rows for each in self._batches

@@ -158,6 +158,31 @@ def test_dictionaries_only_where_values_repeat():
     assert [c.path_in_schema for c in columns if c.has_dictionary_page] == chosen
 
 
+def test_few_rows_answer_for_the_sample_only_where_they_are_clear(monkeypatch):
+    counted = []
+    count = subject.pc.count_distinct
+    monkeypatch.setattr(
+        subject.pc,
+        "count_distinct",
+        lambda leaf, mode: counted.append(len(leaf)) or count(leaf, mode),
+    )
+    rows, few = subject.SAMPLE_ROWS, subject.FEW_ROWS
+    columns = {
+        "few values": ([i % 100 for i in range(rows)], [few]),
+        "all differ": (range(rows), [few]),
+        "by turns": ([i % 2_301 for i in range(rows)], [few, rows]),
+        "side by side": ([i // 2 for i in range(rows)], [few, rows]),
+        "differ later": ([i if i > few else i % 100 for i in range(rows)], [few, rows]),
+        "come later": ([None] * 3 * few + ["x"] * (rows - 3 * few), [few]),
+    }
+    chosen = []
+    for name, (values, expected) in columns.items():
+        counted.clear()
+        chosen += subject.choose_dictionary_columns(pa.table({name: values}))
+        assert counted == expected, name
+    assert chosen == ["few values", "by turns", "side by side", "come later"]
+
+
 def test_orc_reads_back():
     ddl = "id BIGINT, at TIMESTAMP, m MAP<STRING, INT>, d DECIMAL(10,2)"
     schema = to_arrow(parse_ddl(ddl))
