@@ -5,6 +5,7 @@ What it promises: one server per state directory. Jobs continue when it ends, ho
 What it must not know: terminals.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -101,6 +102,7 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         operations.start()
         if hook is not None:
             hook.start()
+        _leave_to_itself()
         try:
             with _ending_in_order():
                 server.run([listener])
@@ -110,6 +112,15 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
             operations.end()
             supervisor.end()
             index.close()
+
+
+def _leave_to_itself() -> None:
+    """Have Python look for garbage in what comes from now on alone.
+
+    A look through all modules and jobs takes a third of a second, in which nobody is answered.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _config(settings: ServerSettings, door: Doorway) -> uvicorn.Config:
