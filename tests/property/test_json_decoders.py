@@ -155,7 +155,8 @@ def test_records_of_any_fields_in_any_order(values: list[bytes]):
 
 # Of the kind of their columns, and none that fits: what is said first of several is asked here.
 DECIMALS = [
-    *("1.555", "1000", "18446744073709551615", "1" * 25, "1" * 40, "1e-200", "0." + "1" * 40),
+    *("1.555", "1000", "12345.678", "18446744073709551615", "1" * 25, "1" * 40, "1e-200"),
+    "0." + "1" * 40,
     *("5." + "0" * 40, '"n/a"', '""', '"."', '"one-way"', '"1e"', '"x1"', '"+5.00"', '"12 "'),
 ]
 INSTANTS = [
