@@ -63,15 +63,15 @@ class JobFiles:
     def look(self) -> dict[str, JobFile]:
         """Return the job files by name. What has not changed is not read again. Raises OSError."""
         found: dict[str, tuple[tuple[_Mark, ...], JobFile]] = {}
-        for path in find_job_files(self._directory):
-            known = self._known.get(path.stem)
+        for name, path in find_job_files(self._directory).items():
+            known = self._known.get(name)
             beside = _beside(path, known[1].job if known else None)
             marks = tuple(_mark(each) for each in (path, *beside))
             if known is None or known[0] != marks or known[1].path != path:
                 file = read_job_file(path, self._load)
                 marks = tuple(_mark(each) for each in (path, *_beside(path, file.job)))
                 known = marks, file
-            found[path.stem] = known
+            found[name] = known
         self._known = found
         return {name: file for name, (_, file) in found.items()}
 
@@ -99,14 +99,14 @@ class KnownJobs:
         return job
 
 
-def find_job_files(directory: Path) -> list[Path]:
-    """Return the job files of a directory, one for each name. Raises OSError."""
+def find_job_files(directory: Path) -> dict[str, Path]:
+    """Return the job files of a directory by the names of their jobs. Raises OSError."""
     found: dict[str, Path] = {}
     for entry in sorted(os.scandir(directory), key=lambda each: each.name):
-        path = Path(entry.path)
-        if path.suffix in JOB_SUFFIXES and is_name(path.stem) and entry.is_file():
-            found.setdefault(path.stem, path)
-    return [found[name] for name in sorted(found)]
+        name, dot, suffix = entry.name.rpartition(".")
+        if dot + suffix in JOB_SUFFIXES and is_name(name) and entry.is_file():
+            found.setdefault(name, Path(entry.path))
+    return {name: found[name] for name in sorted(found)}
 
 
 def read_job_file(path: Path, load: Callable[[Path], Job] = load_job_file) -> JobFile:

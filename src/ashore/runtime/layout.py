@@ -8,6 +8,7 @@ What it must not know: what is in the files.
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -21,7 +22,7 @@ def is_name(text: str) -> bool:
     return NAME.fullmatch(text) is not None and not text.endswith((*JOB_SUFFIXES, CASES))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServerFiles:
     """The files of a server.
 
@@ -52,49 +53,49 @@ class ServerFiles:
 
     # ---- of the server
 
-    @property
+    @cached_property
     def lock(self) -> Path:
         """The lock of the one server of a state directory."""
         return self.state / "serve.lock"
 
-    @property
+    @cached_property
     def tokens(self) -> Path:
         """The tokens of the API."""
         return self.state / "tokens.json"
 
-    @property
+    @cached_property
     def audit(self) -> Path:
         """Who changed what: one line of JSON per change."""
         return self.state / "audit.jsonl"
 
-    @property
+    @cached_property
     def happened(self) -> Path:
         """What happened to jobs: one line of JSON per event."""
         return self.state / "events.jsonl"
 
-    @property
+    @cached_property
     def deliveries(self) -> Path:
         """Events that webhooks are still owed."""
         return self.state / "deliveries"
 
-    @property
+    @cached_property
     def index(self) -> Path:
         """The index, where it is SQLite's. May be deleted."""
         return self.state / "index.sqlite"
 
-    @property
+    @cached_property
     def operations(self) -> Path:
         """Long work: a directory per operation."""
         return self.state / "operations"
 
     # ---- of a job
 
-    @property
+    @cached_property
     def desired(self) -> Path:
         """What is wanted of each job: a file per job."""
         return self.state / "desired"
 
-    @property
+    @cached_property
     def runs(self) -> Path:
         """What is known of the processes of each job: a directory per job."""
         return self.state / "runs"
@@ -108,58 +109,58 @@ class ServerFiles:
         return RunFiles(self.runs / job)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunFiles:
     """The files of a job's process, which survive it and the server."""
 
     root: Path
 
-    @property
+    @cached_property
     def lock(self) -> Path:
         """Held as long as a process of the job lives, by the process itself."""
         return self.root / "run.lock"
 
-    @property
+    @cached_property
     def process(self) -> Path:
         """Which process runs, or ran last: written by itself."""
         return self.root / "process.json"
 
-    @property
+    @cached_property
     def exit(self) -> Path:
         """How it ended: written by itself, unless it was killed."""
         return self.root / "exit.json"
 
-    @property
+    @cached_property
     def retry(self) -> Path:
         """How often it failed in a row, and when it is started again."""
         return self.root / "retry.json"
 
-    @property
+    @cached_property
     def seen(self) -> Path:
         """Where it is: replaced whole, at most each second."""
         return self.root / "seen.json"
 
-    @property
+    @cached_property
     def metrics(self) -> Path:
         """Its metrics, in Prometheus's text format."""
         return self.root / "metrics.prom"
 
-    @property
+    @cached_property
     def log(self) -> Path:
         """What it reported: one line of JSON per event. Rotated."""
         return self.root / "job.log"
 
-    @property
+    @cached_property
     def output(self) -> Path:
         """What the process that runs the job wrote beside, such as a traceback."""
         return self.root / "output.log"
 
-    @property
+    @cached_property
     def samples(self) -> Path:
         """Rate and lag over time: one line of JSON per sample. Rotated."""
         return self.root / "samples.jsonl"
 
-    @property
+    @cached_property
     def followed(self) -> Path:
         """How far the server has read the job's logs, for what others are told of."""
         return self.root / "followed.json"

@@ -28,7 +28,7 @@ from ashore.runtime.decide import (
 )
 from ashore.runtime.files import read_record, write_record
 from ashore.runtime.job_files import JobFile, JobFiles
-from ashore.runtime.layout import ServerFiles
+from ashore.runtime.layout import RunFiles, ServerFiles
 from ashore.runtime.limits import Memory, ServerLimits
 from ashore.runtime.processes import LivingProcess, Processes
 from ashore.runtime.records import (
@@ -88,9 +88,14 @@ class Happened:
 
 @dataclass
 class _Managed:
-    """What the supervisor remembers of a job between two looks."""
+    """What the supervisor remembers of a job between two looks.
+
+    Its paths are made once: of 200 jobs that was half of the time of a look.
+    """
 
     name: str
+    run: RunFiles
+    desired_path: Path
     living: LivingProcess | None = None
     is_adopted_known: bool = False
     phase: Phase | None = None
@@ -223,8 +228,9 @@ class Supervisor:
         self._processes.reap()
         self._write_owed()
         now_ms = self._clock.now_ms()
-        for name in self._names(files):
-            self._jobs.setdefault(name, _Managed(name))
+        for name in self._names(files) - self._jobs.keys():
+            paths = self._layout.run_of(name), self._layout.desired_of(name)
+            self._jobs[name] = _Managed(name, *paths)
         for managed in self._jobs.values():
             self._refresh(managed, now_ms)
         views = {}
@@ -260,7 +266,6 @@ class Supervisor:
 
     def _refresh(self, managed: _Managed, now_ms: int) -> None:
         """Read what has changed of a job."""
-        run = self._layout.run_of(managed.name)
         was_alive, record = managed.living is not None, None
         living = managed.living
         if living is None or living.handle is None or living.has_ended():
@@ -276,12 +281,12 @@ class Supervisor:
             self._tell("adopted", managed.name, now_ms, pid=found.pid, run=found.run)
         managed.is_adopted_known = True
         self._refresh_seen(managed)
-        mark = _mark(self._layout.desired_of(managed.name))
+        mark = _mark(managed.desired_path)
         if mark != managed.desired_mark:
             managed.desired_mark = mark
-            managed.desired = read_record(Desired, self._layout.desired_of(managed.name))
+            managed.desired = read_record(Desired, managed.desired_path)
         if managed.last is None and managed.living is None:
-            managed.last = read_record(ExitRecord, run.exit)
+            managed.last = read_record(ExitRecord, managed.run.exit)
 
     def _find(self, managed: _Managed) -> LivingProcess | None:
         try:
@@ -290,17 +295,16 @@ class Supervisor:
             return managed.living  # the state directory does not answer: nothing is known
 
     def _refresh_seen(self, managed: _Managed) -> None:
-        path = self._layout.run_of(managed.name).seen
-        mark = _mark(path)
+        mark = _mark(managed.run.seen)
         if mark != managed.seen_mark:
             managed.seen_mark = mark
-            managed.seen = read_record(RunSeen, path)
+            managed.seen = read_record(RunSeen, managed.run.seen)
 
     def _settle(
         self, managed: _Managed, record: ProcessRecord | None, now_ms: int, *, was_alive: bool
     ) -> None:
         """Take in how the last run ended. One that was killed has not said so itself."""
-        run = self._layout.run_of(managed.name)
+        run = managed.run
         process = read_record(ProcessRecord, run.process)
         last = read_record(ExitRecord, run.exit)
         retry = managed.retry or read_record(RetryRecord, run.retry)
@@ -479,9 +483,9 @@ def _killed(run: str, attempt: int, digest: str, now_ms: int) -> ExitRecord:
     return ExitRecord(run, attempt, digest, KILLED, now_ms, "job-process-ended", message, hint)
 
 
-def _mark(path: object) -> int:
+def _mark(path: Path) -> int:
     try:
-        found = path.stat()  # type: ignore[attr-defined]
+        found = path.stat()
     except OSError:
         return 0
     return int(found.st_mtime_ns ^ found.st_ino)

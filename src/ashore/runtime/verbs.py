@@ -188,7 +188,7 @@ class Verbs:
         return next((each for each in paths if each.is_file()), None)
 
     def _unknown(self, name: str) -> JobUnknown:
-        there = [path.stem for path in find_job_files(self._layout.jobs)]
+        there = list(find_job_files(self._layout.jobs))
         hint = suggest(name, there) or "`ashore --server URL jobs` lists them"
         return JobUnknown(f"there is no job {name[:100]!r} here", hint=hint)
 

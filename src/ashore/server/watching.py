@@ -192,7 +192,7 @@ class FleetWatch:
 
     def _find_files(self) -> None:
         with suppress(OSError):  # the supervisor tells of it
-            self._take_files({path.stem: path for path in find_job_files(self.directory)})
+            self._take_files(find_job_files(self.directory))
 
     def _take_files(self, files: dict[str, Path]) -> None:
         with self._lock:

@@ -142,7 +142,8 @@ def test_the_next_server_sends_what_is_owed(tmp_path: Path) -> None:
 
 def test_what_is_told_again_has_the_same_id_and_another_end_has_another(tmp_path: Path) -> None:
     with receiving() as receiver, sending(tmp_path, receiver.url) as hook:
-        for each in (phase(1), {**phase(1), "at_ms": 9, "before": None}, phase(2)):
+        again, other = {"at_ms": 2, "before": None}, {"at_ms": 3}  # they go in order of time
+        for each in (phase(1), {**phase(1), **again}, {**phase(2), **other}):
             hook.owe(each)
         ids = [each["id"] for each in receiver.wait(3)]
     assert ids[0] == ids[1] != ids[2]
