@@ -315,3 +315,36 @@ ABOVE = Base(
         ),
     ),
 )
+
+STATELESS = Base(
+    "rows without state",
+    "SELECT country, ts, amount FROM clicks",
+    "append",
+    (
+        Change("nothing", (), FULL, is_run=True),
+        Change("a filter added", [("FROM clicks", "FROM clicks WHERE amount > 50")], FULL),
+        Change(
+            "a deduplication added",
+            [("SELECT", "SELECT DISTINCT")],
+            PARTIAL,
+            "it starts empty",
+            meant=[("FROM clicks", "FROM clicks WHERE ts <> LATEST")],  # it came out before
+            is_run=True,
+        ),
+        Change(
+            "a deduplication dropped",
+            [],
+            LOST,
+            "the new SQL has no such operator: its state is dropped",
+            before=[("SELECT", "SELECT DISTINCT")],
+            is_run=True,
+        ),
+        Change(
+            "windows in place of rows",
+            [("", ONE_SUM)],
+            PARTIAL,
+            "it starts empty",
+            meant=[("FROM clicks", "FROM clicks WHERE ts >= HALF")],
+        ),
+    ),
+)

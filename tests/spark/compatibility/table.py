@@ -12,14 +12,14 @@ from tests.spark.compatibility.groups import (
     TUMBLING,
     TWO_KEYS,
 )
-from tests.spark.compatibility.joins import ABOVE, INNER, INTERVAL, OUTER, UNION
+from tests.spark.compatibility.joins import ABOVE, INNER, INTERVAL, OUTER, STATELESS, UNION
 from tests.spark.compatibility.nexmark import Q3, Q5, Q7, Q8, Q12, Q20
 from tests.spark.compatibility.widths import KEYS, SCHEMAS, WIDTHS
 
 BASES: tuple[Base, ...] = (
     *(GROUPS, TWO_KEYS, TUMBLING, SLIDING, SESSIONS, DISTINCT),
     *(INNER, INTERVAL, OUTER, UNION, ABOVE),
-    *(DEDUPLICATED, SUBQUERY),
+    *(DEDUPLICATED, SUBQUERY, STATELESS),
     *(WIDTHS, KEYS, SCHEMAS),
     *(Q3, Q5, Q7, Q8, Q12, Q20),
 )
