@@ -23,7 +23,7 @@ PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 	$(if $(TIMES),-p tests.times --times=$(TIMES))
 
 .PHONY: help setup setup-python setup-native setup-jars java lint check check-tests test test-all \
-	run-tests chromium demo drill bench bench-peers docs lock lock-jars wheel-native clean
+	run-tests chromium demo drill bench bench-peers docs lock lock-jars wheel-native test-arm clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +131,9 @@ lock-jars: java setup-python ## resolve jars again
 
 wheel-native: setup-python ## a wheel of the native module in dist/, for any Linux of this processor
 	$(BIN)/python tools/native.py wheel
+
+test-arm: setup-python ## the crate's tests as 64-bit ARM code, under QEMU; says what it needs
+	$(BIN)/python tools/native.py test-arm
 
 clean: ## remove .venv and what tools left; jars stay in the user's cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -1,6 +1,6 @@
 """The crate under `native/`: its lock, its build into .venv, its lint, its wheel.
 
-    python tools/native.py setup|lint|test|lock|wheel
+    python tools/native.py setup|lint|test|test-arm|lock|wheel
     python tools/native.py fuzz decode|batches SECONDS
 
 What it promises: without a cargo that is new enough, or without its registry, `setup` does nothing
@@ -27,6 +27,11 @@ BUILT = ROOT / ".venv" / "native"
 IS_BUILT = ROOT / ".venv" / ".native"  # make looks at it
 HEADER = "# Crates with checksums: Cargo.lock without the registry. Written by `make lock`.\n\n"
 GOES_ON = "goes on without the native module (docs/concepts/native.md)"
+ARM = "aarch64-unknown-linux-gnu"
+ARM_NEEDS = {
+    "aarch64-linux-gnu-gcc": "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    "qemu-aarch64": "apt-get install qemu-user",
+}
 _SOURCE = re.compile(r'^source = "(.*)"\n', re.MULTILINE)
 _CHECKSUM = re.compile(r"^checksum = ", re.MULTILINE)
 
@@ -149,6 +154,20 @@ def test() -> None:
     _run("cargo", "test", "--locked", "--no-default-features", *sys.argv[2:])
 
 
+def test_arm() -> None:
+    """Check and test the crate as a 64-bit ARM processor runs it, under QEMU on any other."""
+    for program, install in ARM_NEEDS.items():
+        if shutil.which(program) is None:
+            sys.exit(f"{program} is needed: {install}; and: rustup target add {ARM}")
+    restore_lock()
+    variable = f"CARGO_TARGET_{ARM.upper().replace('-', '_')}"
+    os.environ[f"{variable}_LINKER"] = "aarch64-linux-gnu-gcc"
+    os.environ[f"{variable}_RUNNER"] = "qemu-aarch64 -L /usr/aarch64-linux-gnu"
+    crate = ("--locked", "--no-default-features", "--target", ARM)
+    _run("cargo", "clippy", *crate, "--quiet", "--all-targets", "--", "-Dwarnings")
+    _run("cargo", "test", *crate, *sys.argv[2:])
+
+
 def fuzz() -> None:
     """Run a fuzzer for so long. It needs a nightly Rust, and cargo-fuzz."""
     target, seconds = sys.argv[2:]
@@ -196,7 +215,15 @@ def _run(*command: str, quiet: bool = False) -> None:
         sys.exit(done.returncode)
 
 
-COMMANDS = {"setup": setup, "lint": lint, "test": test, "fuzz": fuzz, "lock": lock, "wheel": wheel}
+COMMANDS = {
+    "setup": setup,
+    "lint": lint,
+    "test": test,
+    "test-arm": test_arm,
+    "fuzz": fuzz,
+    "lock": lock,
+    "wheel": wheel,
+}
 
 if __name__ == "__main__":
     COMMANDS[sys.argv[1]]()
