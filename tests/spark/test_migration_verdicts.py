@@ -164,7 +164,9 @@ CASES = {
     "an operator above": Case(
         SUMS.replace("clicks", "(SELECT DISTINCT id, country, ts, amount FROM clicks)"),
         SUMS,
-        REFUSED,
+        LOST,
+        (("sum(", FULL),),
+        why="rows are no longer deduplicated below it",
     ),
     "an operator more above": Case(
         ONE_SUM,

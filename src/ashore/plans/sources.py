@@ -5,6 +5,8 @@ What it must not know: where a source stands at present.
 
 from dataclasses import dataclass
 
+_NAMED_ROWS = "CTERelationRef"  # what a WITH calls its rows: what these read is in the plan too
+
 
 @dataclass(frozen=True, slots=True)
 class PlanSource:
@@ -34,7 +36,7 @@ def list_fixed(sources: tuple[PlanSource, ...]) -> dict[int, str]:
 
     Its offsets are known by the place alone: nothing says which stream they are of.
     """
-    streams = (each for each in sources if each.is_streaming)
+    streams = (each for each in sources if each.is_streaming and each.format != _NAMED_ROWS)
     return {
         place: f"{each.format} {each.reads}"
         for place, each in enumerate(streams)
