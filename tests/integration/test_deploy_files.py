@@ -24,6 +24,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import psutil
 import pytest
 from ruamel.yaml import YAML
 from tests.kafka_tools import create_topic, produce
@@ -216,6 +217,15 @@ def wait_until_ready(pod: Pod) -> None:
         assert time.monotonic() < deadline_s
 
 
+def wait_until_gone(pod: Pod) -> None:
+    """Wait for the job process: it ends after its parent, and writes a last heartbeat."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    for each in pod.heartbeats():
+        while each.is_file() and psutil.pid_exists(json.loads(each.read_text("utf-8"))["pid"]):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+
+
 def test_the_probes_tell_a_job_that_is_well(pod: Pod, running: subprocess.Popen[str]) -> None:
     wait_until_ready(pod)
     assert pod.probe("livenessProbe") == 0
@@ -228,6 +238,7 @@ def test_the_probes_tell_a_job_that_is_gone(pod: Pod, running: subprocess.Popen[
     wait_until_ready(pod)
     running.kill()
     running.wait()
+    wait_until_gone(pod)
     assert pod.probe("livenessProbe") == 0, "its last heartbeat is young"
     for each in pod.heartbeats():
         os.utime(each, (time.time() - STALE_S,) * 2)
