@@ -6,25 +6,11 @@ A lake is damaged under a job that has landed and stopped; the answers are those
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
-import pytest
-from tests.served import ROOT, SCRIPT, ServedJob, ended, kill_jobs, serving, wait_for
-
-from ashore.services.kafka import Kafka
+from tests.served import ROOT, SCRIPT, ServedJob, ended, serving, wait_for
 
 OPERATIONS = "/api/jobs/landing/operations"
-
-
-@pytest.fixture
-def site(kafka: Kafka, tmp_path: Path) -> Iterator[ServedJob]:
-    made = ServedJob(tmp_path, kafka.bootstrap_servers)
-    try:
-        yield made
-    finally:
-        kill_jobs(made.files)
 
 
 def at_terminal(client: httpx.Client, *words: str) -> tuple[int, str]:

@@ -5,23 +5,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-from tests.served import ROOT, SCRIPT, ServedJob, kill_jobs, serving, wait_for
-
-from ashore.services.kafka import Kafka
-
-
-@pytest.fixture
-def site(kafka: Kafka, tmp_path: Path) -> Iterator[ServedJob]:
-    made = ServedJob(tmp_path, kafka.bootstrap_servers)
-    try:
-        yield made
-    finally:
-        kill_jobs(made.files)
+from tests.served import ROOT, SCRIPT, ServedJob, serving, wait_for
 
 
 class Terminal:

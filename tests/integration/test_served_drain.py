@@ -5,37 +5,30 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 import pytest
-from tests.served import ROOT, SCRIPT, ServedJob, ended, kill_jobs, kill_tree, serving, wait_for
+from tests.served import ROOT, SCRIPT, ServedJob, ended, kill_tree, serving, wait_for
 
 from ashore.control.jobs import open_job
 from ashore.landing.log_reader import read_history
 from ashore.protocol.entries import Commit
-from ashore.services.kafka import Kafka
 
 JOB = "/api/jobs/landing"
 BATCHES, BATCH = 240, 20
 
 
 @pytest.fixture
-def site(kafka: Kafka, tmp_path: Path) -> Iterator[ServedJob]:
+def site(site: ServedJob) -> ServedJob:
     """Return a job whose batches are small, so that what waits takes it a while."""
-    made = ServedJob(tmp_path, kafka.bootstrap_servers)
-    path = made.jobs / "landing.yaml"
+    path = site.jobs / "landing.yaml"
     content = json.loads(path.read_text())
     content["batch"] = {"interval": "100ms", "max_records": BATCH}
     path.write_text(json.dumps(content))
-    made.produce(BATCHES * BATCH)
-    try:
-        yield made
-    finally:
-        kill_jobs(made.files)
+    site.produce(BATCHES * BATCH)
+    return site
 
 
 def phase(client: httpx.Client) -> str:

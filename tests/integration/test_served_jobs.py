@@ -9,25 +9,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 from tests.kafka_tools import delete_topic
-from tests.served import ServedJob, ended, kill_jobs, kill_tree, serving, wait_for
-
-from ashore.services.kafka import Kafka
-
-
-@pytest.fixture
-def site(kafka: Kafka, tmp_path: Path) -> Iterator[ServedJob]:
-    made = ServedJob(tmp_path, kafka.bootstrap_servers)
-    try:
-        yield made
-    finally:
-        kill_jobs(made.files)
+from tests.served import ServedJob, ended, kill_tree, serving, wait_for
 
 
 def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: ServedJob) -> None:

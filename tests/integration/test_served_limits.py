@@ -2,31 +2,24 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from tests.served import ServedJob, kill_jobs, serving, wait_for
-
-from ashore.services.kafka import Kafka
+from tests.served import ServedJob, serving, wait_for
 
 START = {"why": "a test"}
 
 
 @pytest.fixture
-def site(kafka: Kafka, tmp_path: Path) -> Iterator[ServedJob]:
+def site(site: ServedJob, tmp_path: Path) -> ServedJob:
     """Return a job and another one, over the same topic, with a lake of its own."""
-    made = ServedJob(tmp_path, kafka.bootstrap_servers)
-    content = json.loads((made.jobs / "landing.yaml").read_text())
+    content = json.loads((site.jobs / "landing.yaml").read_text())
     content |= {"job": "second", "lake": f"file://{tmp_path}/second"}
-    (made.jobs / "second.yaml").write_text(json.dumps(content))
-    made.produce(10)
-    try:
-        yield made
-    finally:
-        kill_jobs(made.files)
+    (site.jobs / "second.yaml").write_text(json.dumps(content))
+    site.produce(10)
+    return site
 
 
 def job(client: httpx.Client, name: str) -> Any:

@@ -5,28 +5,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
-import pytest
-from tests.served import ROOT, ServedJob, kill_jobs, serving, wait_for
-
-from ashore.services.kafka import Kafka
+from tests.served import ROOT, ServedJob, serving, wait_for
 
 POLLERS, SLOW = 1_000, 50
 ROUNDS, RECORDS, EVERY_S = 25, 400, 0.3
 SETTLE_S = 6.0  # until each of the clients has begun
 SLOWER = 2.0  # times: on two cores, which the clients and other tests use as well
-
-
-@pytest.fixture
-def site(kafka: Kafka, tmp_path: Path) -> Iterator[ServedJob]:
-    made = ServedJob(tmp_path, kafka.bootstrap_servers)
-    try:
-        yield made
-    finally:
-        kill_jobs(made.files)
 
 
 def land_rounds(client: httpx.Client, site: ServedJob) -> float:

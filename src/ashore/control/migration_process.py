@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from ashore.control.outlines import NO_OUTLINES, Outlines
-from ashore.control.state_process import error_of_launch
-from ashore.errors import fail
+from ashore.control.state_process import follow
+from ashore.errors import JobProcessEnded, fail
 from ashore.jobs.events import QueriesPlanned, StateMigrated, StateProgress, StateStep
-from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import MigrateRequest, PlanRequest, write_request
 from ashore.plans.planned_query import PlannedQuery
@@ -69,16 +68,12 @@ class MigrationProcess:
         return self._answer(StateMigrated, report)
 
     def _answer(self, kind: type[E], report: Report) -> E:
-        launch, told = self._running(), None
-        for event in launch.events():
-            match event:
-                case kind():
-                    return event
-                case Failed():
-                    told = event
-                case StateStep() | StateProgress():
-                    report(event)
-        raise error_of_launch(launch.wait(), told, launch)
+        for event in follow(self._running()):
+            if isinstance(event, kind):
+                return event
+            if isinstance(event, StateStep | StateProgress):
+                report(event)
+        raise JobProcessEnded("the state process has ended without an answer")
 
     def _running(self) -> JobLaunch:
         return self._launch or fail("a migration is planned before it rewrites")

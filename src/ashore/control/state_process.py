@@ -1,7 +1,7 @@
 """Spark for one verb of `ashore checkpoint`.
 
 What it is: `run_state_process`, which starts it and passes on what it tells; `take_answer`,
-which returns its answer; `error_of_launch`, how a process has ended.
+which returns its answer; `follow`, what any process tells that is started elsewhere.
 What it promises: its error is raised here, as it was raised there. It ends when this one does.
 What it must not know: verbs.
 """
@@ -36,16 +36,21 @@ def run_state_process(
         is_state=True, debug=debug, name=f"checkpoint-{command}", request=write_request(request)
     )
     launch = JobLaunch(command, where, options)
-    told: Failed | None = None
     with launch:
-        for event in launch.events():
-            if isinstance(event, Failed):
-                told = event
-            else:
-                yield event
-        code = launch.wait()
+        yield from follow(launch)
+
+
+def follow(launch: JobLaunch) -> Iterator[Event]:
+    """Yield what a process tells, until it has ended. Raises its error, then."""
+    told: Failed | None = None
+    for event in launch.events():
+        if isinstance(event, Failed):
+            told = event
+        else:
+            yield event
+    code = launch.wait()
     if told is not None or code:
-        raise error_of_launch(code, told, launch)
+        raise _error(code, told, launch)
 
 
 def take_answer(
@@ -74,8 +79,7 @@ def take_answer(
     return answer
 
 
-def error_of_launch(code: int, told: Failed | None, launch: JobLaunch) -> AshoreError:
-    """Return the error of a process that has ended, by its exit code and what it has told."""
+def _error(code: int, told: Failed | None, launch: JobLaunch) -> AshoreError:
     if told is not None:
         return error_of(told.code, told.message, hint=told.hint or "", **told.more)
     return JobProcessEnded(

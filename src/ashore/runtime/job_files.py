@@ -65,12 +65,10 @@ class JobFiles:
         found: dict[str, tuple[tuple[_Mark, ...], JobFile]] = {}
         for name, path in find_job_files(self._directory).items():
             known = self._known.get(name)
-            beside = _beside(path, known[1].job if known else None)
-            marks = tuple(_mark(each) for each in (path, *beside))
+            marks = _marks(path, known[1].job if known else None)
             if known is None or known[0] != marks or known[1].path != path:
                 file = read_job_file(path, self._load)
-                marks = tuple(_mark(each) for each in (path, *_beside(path, file.job)))
-                known = marks, file
+                known = _marks(path, file.job), file
             found[name] = known
         self._known = found
         return {name: file for name, (_, file) in found.items()}
@@ -157,7 +155,8 @@ def _beside(path: Path, job: Job | None) -> list[Path]:
     return [path.parent / name for name in (job.sql.file, job.sql.functions) if name is not None]
 
 
-def _marks(path: Path, job: Job) -> tuple[_Mark, ...]:
+def _marks(path: Path, job: Job | None) -> tuple[_Mark, ...]:
+    """Return what tells whether a job file, or a file that it names, has changed."""
     return tuple(_mark(each) for each in (path, *_beside(path, job)))
 
 
