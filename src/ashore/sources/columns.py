@@ -7,8 +7,9 @@ What it must not know: tables, decoding, Spark.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -62,33 +63,51 @@ class KafkaAddress:
         Raises OffsetsGone if retention overtakes the reading, SourceError, JobFileInvalid.
         """
         cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
-        held: list[pa.RecordBatch] = []
-        records = size_bytes = 0
         use = Use(raw=self.reader != "python", counts=counts)
-        for batch in read_ranges(cluster, ranges, use, with_headers=with_headers):
-            held.append(batch)
-            records += batch.num_rows
-            size_bytes += sum(column.nbytes for column in batch.columns[_FIRST_BYTES:])
-            del batch
-            if records >= BATCH_RECORDS or size_bytes >= BATCH_BYTES:
-                yield _join(held)
-                records = size_bytes = 0
-        if held:
+        yield from gather(read_ranges(cluster, ranges, use, with_headers=with_headers))
+
+
+def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the records of batches in fewer ones, those of a partition together, in order.
+
+    None is above the bounds unless one of `batches` is. What would not fit with the next one goes
+    alone: to copy it beside what is as large costs more than a batch that is not full.
+    """
+    held: list[pa.RecordBatch] = []
+    records = size_bytes = 0
+    for batch in batches:
+        batch_bytes = sum(column.nbytes for column in batch.columns[_FIRST_BYTES:])
+        if held and (
+            records + batch.num_rows > BATCH_RECORDS or size_bytes + batch_bytes > BATCH_BYTES
+        ):
             yield _join(held)
+            records = size_bytes = 0
+        held.append(batch)
+        records += batch.num_rows
+        size_bytes += batch_bytes
+        del batch  # or it is in memory while others work on what it became
+    if held:
+        yield _join(held)
 
 
-def _is_constant(column: pa.Array) -> bool:
-    ends = pc.min_max(column)
-    return bool(ends["min"] == ends["max"])
+def _shard_of(batch: pa.RecordBatch) -> tuple[str, int] | None:
+    """Return topic and partition of all records; None: they differ."""
+    topics, partitions = (pc.min_max(batch.column(name)) for name in ("topic", "partition"))
+    if topics["min"] != topics["max"] or partitions["min"] != partitions["max"]:
+        return None
+    return topics["min"].as_py(), partitions["min"].as_py()
 
 
 def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Return one batch, in which the records of a partition are together. Empties `batches`."""
-    if len(batches) == 1 and _is_constant(batches[0].column("partition")):
-        return batches.pop()
-    joined = pa.concat_batches(batches)
+    shards = [shard for shard in map(_shard_of, batches) if shard is not None]
+    is_sorted = len(shards) == len(batches)
+    if is_sorted:
+        # Those of one partition come in order, and stay in it.
+        batches[:] = [batches[number] for _, number in sorted(zip(shards, count(), strict=False))]
+    joined = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     batches.clear()  # before anybody works on what they became
-    if all(_is_constant(joined.column(name)) for name in ("partition", "topic")):
+    if is_sorted:
         return joined
     by_shard = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
     return joined.take(pc.sort_indices(joined, sort_keys=by_shard))
