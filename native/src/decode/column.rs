@@ -2,6 +2,8 @@
 //!
 //! A record that turns out to be bad is taken back by cutting every column to the rows before it.
 
+use std::mem::take;
+
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
@@ -165,19 +167,35 @@ impl Bytes {
         self.data.truncate(self.offsets[count] as usize);
     }
 
+    fn reserve(&mut self, growth: Growth) {
+        growth.reserve(&mut self.offsets);
+        growth.reserve(&mut self.data);
+    }
+
     fn take(&mut self) -> (Buffer, Buffer) {
-        let room = self.data.len() + self.data.len() / 16; // for the next block, which is like it
-        let offsets = replace(&mut self.offsets);
-        self.offsets.push(0);
-        let data = std::mem::replace(&mut self.data, Vec::with_capacity(room));
-        (Buffer::from_vec(offsets), Buffer::from_vec(data))
+        let offsets = std::mem::replace(&mut self.offsets, vec![0]);
+        (
+            Buffer::from_vec(offsets),
+            Buffer::from_vec(take(&mut self.data)),
+        )
     }
 }
 
-/// Take a vector; its place gets an empty one with as much room as was needed.
-fn replace<T>(values: &mut Vec<T>) -> Vec<T> {
-    let room = values.len();
-    std::mem::replace(values, Vec::with_capacity(room))
+/// How many rows there are, and how many like them are expected.
+#[derive(Clone, Copy)]
+pub struct Growth {
+    /// What is there; not 0.
+    pub from: usize,
+    /// What comes.
+    pub by: usize,
+}
+
+impl Growth {
+    /// Make room, and a bit more, as rows are not quite alike.
+    fn reserve<T>(self, values: &mut Vec<T>) {
+        let more = values.len().saturating_mul(self.by) / self.from;
+        values.reserve_exact(more + more / 16);
+    }
 }
 
 impl Column {
@@ -297,6 +315,31 @@ impl Column {
         }
     }
 
+    /// Make room for more values, if they are like those that there are.
+    pub fn reserve(&mut self, growth: Growth) {
+        match &mut self.values {
+            Values::Bool(each) => growth.reserve(each),
+            Values::I8(each) => growth.reserve(each),
+            Values::I16(each) => growth.reserve(each),
+            Values::I32(each) | Values::Date(each) => growth.reserve(each),
+            Values::I64(each) | Values::Instant(each) | Values::Local(each) => growth.reserve(each),
+            Values::F32(each) => growth.reserve(each),
+            Values::F64(each) => growth.reserve(each),
+            Values::Text(each) | Values::Binary(each) => each.reserve(growth),
+            Values::Decimal(each) => growth.reserve(&mut each.numbers),
+            Values::List(each) => {
+                growth.reserve(&mut each.offsets);
+                each.items.reserve(growth);
+            }
+            Values::Map(each) => {
+                growth.reserve(&mut each.offsets);
+                each.keys.reserve(growth);
+                each.items.reserve(growth);
+            }
+            Values::Struct(object) => object.reserve_by(growth),
+        }
+    }
+
     /// Take the values as an Arrow array. The column is empty afterwards.
     pub fn take(&mut self) -> ArrayData {
         let len = self.len();
@@ -304,34 +347,30 @@ impl Column {
             .len(len)
             .nulls(self.validity.take(len));
         builder = match &mut self.values {
-            Values::Bool(each) => builder.add_buffer(pack(&replace(each)).into_inner()),
-            Values::I8(each) => builder.add_buffer(Buffer::from_vec(replace(each))),
-            Values::I16(each) => builder.add_buffer(Buffer::from_vec(replace(each))),
+            Values::Bool(each) => builder.add_buffer(pack(&take(each)).into_inner()),
+            Values::I8(each) => builder.add_buffer(Buffer::from_vec(take(each))),
+            Values::I16(each) => builder.add_buffer(Buffer::from_vec(take(each))),
             Values::I32(each) | Values::Date(each) => {
-                builder.add_buffer(Buffer::from_vec(replace(each)))
+                builder.add_buffer(Buffer::from_vec(take(each)))
             }
             Values::I64(each) | Values::Instant(each) | Values::Local(each) => {
-                builder.add_buffer(Buffer::from_vec(replace(each)))
+                builder.add_buffer(Buffer::from_vec(take(each)))
             }
-            Values::F32(each) => builder.add_buffer(Buffer::from_vec(replace(each))),
-            Values::F64(each) => builder.add_buffer(Buffer::from_vec(replace(each))),
+            Values::F32(each) => builder.add_buffer(Buffer::from_vec(take(each))),
+            Values::F64(each) => builder.add_buffer(Buffer::from_vec(take(each))),
             Values::Text(each) | Values::Binary(each) => {
                 let (offsets, data) = each.take();
                 builder.add_buffer(offsets).add_buffer(data)
             }
-            Values::Decimal(each) => {
-                builder.add_buffer(Buffer::from_vec(replace(&mut each.numbers)))
-            }
+            Values::Decimal(each) => builder.add_buffer(Buffer::from_vec(take(&mut each.numbers))),
             Values::List(each) => {
-                let offsets = replace(&mut each.offsets);
-                each.offsets.push(0);
+                let offsets = std::mem::replace(&mut each.offsets, vec![0]);
                 builder
                     .add_buffer(Buffer::from_vec(offsets))
                     .add_child_data(each.items.take())
             }
             Values::Map(each) => {
-                let offsets = replace(&mut each.offsets);
-                each.offsets.push(0);
+                let offsets = std::mem::replace(&mut each.offsets, vec![0]);
                 let entries = take_entries(&self.data_type, each);
                 builder
                     .add_buffer(Buffer::from_vec(offsets))

@@ -30,10 +30,12 @@ use record::{Context, Object, Parsed};
 use scan::Engine;
 pub use scan::{Chosen, choose};
 
-/// Rows of a block: as many as the reader hands out, so that encoders get few large pieces.
-const BLOCK_ROWS: usize = 65_536;
-/// Bytes of the values of a block, about; offsets have 31 bits.
-const BLOCK_BYTES: usize = 16 << 20;
+/// Rows of a block: more than the reader hands out, so that a batch becomes one large piece.
+const BLOCK_ROWS: usize = 131_072;
+/// Bytes of the values of a block, about: likewise; offsets have 31 bits.
+const BLOCK_BYTES: usize = 32 << 20;
+/// By so many rows of a block it is told how much room all of them need.
+const SAMPLE_ROWS: usize = 512;
 /// So many names of unknown fields are kept, as in `JsonDecoder`.
 const UNKNOWN_NAMES_MAX: usize = 20;
 
@@ -105,13 +107,17 @@ impl Decoder {
     ///
     /// The processor has the engine's instructions.
     unsafe fn decode_by<E: Engine>(&mut self, values: &impl Source, decoded: &mut Decoded) {
-        let mut bytes = 0;
+        let (mut bytes, mut is_reserved) = (0, false);
         for index in 0..values.len() {
             let value = values.get(index);
             let size = value.map_or(0, <[u8]>::len);
-            if self.object.len() == BLOCK_ROWS || bytes + size > BLOCK_BYTES {
+            let rows = self.object.len();
+            if rows == BLOCK_ROWS || bytes + size > BLOCK_BYTES {
                 self.end_block(decoded);
-                bytes = 0;
+                (bytes, is_reserved) = (0, false);
+            } else if rows == SAMPLE_ROWS && !is_reserved {
+                self.reserve(values.len() - index, bytes);
+                is_reserved = true;
             }
             bytes += size;
             let record = value.unwrap_or_default();
@@ -125,6 +131,16 @@ impl Decoder {
             }
         }
         self.end_block(decoded);
+    }
+
+    /// Make room for what comes of a block, once its sample is read: buffers that double are copied.
+    ///
+    /// `left`: values of the call; `bytes`: of the values before.
+    #[inline(never)]
+    fn reserve(&mut self, left: usize, bytes: usize) {
+        let fitting = (BLOCK_BYTES - bytes) / (bytes / SAMPLE_ROWS).max(1);
+        self.object
+            .reserve(left.min(fitting).min(BLOCK_ROWS - SAMPLE_ROWS));
     }
 
     /// Why a record that was just refused is no row; None: ask `JsonDecoder`.

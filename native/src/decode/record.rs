@@ -8,7 +8,7 @@
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
-use super::column::{Bytes, Column, Lists, Maps, Values, keys_of};
+use super::column::{Bytes, Column, Growth, Lists, Maps, Values, keys_of};
 use super::faults::Faults;
 use super::keys::{Keys, Target};
 use super::scan::Engine;
@@ -106,6 +106,21 @@ impl Object {
         self.len = count;
         for slot in &mut self.fields {
             slot.column.truncate(count);
+        }
+    }
+
+    /// Make room for `rows` more objects, if they are like those that there are.
+    pub fn reserve(&mut self, rows: usize) {
+        self.reserve_by(Growth {
+            from: self.len,
+            by: rows,
+        });
+    }
+
+    /// As `reserve`, where the objects of a row are none, one, or many.
+    pub fn reserve_by(&mut self, growth: Growth) {
+        for slot in &mut self.fields {
+            slot.column.reserve(growth);
         }
     }
 

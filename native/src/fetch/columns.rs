@@ -113,18 +113,13 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// `room`: records and bytes that are expected; so much is reserved for them.
-    pub(super) fn new(has_headers: bool, room: (usize, usize)) -> Self {
-        let (rows, bytes) = room;
-        let mut values = Bytes::new();
-        values.ends.reserve(rows);
-        values.content.reserve(bytes);
+    pub(super) fn new(has_headers: bool) -> Self {
         Columns {
-            offsets: Vec::with_capacity(rows),
-            times_us: Vec::with_capacity(rows),
+            offsets: Vec::new(),
+            times_us: Vec::new(),
             times_valid: NullBufferBuilder::new(RESERVED),
             keys: Bytes::new(),
-            values,
+            values: Bytes::new(),
             headers: has_headers.then(|| Headers {
                 ends: vec![0],
                 valid: NullBufferBuilder::new(RESERVED),
@@ -145,6 +140,31 @@ impl Columns {
         size + headers.map_or(0, |each| {
             each.keys.content.len() + each.values.content.len()
         })
+    }
+
+    /// Make room for more records, if they are like those that there are: a buffer that doubles is
+    /// copied, and large ones are new to the process, page by page.
+    ///
+    /// `records`, `bytes`: what all together are bound by; a batch of Kafka may go beyond.
+    /// `left`: records that may come.
+    pub(super) fn reserve(&mut self, records: usize, bytes: usize, left: usize) {
+        let (rows, size) = (self.rows(), self.size().max(1));
+        let all = records.min(bytes.saturating_mul(rows) / size);
+        let all = (all + all / 8).min(rows.saturating_add(left));
+        let Some(more) = all.checked_sub(rows) else {
+            return;
+        };
+        self.offsets.reserve_exact(more);
+        self.times_us.reserve_exact(more);
+        for column in [&mut self.keys, &mut self.values] {
+            column
+                .ends
+                .reserve_exact((column.ends.len() - 1) * more / rows);
+            let content = column.content.len();
+            column
+                .content
+                .reserve_exact(content.saturating_mul(more) / rows);
+        }
     }
 
     /// Append a record. `reads_headers`: false leaves them null.

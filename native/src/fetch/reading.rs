@@ -116,7 +116,6 @@ pub struct Reading {
     pause: Duration,
     answers: VecDeque<Answer>,
     columns: Option<(usize, Columns)>,
-    room: (usize, usize), // records and bytes of the last batch of Arrow: the next is like it
     codecs: Codecs,
     alive: Instant,
     was_away: bool, // records were handed out since the last step
@@ -152,7 +151,6 @@ impl Reading {
             pause: FIRST_PAUSE,
             answers: VecDeque::new(),
             columns: None,
-            room: (0, 0),
             codecs: Codecs::default(),
             alive: now,
             was_away: false,
@@ -238,12 +236,9 @@ impl Reading {
             let has_headers = self.topics.iter().any(|each| each.reads_headers);
             let columns = match &mut self.columns {
                 Some((at, columns)) if *at == part.range => columns,
-                other => {
-                    &mut other
-                        .insert((part.range, Columns::new(has_headers, self.room)))
-                        .1
-                }
+                other => &mut other.insert((part.range, Columns::new(has_headers))).1,
             };
+            let is_first = columns.rows() == 0;
             let wanted = range.decoded..range.end;
             let decoded = part
                 .aborted
@@ -262,6 +257,9 @@ impl Reading {
             range.decoded = range.decoded.max(first.0.next_offset());
             if columns.rows() == 0 {
                 range.delivered = range.decoded;
+            } else if is_first {
+                let left = usize::try_from(range.end - range.decoded).unwrap_or(0);
+                columns.reserve(self.limits.records, self.limits.bytes, left);
             }
         }
         Ok(None)
@@ -272,7 +270,6 @@ impl Reading {
         let Some((at, columns)) = self.columns.take_if(|(_, columns)| columns.rows() > 0) else {
             return Ok(None);
         };
-        self.room = (columns.rows(), columns.size());
         let range = &mut self.ranges[at];
         let column = &mut self.topics[range.topic].column;
         let batch = columns
