@@ -110,7 +110,9 @@ class RawReading:
             except self._module.GaveUp as gave_up:
                 raise GaveUp(str(gave_up)) from None
             if records is not None:
-                yield pa.record_batch(records)
+                found = [pa.record_batch(records)]
+                del records
+                yield found.pop()  # nothing holds it here while the next one is read
 
     def rest(self) -> dict[StreamShard, OffsetRange]:
         """Return what was not yielded."""

@@ -10,6 +10,7 @@ import gc
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -121,12 +122,22 @@ def _report(write: Callable[[int], TaskResult]) -> Report:
     gc.disable()  # it would look at every message again and again, and find nothing
     try:
         result = write(task)
+        _freeze_modules()
     except (Stopped, InvariantBroken, SyncFailed) as error:
         return Report(True, pickle.dumps(error))
     else:
         return Report(False, result.to_bytes())
     finally:
         gc.enable()
+
+
+@cache
+def _freeze_modules() -> None:
+    """Have the collector pass over what a task has loaded; the first one of a process does it.
+
+    PySpark collects after each task, which took as long as a small one.
+    """
+    gc.freeze()
 
 
 def read_splits(

@@ -44,8 +44,8 @@ def write_task(
     writer = _TaskWriter(order, task, FilePool(order, task, storage, entropy, limits))
     try:
         for batch in batches:
-            for sheaf in writer.split(batch):
-                writer.write(sheaf)
+            writer.write_all(batch)
+            del batch  # or it is in memory while the next one is read
         return writer.finish()
     except BaseException:
         writer.abandon()
@@ -113,13 +113,18 @@ class _TaskWriter:
         self._stretch: Stretch | None = None
         self._last_offset = -1
 
-    def split(self, batch: pa.RecordBatch) -> Iterator[Sheaf]:
+    def write_all(self, batch: pa.RecordBatch) -> None:
+        """Sort and write the records of a batch."""
+        for sheaf in self._split(batch):
+            self._write(sheaf)
+
+    def _split(self, batch: pa.RecordBatch) -> Iterator[Sheaf]:
         """Yield what of a batch is written together."""
         if self._order.keep is None:
             return split_sheaves(batch)
         return (Sheaf.of(run) for run in split_runs(batch))
 
-    def write(self, sheaf: Sheaf) -> None:
+    def _write(self, sheaf: Sheaf) -> None:
         """Sort a sheaf, write its pieces, enter its runs in the ledger."""
         indices = [self._find_account(sheaf.topic, each) for each in sheaf.partitions]
         accounts = [self._accounts[index] for index in indices]
