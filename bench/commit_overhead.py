@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -82,8 +83,9 @@ class TasksHere:
             results.append(result.having_read(split))
         return results
 
-    def probe(self, path: str, content: bytes) -> None:
-        self._storage.create(path, content)
+    def probe(self, files: Mapping[str, bytes]) -> None:
+        for path, content in files.items():
+            self._storage.create(path, content)
 
     def cancel(self) -> None:
         """Nothing is under way elsewhere."""

@@ -86,8 +86,8 @@ class Around:
         self._after()
         return results
 
-    def probe(self, path: str, content: bytes) -> None:
-        self._runner.probe(path, content)
+    def probe(self, files: Mapping[str, bytes]) -> None:
+        self._runner.probe(files)
 
     def cancel(self) -> None:
         self._runner.cancel()

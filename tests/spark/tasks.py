@@ -3,7 +3,7 @@
 import os
 import resource
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from ashore.landing.batch import BatchOrder, RowsOrder
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
 from ashore.spark import task as task_module
-from ashore.spark.task import Report, land, land_probe, land_rows, land_splits
+from ashore.spark.task import Report, land, land_probes, land_rows, land_splits
 from ashore.storage import DeadlineStorage, MemoryStorage
 from ashore.storage.deadline import HANGING_MAX
 from ashore.storage.open import LakeAddress
@@ -76,11 +76,11 @@ def land_where_calls_hang(
 
 
 def probe_where_calls_hang(
-    lake: LakeAddress, path: str, content: bytes, numbers: Iterable[int]
+    lake: LakeAddress, files: Mapping[str, bytes], numbers: Iterable[int]
 ) -> Iterator[str]:
-    """Write the probe, on the first attempt in a worker in which too many calls hang."""
+    """Write the probes, on the first attempt in a worker in which too many calls hang."""
     _hang_on_first_attempt(lake, "probe")
-    yield from land_probe(lake, path, content, numbers)
+    yield from land_probes(lake, files, numbers)
 
 
 def _hang_on_first_attempt(lake: LakeAddress, what: str) -> None:

@@ -110,7 +110,7 @@ def test_a_worker_in_which_too_many_calls_hang_is_replaced(
     site.produce(topic, events(0, 10))
     job_file = site.job_file(table_of(topic, where="id >= 0", on_invalid="drop"))
     monkeypatch.setattr(runner, "land", tasks.land_where_calls_hang)
-    monkeypatch.setattr(runner, "land_probe", tasks.probe_where_calls_hang)
+    monkeypatch.setattr(runner, "land_probes", tasks.probe_where_calls_hang)
 
     site.writer(job_file).drain()  # a probe and a batch, each tried again
 

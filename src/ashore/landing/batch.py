@@ -138,8 +138,8 @@ class BatchRunner(Protocol):
         """
         ...
 
-    def probe(self, path: str, content: bytes) -> None:
-        """Have an executor write a new file, as tasks do."""
+    def probe(self, files: Mapping[str, bytes]) -> None:
+        """Have an executor write new files, as tasks do: content by path, one after the other."""
         ...
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""The first thing a job does with a lake: one file written by an executor, moved by the driver.
+"""The first thing a job does with a lake: files written by an executor, moved by the driver.
 
 What it promises: a lake that the executors do not share, a mount or an encryption zone between
 staging and table, missing rights: all are found before the first batch is read.
@@ -22,18 +22,25 @@ def probe_lake(
     """Write, move, read and delete a probe file in each table. Raises StorageError with a hint.
 
     The probe moves out of the staging directory into the table itself, where final files go; its
-    name begins with `_`, so that no reader sees it.
+    name begins with `_`, so that no reader sees it. One executor writes for all tables: a Spark job
+    for each would be most of what a start takes.
     """
+    probes: dict[str, str] = {}
     for table in tables:
-        token = unique()
-        source = names.join(names.staging_root(table, name), names.probe_name(token))
-        target = names.join(names.table_path(table), names.probe_name(token))
-        _probe(storage, runner, source, target)
+        probe = names.probe_name(unique())
+        source = names.join(names.staging_root(table, name), probe)
+        probes[source] = names.join(names.table_path(table), probe)
+    try:
+        runner.probe({source: target.encode() for source, target in probes.items()})
+        for source, target in probes.items():
+            _move(storage, source, target)
+    finally:
+        for path in (*probes, *probes.values()):
+            with contextlib.suppress(StorageError):
+                storage.delete(path)
 
 
-def _probe(storage: Storage, runner: BatchRunner, source: str, target: str) -> None:
-    content = target.encode()
-    runner.probe(source, content)
+def _move(storage: Storage, source: str, target: str) -> None:
     try:
         storage.move(source, target)
         found = storage.read(target)
@@ -47,9 +54,5 @@ def _probe(storage: Storage, runner: BatchRunner, source: str, target: str) -> N
             f"a file could not be moved from staging to its table: {error.message}",
             hint="is there a mount or an encryption zone inside the table?",
         ) from error
-    finally:
-        for path in (source, target):
-            with contextlib.suppress(StorageError):
-                storage.delete(path)
-    if found != content:
+    if found != target.encode():
         raise StorageError(f"{target} holds other bytes than an executor wrote")

@@ -7,6 +7,7 @@ What it must not know: the log.
 
 import os
 import signal
+from collections.abc import Mapping
 
 from ashore.errors import (
     AshoreError,
@@ -67,10 +68,10 @@ class ProcessRunner:
         except Exception as error:
             raise _failed(order, str(error) or repr(error)) from error
 
-    def probe(self, path: str, content: bytes) -> None:
+    def probe(self, files: Mapping[str, bytes]) -> None:
         """See BatchRunner. Raises StorageError, BatchFailed."""
         try:
-            self._pool.map([Probe(self._lake, path, content)])
+            self._pool.map([Probe(self._lake, files)])
         except StorageError as error:
             raise StorageError(
                 f"a task cannot write to the lake: {error.message}",

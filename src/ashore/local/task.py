@@ -7,10 +7,11 @@ What it must not know: other tasks; how the driver goes on.
 
 import gc
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.writer import write_probe, write_task
+from ashore.landing.writer import write_probes, write_task
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
@@ -29,11 +30,10 @@ class LandSplit:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Write a file as tasks do."""
+    """Write files as tasks do: content by path."""
 
     lake: LakeAddress
-    path: str
-    content: bytes
+    files: Mapping[str, bytes]
 
 
 Asked = LandSplit | Probe
@@ -48,7 +48,7 @@ def work(asked: Asked) -> TaskResult | None:
         case LandSplit():
             return _land(asked)
         case Probe():
-            write_probe(asked.lake.open(), asked.path, asked.content)
+            write_probes(asked.lake.open(), asked.files)
             return None
 
 

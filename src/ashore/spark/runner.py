@@ -8,7 +8,7 @@ What it must not know: the log.
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from ashore.spark.task import (
     Report,
     do_nothing,
     land,
-    land_probe,
+    land_probes,
     land_splits,
     land_splits_as_rows,
     read_row,
@@ -99,10 +99,10 @@ class SparkRunner:
         rows = functools.reduce(lambda left, right: left.union(right), results).collect()
         return [Report(row.is_error, bytes(row.content)) for row in rows], cut
 
-    def probe(self, path: str, content: bytes) -> None:
-        """Have one executor write a file. Raises StorageError, BatchFailed."""
+    def probe(self, files: Mapping[str, bytes]) -> None:
+        """Have one executor write files. Raises StorageError, BatchFailed."""
         self._join_group("probe")
-        write = functools.partial(land_probe, self._lake, path, content)
+        write = functools.partial(land_probes, self._lake, files)
         try:
             (message,) = self._jobs.run(1, write)
         except (PySparkException, Py4JError) as error:

@@ -9,7 +9,7 @@ What it must not know: how the driver goes on.
 import gc
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from ashore.errors import (
     SyncFailed,
 )
 from ashore.landing.batch import BatchOrder, LettersOrder, RowsOrder, TaskResult
-from ashore.landing.writer import check_rows, write_letters, write_probe, write_rows, write_task
+from ashore.landing.writer import check_rows, write_letters, write_probes, write_rows, write_task
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
@@ -122,7 +122,7 @@ def _report(write: Callable[[int], TaskResult]) -> Report:
     gc.disable()  # it would look at every message again and again, and find nothing
     try:
         result = write(task)
-        _freeze_modules()
+        _freeze_modules("written")
     except (Stopped, InvariantBroken, SyncFailed) as error:
         return Report(True, pickle.dumps(error))
     else:
@@ -132,10 +132,11 @@ def _report(write: Callable[[int], TaskResult]) -> Report:
 
 
 @cache
-def _freeze_modules() -> None:
-    """Have the collector pass over what a task has loaded; the first one of a process does it.
+def _freeze_modules(_when: str) -> None:
+    """Have the collector pass over what this process has loaded so far; once for each moment.
 
-    PySpark collects after each task, which took as long as a small one.
+    PySpark collects after each task, and looking at all modules took 30 ms, in which the worker
+    has no ear for the next one.
     """
     gc.freeze()
 
@@ -163,25 +164,27 @@ def read_row(is_error: bool, content: bytes) -> TaskResult:
     raise error if isinstance(error, AshoreError) else InvariantBroken(repr(error))
 
 
-def land_probe(
-    lake: LakeAddress, path: str, content: bytes, _numbers: Iterable[int]
+def land_probes(
+    lake: LakeAddress, files: Mapping[str, bytes], _numbers: Iterable[int]
 ) -> Iterator[str]:
-    """Write one file as tasks do; yield an empty string, or what went wrong.
+    """Write files as tasks do; yield an empty string, or what went wrong.
 
     Runs as `land_splits` does, so that the worker that it starts is there for the first batch.
     Raises CallsHang: PySpark replaces a worker whose task raises, and keeps any other.
     """
-    yield _try_to_write(lake, path, content)
+    _freeze_modules("start")
+    yield _try_to_write(lake, files)
 
 
 def do_nothing(_numbers: Iterable[int]) -> Iterator[str]:
     """Start the worker that runs this, and no more."""
+    _freeze_modules("start")
     yield from ()
 
 
-def _try_to_write(lake: LakeAddress, path: str, content: bytes) -> str:
+def _try_to_write(lake: LakeAddress, files: Mapping[str, bytes]) -> str:
     try:
-        write_probe(lake.open(), path, content)
+        write_probes(lake.open(), files)
     except CallsHang:
         raise
     except StorageError as error:

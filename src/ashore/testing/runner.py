@@ -10,7 +10,7 @@ What it must not know: formats, lateness, the log.
 import hashlib
 import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -71,9 +71,10 @@ class RecordedRunner:
         except StorageError as error:
             raise BatchFailed(f"batch {order.batch} failed: {error.message}") from error
 
-    def probe(self, path: str, content: bytes) -> None:
+    def probe(self, files: Mapping[str, bytes]) -> None:
         """See BatchRunner."""
-        self._write_file(path, content)
+        for path, content in files.items():
+            self._write_file(path, content)
 
     def cancel(self) -> None:
         """See BatchRunner."""

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -36,6 +36,7 @@ from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.sources.base import FirstOffset, StreamShard
 from ashore.storage import MemoryStorage
+from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 from ashore.testing import FailBefore, FaultyStorage, RecordedRunner, RecordedSource
 
@@ -432,8 +433,9 @@ def test_of_many_jobs_that_claim_a_table_at_once_one_wins():
 class OtherLake:
     """A runner whose executors see another lake."""
 
-    def probe(self, path: str, content: bytes) -> None:
-        MemoryStorage().create(path, content)
+    def probe(self, files: Mapping[str, bytes]) -> None:
+        for path, content in files.items():
+            MemoryStorage().create(path, content)
 
 
 def test_a_lake_that_executors_do_not_share_is_found_by_the_probe():
@@ -454,3 +456,35 @@ def test_a_probe_leaves_nothing_behind():
     probe_lake(storage, RecordedRunner(RecordedSource(), storage), name, ["ods.clicks"])
     left = [each for each in storage.list("ods.db/clicks") if not each.is_directory]
     assert left == []
+
+
+def test_one_task_probes_all_tables_and_leaves_nothing_behind_where_one_fails():
+    inner, name = MemoryStorage(), SliceName("job", "main")
+    storage = FaultyStorage(inner, [FailBefore(2, kind="move")])
+    runner = CountedProbes(RecordedSource(), storage)
+    tables = ["ods.clicks", "ods.orders", "ods.users"]
+    with pytest.raises(StorageError, match="moved from staging"):
+        probe_lake(storage, runner, name, tables)
+    assert [len(files) for files in runner.probes] == [3]
+    assert all_files(inner, "ods.db") == []
+    probe_lake(inner, CountedProbes(RecordedSource(), inner), name, tables)
+    assert all_files(inner, "ods.db") == []
+
+
+class CountedProbes(RecordedRunner):
+    """A runner that notes what it was asked to probe."""
+
+    def __init__(self, source: RecordedSource, storage: Storage) -> None:
+        super().__init__(source, storage)
+        self.probes: list[Mapping[str, bytes]] = []
+
+    def probe(self, files: Mapping[str, bytes]) -> None:
+        self.probes.append(files)
+        super().probe(files)
+
+
+def all_files(storage: MemoryStorage, path: str) -> list[str]:
+    found = []
+    for each in storage.list(path):
+        found += all_files(storage, each.path) if each.is_directory else [each.path]
+    return found

@@ -6,7 +6,7 @@ What it promises: real decoding, real files, through the storage that it is give
 What it must not know: faults.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from ashore.base.unique import Entropy
 from ashore.errors import BatchFailed, StorageError, SyncFailed
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.splits import plan_splits
-from ashore.landing.writer import write_task
+from ashore.landing.writer import write_probes, write_task
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import Source, StreamShard
@@ -44,11 +44,9 @@ class TaskRunner:
         except StorageError as error:
             raise BatchFailed(f"batch {order.batch} failed: {error.message}") from error
 
-    def probe(self, path: str, content: bytes) -> None:
+    def probe(self, files: Mapping[str, bytes]) -> None:
         """See BatchRunner."""
-        writer = self._storage.open_write(path)
-        writer.write(content)
-        writer.close()
+        write_probes(self._storage, files)
 
     def cancel(self) -> None:
         """See BatchRunner. A batch in memory is over soon."""

@@ -8,7 +8,7 @@ What it must not know: Spark, Kafka, the landing log.
 
 from ashore.landing.writer.environment import TASK_ENVIRONMENT
 from ashore.landing.writer.letters import write_letters
-from ashore.landing.writer.probe import write_probe
+from ashore.landing.writer.probe import write_probes
 from ashore.landing.writer.rows import check_rows, write_rows
 from ashore.landing.writer.task import write_task
 
@@ -16,7 +16,7 @@ __all__ = [
     "TASK_ENVIRONMENT",
     "check_rows",
     "write_letters",
-    "write_probe",
+    "write_probes",
     "write_rows",
     "write_task",
 ]

@@ -1,13 +1,16 @@
-"""The first file that a task writes: does it reach the lake?
+"""The first files that a task writes: do they reach the lake?
 
-What it must not know: what becomes of the file.
+What it must not know: what becomes of the files.
 """
+
+from collections.abc import Mapping
 
 from ashore.storage.base import Storage
 
 
-def write_probe(storage: Storage, path: str, content: bytes) -> None:
-    """Write a file as tasks do. Raises StorageError."""
-    writer = storage.open_write(path)
-    writer.write(content)
-    writer.close()
+def write_probes(storage: Storage, files: Mapping[str, bytes]) -> None:
+    """Write files as tasks do: content by path. Raises StorageError for the first that fails."""
+    for path, content in files.items():
+        writer = storage.open_write(path)
+        writer.write(content)
+        writer.close()
