@@ -12,10 +12,23 @@ def describe() -> str: ...
 class Records:
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
+class ReaderSecurity:
+    def __init__(
+        self,
+        *,
+        tls: bool,
+        trust: tuple[bool, str] | None = None,
+        certificate: tuple[bool, str] | None = None,
+        key: tuple[bool, str] | None = None,
+        checks_name: bool = True,
+        login: tuple[str, str, str] | None = None,
+    ) -> None: ...
+
 class ReaderSettings:
     def __init__(
         self,
         *,
+        security: ReaderSecurity,
         client_id: str,
         connect_s: float,
         answer_s: float,

@@ -4,6 +4,7 @@
 //! them from brokers. Neither knows of tables, of the landing log or of Spark. `python` is all that
 //! Python sees.
 
+mod base64;
 pub mod decode;
 pub mod fetch;
 #[cfg(feature = "python")]

@@ -10,7 +10,8 @@ use arrow_schema::{DataType, Fields};
 use super::numbers;
 use super::scan::Scalar;
 use super::text::{Cursor, Text};
-use super::{base64, times};
+use super::times;
+use crate::base64;
 
 const NULL: &str = "null or no value in a NOT NULL column";
 const BAD_YEAR: &str = "a time is not within the years 1 to 9999, in UTC";

@@ -5,7 +5,6 @@
 //! one takes too, with the same values.
 
 mod bad;
-mod base64;
 mod column;
 mod escapes;
 mod faults;

@@ -13,7 +13,8 @@ use super::faults::Faults;
 use super::keys::{Keys, Target};
 use super::scan::Engine;
 use super::text::{Cursor, Text};
-use super::{base64, escapes, numbers, times};
+use super::{escapes, numbers, times};
+use crate::base64;
 
 /// The fields of the objects in one place of a schema.
 pub struct Object {

@@ -3,18 +3,24 @@
 //! No call waits longer than it is told to. Of an answer that has come in part the part is kept.
 
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use super::protocol::{self, API_VERSIONS, Versions};
+use super::protocol::{
+    self, API_VERSIONS, LOGIN_VERSION, SASL_AUTHENTICATE, SASL_HANDSHAKE, Versions,
+};
+use super::sasl::Login;
+use super::stream::{self, Stream, is_passing};
+use super::tls::Tls;
 use super::wire::{Malformed, Writer};
 
 /// No answer is larger: Kafka's own limit of a batch, and room for what is around it.
 const LARGEST_ANSWER: usize = 1 << 30;
 const FIRST_ROOM: usize = 1 << 20;
+/// The first answer of a connection is not as large, so that what is not Kafka is told from it.
+const LARGEST_FIRST_ANSWER: usize = 1 << 20;
+/// A login is made again when so much of a session has passed.
+const PART_OF_SESSION: f64 = 0.85;
 
 /// Where a broker listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,15 +37,26 @@ impl fmt::Display for Address {
     }
 }
 
-/// How long brokers may take, and what they are told of the client.
+/// How connections are secured.
+#[derive(Debug, Clone, Default)]
+pub struct Security {
+    /// None: they are not encrypted.
+    pub tls: Option<Tls>,
+    /// None: without a login.
+    pub login: Option<Login>,
+}
+
+/// How long brokers may take, what they are told of the client, and how connections are secured.
 #[derive(Debug, Clone)]
 pub struct Manners {
     /// What brokers write into their logs.
     pub client_id: String,
-    /// How long a connection may take to be made.
+    /// How long a connection may take to be made, and likewise the handshake of TLS.
     pub connect: Duration,
     /// How long a broker may send nothing while an answer is due.
     pub answer: Duration,
+    /// Where this failed, no connection is made: why.
+    pub security: Result<Security, String>,
 }
 
 /// Why a connection is of no more use.
@@ -49,8 +66,8 @@ pub(super) enum Broken {
     Passing(String),
     /// What came is not what the protocol says.
     Damaged(String),
-    /// The broker speaks too old a protocol.
-    Unspoken(String),
+    /// Another connection is no better: the protocol is too old, or TLS or the login is refused.
+    Refused(String),
 }
 
 impl From<io::Error> for Broken {
@@ -73,13 +90,15 @@ pub(super) struct Due {
 }
 
 /// A connection.
-#[derive(Debug)]
 pub(super) struct Connection {
     address: Address,
-    stream: TcpStream,
+    stream: Stream,
+    login: Option<Login>,
+    log_in_again: Option<Instant>, // the session of the login has an end
     client_id: String,
     answer_within: Duration,
     versions: Versions,
+    largest: usize,
     sent: i32,
     size: Option<usize>,
     incoming: Vec<u8>,
@@ -87,21 +106,24 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connect, and ask what the broker speaks.
+    /// Connect, ask what the broker speaks, and log in.
     pub(super) fn open(address: &Address, manners: &Manners) -> Result<Self, Broken> {
-        let stream = connect(address, manners.connect)
-            .map_err(|error| Broken::Passing(format!("{address}: {error}")))?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
+        let security = manners.security.as_ref();
+        let security = security.map_err(|text| Broken::Refused(text.clone()))?;
+        let stream = Stream::open(address, manners.connect, security.tls.as_ref())
+            .map_err(|error| not_opened(address, &error))?;
         let mut opened = Connection {
             address: address.clone(),
             stream,
+            login: security.login.clone(),
+            log_in_again: None,
             client_id: manners.client_id.clone(),
             answer_within: manners.answer,
             versions: Versions {
                 fetch: 0,
                 metadata: 0,
             },
+            largest: LARGEST_FIRST_ANSWER,
             sent: 0,
             size: None,
             incoming: Vec::new(),
@@ -111,26 +133,67 @@ impl Connection {
         let answer = opened.wait_for_answer()?;
         opened.versions = protocol::read_versions(&answer, due.correlation)
             .map_err(|error| opened.damaged(&error))?
-            .map_err(|error| Broken::Unspoken(format!("{address}: {error}")))?;
+            .map_err(|error| opened.refused(&error))?;
+        opened.log_in()?;
+        opened.largest = LARGEST_ANSWER;
         Ok(opened)
+    }
+
+    /// Log in, or log in again, where there is a login.
+    fn log_in(&mut self) -> Result<(), Broken> {
+        let Some(login) = self.login.clone() else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        self.log_in_again = None;
+        let due = self.send(SASL_HANDSHAKE, LOGIN_VERSION, |out| {
+            protocol::write_mechanism(out, login.mechanism());
+        })?;
+        let answer = self.wait_for_answer()?;
+        protocol::read_mechanisms(&answer, due.correlation)
+            .map_err(|error| self.damaged(&error))?
+            .map_err(|error| self.refused(&error))?;
+        let (mut exchange, mut message) = login.begin().map_err(|error| self.refused(&error))?;
+        loop {
+            let due = self.send(SASL_AUTHENTICATE, LOGIN_VERSION, |out| {
+                protocol::write_said(out, &message);
+            })?;
+            let answer = self.wait_for_answer()?;
+            let (said, lifetime_ms) = protocol::read_said(&answer, due.correlation)
+                .map_err(|error| self.damaged(&error))?
+                .map_err(|error| self.refused(&error))?;
+            match exchange.next(&said).map_err(|error| self.refused(&error))? {
+                Some(next) => message = next,
+                None => {
+                    self.log_in_again = session_end(began, lifetime_ms);
+                    return Ok(());
+                }
+            }
+        }
     }
 
     pub(super) fn versions(&self) -> Versions {
         self.versions
     }
 
-    /// Send a request, whose rest is written by `write`. Its answer is due then.
+    /// Send a request, whose rest is written by `write`. Its answer is due then. Requires: no other
+    /// is. Where the session of a login nears its end, there is a new login before.
     pub(super) fn send(
         &mut self,
         api: i16,
         version: i16,
         write: impl FnOnce(&mut Writer),
     ) -> Result<Due, Broken> {
+        if self.log_in_again.is_some_and(|at| at <= Instant::now()) {
+            self.log_in()?;
+        }
         self.sent = self.sent.wrapping_add(1);
         let mut out = protocol::begin(api, version, self.sent, &self.client_id);
         write(&mut out);
-        self.write(&protocol::finish(out))
-            .map_err(|error| self.passing(&error))?;
+        let until = Instant::now() + self.answer_within;
+        self.stream
+            .write_all(&protocol::finish(out), until)
+            .map_err(|error| self.broken(&error))?;
         self.heard = Instant::now();
         Ok(Due {
             correlation: self.sent,
@@ -142,7 +205,7 @@ impl Connection {
     /// The flag says whether anything came.
     pub(super) fn receive(&mut self) -> Result<(Option<Vec<u8>>, bool), Broken> {
         let was = self.incoming.len();
-        let has_all = self.read().map_err(|error| self.passing(&error))?;
+        let has_all = self.read().map_err(|error| self.broken(&error))?;
         let has_come = self.incoming.len() > was || has_all;
         if has_come {
             self.heard = Instant::now();
@@ -179,27 +242,22 @@ impl Connection {
         Broken::Passing(format!("{}: {error}", self.address))
     }
 
-    pub(super) fn damaged(&self, error: &dyn fmt::Display) -> Broken {
-        Broken::Damaged(format!("an answer of {} is damaged: {error}", self.address))
+    fn refused(&self, error: &dyn fmt::Display) -> Broken {
+        Broken::Refused(format!("{}: {error}", self.address))
     }
 
-    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let until = Instant::now() + self.answer_within;
-        while !bytes.is_empty() {
-            match self.stream.write(bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(size) => bytes = &bytes[size..],
-                Err(error) if is_passing(&error) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                    wait(&mut [PollFd::new(&self.stream, PollFlags::OUT)], left)?;
-                }
-                Err(error) => return Err(error),
-            }
+    fn broken(&self, error: &io::Error) -> Broken {
+        match tls_error(error) {
+            // Also where a broker refuses the client's certificate, after the handshake.
+            Some(rustls::Error::AlertReceived(_)) => self.refused(error),
+            Some(_) => self.damaged(error),
+            None if error.kind() == io::ErrorKind::InvalidData => self.damaged(error),
+            None => self.passing(error),
         }
-        Ok(())
+    }
+
+    pub(super) fn damaged(&self, error: &dyn fmt::Display) -> Broken {
+        Broken::Damaged(format!("an answer of {} is damaged: {error}", self.address))
     }
 
     /// Read what there is of an answer; tell whether it is all there.
@@ -211,7 +269,7 @@ impl Connection {
             let mut size = [0; 4];
             size.copy_from_slice(&self.incoming[..4]);
             let size = usize::try_from(i32::from_be_bytes(size)).unwrap_or(usize::MAX);
-            if size > LARGEST_ANSWER {
+            if size > self.largest {
                 let text = "an answer has an impossible size";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
@@ -229,10 +287,7 @@ impl Connection {
             let step = left.min(self.incoming.len().max(FIRST_ROOM));
             self.incoming.reserve(step);
             let wanted = self.incoming.len() + step;
-            match (&self.stream)
-                .take(step as u64)
-                .read_to_end(&mut self.incoming)
-            {
+            match self.stream.read(step, &mut self.incoming) {
                 Ok(_) if self.incoming.len() < wanted => {
                     return Err(io::Error::new(
                         io::ErrorKind::UnexpectedEof,
@@ -248,22 +303,28 @@ impl Connection {
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
+/// Why there is no connection. One that ends in the handshake of TLS may be of a broker that does
+/// not speak it, or of one that is stopped: a few times in a row it is the former.
+fn not_opened(address: &Address, error: &io::Error) -> Broken {
+    let text = format!("{address}: {error}");
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => Broken::Damaged(text),
+        _ if tls_error(error).is_some() => Broken::Refused(text),
+        _ => Broken::Passing(text),
+    }
 }
 
-fn connect(address: &Address, within: Duration) -> io::Result<TcpStream> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for each in (address.host.as_str(), address.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&each, within) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// When to log in again, where the session of a login has an end.
+fn session_end(began: Instant, lifetime_ms: i64) -> Option<Instant> {
+    let lifetime = Duration::from_millis(u64::try_from(lifetime_ms).ok()?);
+    let part = lifetime.mul_f64(PART_OF_SESSION);
+    (!lifetime.is_zero())
+        .then(|| began.checked_add(part))
+        .flatten()
 }
 
 /// Wait until something has come on one of the connections, at most so long.
@@ -271,20 +332,6 @@ pub(super) fn wait_for_any<'a>(
     connections: impl IntoIterator<Item = &'a Connection>,
     at_most: Duration,
 ) -> io::Result<()> {
-    let mut watched: Vec<_> = connections
-        .into_iter()
-        .map(|each| PollFd::new(&each.stream, PollFlags::IN))
-        .collect();
-    wait(&mut watched, at_most)
-}
-
-fn wait(watched: &mut [PollFd<'_>], at_most: Duration) -> io::Result<()> {
-    let at_most = Timespec {
-        tv_sec: at_most.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: at_most.subsec_nanos().into(),
-    };
-    match poll(watched, Some(&at_most)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    let streams = connections.into_iter().map(|each| &each.stream);
+    stream::wait_for_any(streams, at_most)
 }

@@ -1,4 +1,4 @@
-//! The three requests of a reader and their answers: ApiVersions, Metadata, Fetch.
+//! The requests of a reader and their answers: ApiVersions, Metadata, Fetch; and two for a login.
 //!
 //! Source: the schemas of Kafka's messages (`clients/src/main/resources/common/message`).
 
@@ -9,7 +9,13 @@ use super::wire::{Cursor, Parsed, Writer, malformed};
 
 pub(super) const FETCH: i16 = 1;
 pub(super) const METADATA: i16 = 3;
+pub(super) const SASL_HANDSHAKE: i16 = 17;
 pub(super) const API_VERSIONS: i16 = 18;
+pub(super) const SASL_AUTHENTICATE: i16 = 36;
+
+/// The version of both requests of a login: brokers that speak `SPOKEN` have it. The answer tells
+/// how long the session lasts, and neither has tagged fields.
+pub(super) const LOGIN_VERSION: i16 = 1;
 
 /// The versions that this reader can speak: from Kafka 2.4 on. From 13 on topics go by their ids.
 const SPOKEN: [(i16, i16, i16); 2] = [(FETCH, 11, 16), (METADATA, 9, 12)];
@@ -109,6 +115,51 @@ pub(super) fn read_versions(bytes: &[u8], correlation: i32) -> Parsed<Result<Ver
     }
     let [fetch, metadata] = chosen;
     Ok(Ok(Versions { fetch, metadata }))
+}
+
+/// Write the rest of a request to log in by a mechanism.
+pub(super) fn write_mechanism(out: &mut Writer, mechanism: &str) {
+    out.string(false, mechanism);
+}
+
+/// Read whether a broker has a mechanism. Fails with a sentence where it has not.
+pub(super) fn read_mechanisms(bytes: &[u8], correlation: i32) -> Parsed<Result<(), String>> {
+    let mut from = answer(bytes, correlation, false)?;
+    let error = from.i16()?;
+    let mut known = Vec::new();
+    for _ in 0..from.count(false)? {
+        known.push(from.string(false)?.unwrap_or_default());
+    }
+    Ok(match error {
+        0 => Ok(()),
+        _ => Err(format!(
+            "the broker refuses the mechanism of the login with error {error}; it has: {}",
+            known.join(", ")
+        )),
+    })
+}
+
+/// Write the rest of a request that carries what a client says to log in.
+pub(super) fn write_said(out: &mut Writer, said: &[u8]) {
+    out.count(false, said.len()).raw(said);
+}
+
+/// What a broker said to a login, and how long the session lasts from then on; 0: for ever.
+pub(super) type Said = (Vec<u8>, i64);
+
+/// Read what a broker says to a login. Fails with a sentence where it refuses it.
+pub(super) fn read_said(bytes: &[u8], correlation: i32) -> Parsed<Result<Said, String>> {
+    let mut from = answer(bytes, correlation, false)?;
+    let error = from.i16()?;
+    let text = from.string(false)?.unwrap_or_default();
+    let said = from.bytes(false)?.to_vec();
+    let lifetime_ms = from.i64()?;
+    Ok(match error {
+        0 => Ok((said, lifetime_ms)),
+        _ => Err(format!(
+            "the broker refuses the login: {text} (error {error})"
+        )),
+    })
 }
 
 /// A broker as the cluster names it.

@@ -94,7 +94,6 @@ struct Answer {
 }
 
 /// A broker that leads ranges.
-#[derive(Debug)]
 struct Link {
     connection: Connection,
     due: Option<(Due, Vec<usize>)>,
@@ -640,7 +639,7 @@ impl Reading {
         match broken {
             Broken::Passing(text) => self.ask_again(text),
             Broken::Damaged(text) => self.note_damage(text)?,
-            Broken::Unspoken(text) => return Err(Failure::GaveUp(text)),
+            Broken::Refused(text) => return Err(Failure::GaveUp(text)),
         }
         Ok(())
     }
@@ -656,7 +655,7 @@ impl Reading {
                 match broken {
                     Broken::Passing(text) => self.ask_again(text),
                     Broken::Damaged(text) => self.note_damage(text)?,
-                    Broken::Unspoken(text) => return Err(Failure::GaveUp(text)),
+                    Broken::Refused(text) => return Err(Failure::GaveUp(text)),
                 }
                 Ok(())
             }

@@ -11,7 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use super::guarded;
-use crate::fetch::{Address, Failure, Limits, Manners, Range, Reading, Step};
+use crate::fetch::{
+    Address, Failure, Limits, Login, Manners, Pem, Range, Reading, Security, Step, Tls,
+};
 
 create_exception!(
     ashore_native,
@@ -155,6 +157,45 @@ impl RangeReader {
     }
 }
 
+/// Whether it is a file; its name, or what it holds.
+type PemOption = (bool, String);
+
+/// How connections are secured. What cannot be read is told by the first step of a reading.
+#[pyclass(frozen)]
+struct ReaderSecurity(Result<Security, String>);
+
+#[pymethods]
+impl ReaderSecurity {
+    /// See `Tls` and `Login`; a login is a mechanism, a user and a password.
+    #[new]
+    #[pyo3(signature = (*, tls, trust=None, certificate=None, key=None, checks_name=true, login=None))]
+    fn new(
+        tls: bool,
+        trust: Option<PemOption>,
+        certificate: Option<PemOption>,
+        key: Option<PemOption>,
+        checks_name: bool,
+        login: Option<(String, String, String)>,
+    ) -> Self {
+        let pem = |(is_file, text): PemOption| match is_file {
+            true => Pem::File(text.into()),
+            false => Pem::Text(text),
+        };
+        let (trust, certificate, key) = (trust.map(pem), certificate.map(pem), key.map(pem));
+        let make = || {
+            let identity = certificate.as_ref().zip(key.as_ref());
+            let tls = tls.then(|| Tls::new(trust.as_ref(), identity, checks_name));
+            let login =
+                login.map(|(mechanism, user, password)| Login::new(&mechanism, user, password));
+            Ok(Security {
+                tls: tls.transpose()?,
+                login: login.transpose()?,
+            })
+        };
+        ReaderSecurity(make())
+    }
+}
+
 /// How a reading behaves towards brokers, and what bounds it.
 #[pyclass(frozen)]
 struct ReaderSettings {
@@ -166,9 +207,10 @@ struct ReaderSettings {
 impl ReaderSettings {
     /// See `Manners` and `Limits`.
     #[new]
-    #[pyo3(signature = (*, client_id, connect_s, answer_s, patience_s, fetch_bytes, batch_records, batch_bytes, wave_records))]
+    #[pyo3(signature = (*, security, client_id, connect_s, answer_s, patience_s, fetch_bytes, batch_records, batch_bytes, wave_records))]
     #[allow(clippy::too_many_arguments)] // by their names
     fn new(
+        security: &ReaderSecurity,
         client_id: String,
         connect_s: f64,
         answer_s: f64,
@@ -182,6 +224,7 @@ impl ReaderSettings {
             client_id,
             connect: seconds(connect_s),
             answer: seconds(answer_s),
+            security: security.0.clone(),
         };
         let limits = Limits {
             fetch_bytes,
@@ -202,6 +245,7 @@ fn seconds(wanted: f64) -> Duration {
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add_class::<RangeReader>()?;
+    module.add_class::<ReaderSecurity>()?;
     module.add_class::<ReaderSettings>()?;
     module.add_class::<Records>()?;
     module.add("ReadingFailed", py.get_type::<ReadingFailed>())?;

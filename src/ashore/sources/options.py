@@ -95,19 +95,29 @@ RAW = frozenset(
         "reconnect.backoff.ms",
         "retry.backoff.max.ms",
         "retry.backoff.ms",
+        "sasl.password",
+        "sasl.username",
         "socket.connection.setup.timeout.ms",
         "socket.timeout.ms",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.key.location",
+        "ssl.key.pem",
     }
 )
-RAW_VALUES: Mapping[str, frozenset[str]] = {
-    "client.dns.lookup": frozenset({"use_all_dns_ips"}),
-    "security.protocol": frozenset({"PLAINTEXT"}),
-}
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOGIN_MODULES: Mapping[str, str] = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+RAW_VALUES: Mapping[str, frozenset[str]] = {
+    "client.dns.lookup": frozenset({"use_all_dns_ips"}),
+    "sasl.mechanism": frozenset(LOGIN_MODULES),
+    "security.protocol": frozenset(PROTOCOLS),
+    "ssl.endpoint.identification.algorithm": frozenset({"https", "none"}),
 }
 
 _OWNED = {name.casefold(): reason for name, reason in OWNED_OPTIONS.items()}

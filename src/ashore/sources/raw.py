@@ -9,7 +9,7 @@ What it must not know: what becomes of the records, how the other reader works.
 
 from collections.abc import Collection, Iterator, Mapping
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -82,6 +82,7 @@ class RawReading:
             ],
             sorted(with_headers),
             self._module.ReaderSettings(
+                security=_security(module, settings),
                 client_id=settings.get("client.id", "ashore"),
                 connect_s=min(CONNECT_S, answer_s, float(connect_ms) / 1000),
                 answer_s=answer_s,
@@ -140,6 +141,29 @@ def offsets_gone(shard: StreamShard, rest: OffsetRange, reason: str) -> OffsetsG
         shard=shard.shard,
         start=rest.start,
         end=rest.end,
+    )
+
+
+def _security(module: ModuleType, settings: Mapping[str, str]) -> Any:
+    """Return how settings, which the native reader has, secure a connection."""
+    protocol = settings.get("security.protocol", "PLAINTEXT").upper()
+    login = None
+    if protocol.startswith("SASL_"):
+        login = tuple(settings[f"sasl.{each}"] for each in ("mechanism", "username", "password"))
+
+    def pem(name: str) -> tuple[bool, str] | None:
+        if (text := settings.get(f"ssl.{name}.pem")) is not None:
+            return False, text
+        place = settings.get(f"ssl.{name}.location")
+        return None if place is None else (True, place)
+
+    return module.ReaderSecurity(
+        tls=protocol.endswith("SSL"),
+        trust=pem("ca"),
+        certificate=pem("certificate"),
+        key=pem("key"),
+        checks_name=settings.get("ssl.endpoint.identification.algorithm", "https") != "none",
+        login=login,
     )
 
 

@@ -253,6 +253,9 @@ def test_stores_that_only_java_reads_are_refused_with_the_command(
         {"client.id": "mine", "check.crcs": "false", "request.timeout.ms": "5000"},
         {"security.protocol": "plaintext", "client.dns.lookup": "use_all_dns_ips"},
         {"fetch.max.bytes": "1"},  # which tunes Java's client only
+        {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""},
+        {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/etc/ca.pem"},
+        {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/etc/client.pem"},
     ],
 )
 def test_the_native_reader_follows_these_options(options: dict[str, str]) -> None:
@@ -262,7 +265,6 @@ def test_the_native_reader_follows_these_options(options: dict[str, str]) -> Non
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"security.protocol": "SSL"}, "security.protocol: SSL"),
         ({"client.rack": "a"}, "client.rack"),
         ({"receive.buffer.bytes": "65536"}, "receive.buffer.bytes"),
         (
@@ -277,11 +279,26 @@ def test_what_the_native_reader_does_not_do_is_librdkafkas(
     assert why_not_raw(translate_options(options)) == f"it does not support {reason}"
 
 
-def test_a_login_is_librdkafkas_and_in_no_reason() -> None:
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_the_native_reader_logs_in_with_a_password(mechanism: str) -> None:
+    module = PLAIN if mechanism == "PLAIN" else SCRAM
     options = {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": f'{PLAIN} required username="alice" password="wonderland";',
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="alice" password="wonderland";',
     }
-    assert "wonderland" not in why_not_raw(translate_options(options))
-    assert why_not_raw(translate_options(options)) != ""
+    assert why_not_raw(translate_options(options)) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("ssl.keystore.location", {"ssl.keystore.type": "PKCS12"}),
+        ("ssl.key.password", {"ssl.keystore.type": "PEM", "ssl.key.password": "wonderland"}),
+    ],
+)
+def test_keys_that_are_encrypted_are_librdkafkas_and_in_no_reason(
+    name: str, options: dict[str, str]
+) -> None:
+    store = {"security.protocol": "SSL", "ssl.keystore.location": "/etc/client", **options}
+    assert why_not_raw(translate_options(store)) == f"it does not support {name}"

@@ -1,0 +1,215 @@
+//! TLS: whom a connection trusts, and who it says it is.
+//!
+//! Certificates are checked as the options ask, and never less: what cannot be read is an error, and
+//! so is a list of trusted certificates that has none.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+
+/// Where systems keep the certificates that they trust; the first that there is counts.
+const SYSTEM_TRUST: [&str; 6] = [
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs",
+];
+
+/// Certificates or a key in PEM.
+pub enum Pem {
+    /// A file; of certificates also a directory of files.
+    File(PathBuf),
+    /// The text itself.
+    Text(String),
+}
+
+/// How connections are encrypted.
+#[derive(Clone)]
+pub struct Tls(Arc<ClientConfig>);
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Tls") // no key
+    }
+}
+
+impl Tls {
+    /// Trust these certificates, or those of the system; show these (chain and key) where a broker
+    /// asks for some. Without `checks_name` a certificate may be of any host.
+    ///
+    /// # Errors
+    /// A sentence, where something cannot be read. No secret is in it.
+    pub fn new(
+        trust: Option<&Pem>,
+        identity: Option<(&Pem, &Pem)>,
+        checks_name: bool,
+    ) -> Result<Self, String> {
+        let provider = Arc::new(ring::default_provider());
+        let roots = Arc::new(read_trust(trust)?);
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let builder = if checks_name {
+            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
+                .build()
+                .map_err(|error| error.to_string())?;
+            builder.with_webpki_verifier(verifier)
+        } else {
+            let verifier = Arc::new(OfAnyHost { roots, provider });
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
+        };
+        let config = match identity {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => {
+                let chain = read_certificates(chain)?;
+                if chain.is_empty() {
+                    return Err("the client's certificate is not there".into());
+                }
+                builder
+                    .with_client_auth_cert(chain, read_key(key)?)
+                    .map_err(|error| format!("the client's certificate: {error}"))?
+            }
+        };
+        Ok(Tls(Arc::new(config)))
+    }
+
+    /// Begin a session with a host.
+    pub(super) fn session(&self, host: &str) -> io::Result<ClientConnection> {
+        let invalid = |error: Error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| invalid(Error::General("not a host name that TLS knows".into())))?;
+        ClientConnection::new(self.0.clone(), name).map_err(invalid)
+    }
+}
+
+fn read_trust(trust: Option<&Pem>) -> Result<RootCertStore, String> {
+    let certificates = match trust {
+        Some(pem) => read_certificates(pem)?,
+        None => {
+            let found = SYSTEM_TRUST.iter().find(|each| Path::new(each).exists());
+            let place = found.ok_or("the system has no trusted certificates")?;
+            read_certificates(&Pem::File(place.into()))?
+        }
+    };
+    let mut roots = RootCertStore::empty();
+    let (known, _) = roots.add_parsable_certificates(certificates);
+    if known == 0 {
+        return Err("there are no trusted certificates".into());
+    }
+    Ok(roots)
+}
+
+fn read_certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, String> {
+    let mut found = Vec::new();
+    for text in read_texts(pem)? {
+        for each in CertificateDer::pem_slice_iter(&text) {
+            found.push(each.map_err(|_| format!("{pem} is not PEM"))?);
+        }
+    }
+    Ok(found)
+}
+
+fn read_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, String> {
+    let text = read_texts(pem)?.concat();
+    PrivateKeyDer::from_pem_slice(&text)
+        .map_err(|_| format!("{pem} has no private key in PEM that can be read without a password"))
+}
+
+fn read_texts(pem: &Pem) -> Result<Vec<Vec<u8>>, String> {
+    let path = match pem {
+        Pem::Text(text) => return Ok(vec![text.as_bytes().to_vec()]),
+        Pem::File(path) => path,
+    };
+    let read = || {
+        if !path.is_dir() {
+            return Ok(vec![std::fs::read(path)?]);
+        }
+        let mut texts = Vec::new();
+        for entry in std::fs::read_dir(path)? {
+            let place = entry?.path();
+            if place.is_file() {
+                texts.push(std::fs::read(place)?);
+            }
+        }
+        Ok(texts)
+    };
+    read().map_err(|error: io::Error| format!("{pem}: {error}"))
+}
+
+impl fmt::Display for Pem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pem::File(path) => write!(out, "{}", path.display()),
+            Pem::Text(_) => out.write_str("what an option holds"), // it may be a key
+        }
+    }
+}
+
+/// A certificate must be signed by whom one trusts, and may be of any host.
+#[derive(Debug)]
+struct OfAnyHost {
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for OfAnyHost {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        verify_server_cert_signed_by_trust_anchor(
+            &ParsedCertificate::try_from(end_entity)?,
+            &self.roots,
+            intermediates,
+            now,
+            self.provider.signature_verification_algorithms.all,
+        )?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}

@@ -1,0 +1,264 @@
+"""The native reader over TLS and with logins, and what the user hears where these are refused."""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from tests.kafka_tools import Sender, Transaction, create_topic
+from tests.secured_kafka import (
+    CERTIFICATES,
+    IDENTITY,
+    PASSWORD,
+    SESSION_MS,
+    TRUST,
+    WAYS,
+    SecuredKafka,
+    login,
+)
+
+from ashore.errors import SourceError
+from ashore.protocol.positions import OffsetRange
+from ashore.sources import raw
+from ashore.sources.base import StreamShard
+from ashore.sources.client import Cluster
+from ashore.sources.raw import GaveUp, RawReading, choose
+from ashore.sources.reading import LIBRDKAFKA, read_ranges
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    with SecuredKafka(tmp_path_factory.mktemp("secured")) as kafka:
+        yield kafka
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def read_raw(cluster: Cluster, ranges: dict[StreamShard, OffsetRange]) -> RawReading:
+    """Return a reading by the native reader alone."""
+    assert choose(cluster).is_raw, choose(cluster).why_not
+    return RawReading(cluster, ranges, ())
+
+
+def rows(batches: Iterable[pa.RecordBatch]) -> dict[StreamShard, list[tuple[int, bytes]]]:
+    """Return offset and value of each record, by partition, in the order in which they came."""
+    found: dict[StreamShard, list[tuple[int, bytes]]] = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            shard = StreamShard(row["topic"], str(row["partition"]))
+            found.setdefault(shard, []).append((row["offset"], row["value"]))
+    return found
+
+
+def whole(wanted: dict) -> dict[StreamShard, OffsetRange]:
+    return {shard: OffsetRange(0, len(values)) for shard, values in wanted.items()}
+
+
+def fill(
+    secured: SecuredKafka, partitions: int, count: int, size: int
+) -> dict[StreamShard, list[tuple[int, bytes]]]:
+    """Return what a new topic holds."""
+    topic, wanted = f"secured-{uuid4().hex[:8]}", {}
+    create_topic(secured.servers, topic, partitions)
+    for partition in range(partitions):
+        values = [(b"%d/%d " % (partition, each)).ljust(size, b".") for each in range(count)]
+        settings = {"compression.type": CODECS[partition % 5], "batch.num.messages": 50}
+        with Sender(secured.servers, topic, **settings) as sender:
+            sender.send(values, partition=partition)
+        wanted[StreamShard(topic, str(partition))] = list(enumerate(values))
+    return wanted
+
+
+def test_every_record_comes_by_each_way(secured: SecuredKafka, way: str) -> None:
+    wanted = fill(secured, 6, 2_000, 700)
+    reading = read_raw(secured.by_way(way), whole(wanted))
+
+    assert rows(reading.read()) == wanted
+    assert reading.counts["damaged"] == 0
+    assert reading.counts["bytes"] > 2_000 * 700
+
+
+def test_batches_larger_than_a_fetch_come_whole_by_each_way(
+    secured: SecuredKafka, way: str
+) -> None:
+    topic, limits = f"large-{uuid4().hex[:8]}", {"message.max.bytes": 5_000_000}
+    create_topic(secured.servers, topic, 2, {"max.message.bytes": "5000000"})
+    bodies = [bytes([each]) * 3_000_000 for each in range(4)]
+    for partition in (0, 1):
+        with Sender(secured.servers, topic, **limits) as sender:
+            sender.send(bodies, partition=partition)
+    wanted = {StreamShard(topic, str(each)): list(enumerate(bodies)) for each in (0, 1)}
+
+    assert rows(read_raw(secured.by_way(way), whole(wanted)).read()) == wanted
+
+
+def test_small_answers_and_transactions_by_each_way(
+    secured: SecuredKafka, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "FETCH_BYTES", 1_000)  # an answer for each batch
+    topic, end = f"small-{uuid4().hex[:8]}", 0
+    create_topic(secured.servers, topic)
+    wanted: list[tuple[int, bytes]] = []
+    for turn in range(20):
+        values = [b"%d/%d" % (turn, each) for each in range(turn + 1)]
+        with Transaction(secured.servers, topic, topic) as transaction:
+            transaction.send(values, partition=0)
+            if turn % 3:
+                transaction.commit()
+                wanted += enumerate(values, end)
+            else:
+                transaction.abort()
+        end += len(values) + 1
+    shard = StreamShard(topic, "0")
+
+    assert rows(read_raw(secured.by_way(way), {shard: OffsetRange(0, end)}).read())[shard] == wanted
+
+
+def test_certificates_and_keys_within_the_options(secured: SecuredKafka) -> None:
+    client = (CERTIFICATES / "client.pem").read_text("utf-8")
+    key, begin, certificate = client.partition("-----BEGIN CERTIFICATE-----")
+    options = {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": (CERTIFICATES / "ca.pem").read_text("utf-8"),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": key,
+        "ssl.keystore.certificate.chain": begin + certificate,
+    }
+    wanted = fill(secured, 1, 10, 10)
+
+    assert rows(read_raw(secured.cluster("MUTUAL", options), whole(wanted)).read()) == wanted
+
+
+def test_a_certificate_of_another_host_is_taken_where_the_options_say_so(
+    secured: SecuredKafka,
+) -> None:
+    any_host = {"ssl.endpoint.identification.algorithm": ""}
+    wanted = fill(secured, 1, 10, 10)
+
+    reading = read_raw(secured.cluster("ELSEWHERE", {**TRUST, **any_host}), whole(wanted))
+    assert rows(reading.read()) == wanted
+
+    with pytest.raises(GaveUp, match="UnknownIssuer"):
+        list(read_raw(secured.cluster("ELSEWHERE", {**DISTRUST, **any_host}), ANYTHING).read())
+
+
+def test_a_login_is_made_again_before_its_session_ends(
+    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "FETCH_BYTES", 20_000)
+    monkeypatch.setattr(raw, "BATCH_RECORDS", 50)
+    wanted = fill(secured, 1, 2_000, 1_000)
+    reading = read_raw(secured.cluster("SHORT", login("PLAIN")), whole(wanted))
+    batches = []
+    for batch in reading.read():
+        batches.append(batch)
+        time.sleep(4 * SESSION_MS / 1_000 / 40)  # there are 40 of them
+
+    assert rows(batches) == wanted
+    assert reading.counts["leader_lookups"] == 1, "a connection was lost"
+
+
+def test_a_broker_that_is_killed_is_waited_for(
+    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "FETCH_BYTES", 100_000)
+    monkeypatch.setattr(raw, "BATCH_RECORDS", 100)
+    wanted = fill(secured, 4, 1_000, 1_000)
+    reading = read_raw(secured.by_way("SASL_SSL, SCRAM-SHA-512", 240.0), whole(wanted))
+    batches = []
+    for batch in reading.read():
+        batches.append(batch)
+        if len(batches) == 8:
+            secured.broker.kill()
+            secured.broker.start()
+
+    assert rows(batches) == wanted
+
+
+# --- what is refused ---------------------------------------------------------------------------
+
+TYPO = "a-typo-that-is-secret"
+DISTRUST = {
+    "ssl.truststore.type": "PEM",
+    "ssl.truststore.location": str(CERTIFICATES / "other-ca.pem"),
+}
+ANYTHING = {StreamShard("anything", "0"): OffsetRange(0, 1)}
+PLAIN_LOGIN = {"security.protocol": "SASL_PLAINTEXT", **login("PLAIN")}
+
+# Listener, options, what the native reader says, and what the user hears.
+REFUSALS = {
+    "password, PLAIN": (
+        "SASL_PLAINTEXT",
+        login("PLAIN", password=TYPO),
+        "refuses the login: Authentication failed",
+        "refuses the login",
+    ),
+    "password, SCRAM": (
+        "SASL_SSL",
+        {**TRUST, **login("SCRAM-SHA-256", password=TYPO)},
+        "refuses the login: Authentication failed",
+        "refuses the login",
+    ),
+    "unknown authority": ("SSL", DISTRUST, "UnknownIssuer", "no TLS connection .*certificate"),
+    "host name": ("ELSEWHERE", TRUST, "not valid for name", "no TLS connection .*certificate"),
+    "no certificate of the client": ("MUTUAL", TRUST, "fatal alert", "sent nothing .*certificate"),
+    "TLS at a plain port": (
+        "PLAINTEXT",
+        {"security.protocol": "SSL", **TRUST},
+        "during the TLS handshake",
+        "sent nothing .*PLAINTEXT broker listener",
+    ),
+    "login at a port without": (
+        "PLAINTEXT",
+        PLAIN_LOGIN,
+        "refuses the mechanism",
+        "does not speak SASL at this port",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_is_refused_is_told_at_once_in_the_words_of_librdkafka(
+    secured: SecuredKafka, case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener, options, said, heard = REFUSALS[case]
+    cluster = secured.cluster(listener, options, timeout_s=5.0)
+    started_s = time.monotonic()
+
+    with pytest.raises(GaveUp, match=said) as gave_up:
+        list(read_raw(cluster, ANYTHING).read())
+    assert time.monotonic() - started_s < 2
+
+    with caplog.at_level(logging.DEBUG), pytest.raises(SourceError, match=heard) as with_native:
+        list(read_ranges(cluster, ANYTHING))
+    with pytest.raises(SourceError, match=heard) as without:
+        list(read_ranges(cluster, ANYTHING, LIBRDKAFKA))
+    assert with_native.value.hint == without.value.hint
+    assert type(with_native.value) is type(without.value)
+    for secret in (PASSWORD, TYPO):
+        assert secret not in f"{gave_up.value} {with_native.value.to_dict()} {caplog.text}"
+
+
+def test_a_plain_client_at_a_port_of_tls_gives_up_soon(secured: SecuredKafka) -> None:
+    cluster = secured.cluster("SSL", {"security.protocol": "PLAINTEXT"}, timeout_s=20.0)
+    started_s = time.monotonic()
+
+    with pytest.raises(GaveUp, match="impossible size"):
+        list(read_raw(cluster, ANYTHING).read())
+
+    assert time.monotonic() - started_s < 2
+
+
+@pytest.mark.parametrize("name", ["ssl.truststore.location", "ssl.keystore.location"])
+def test_files_that_cannot_be_read_are_told_by_name(secured: SecuredKafka, name: str) -> None:
+    options = {**TRUST, **IDENTITY, name: "/missing/file.pem"}
+
+    with pytest.raises(GaveUp, match=r"/missing/file\.pem: No such file"):
+        list(read_raw(secured.cluster("MUTUAL", options), ANYTHING).read())
