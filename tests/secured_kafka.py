@@ -30,6 +30,7 @@ LISTENERS = {
     "SASL_PLAINTEXT": "SASL_PLAINTEXT",
     "SASL_SSL": "SASL_SSL",
     "SHORT": "SASL_PLAINTEXT",
+    "PROXIED": "SSL",
 }
 MECHANISMS = {
     "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
@@ -62,11 +63,14 @@ WAYS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 
 class SecuredKafka:
-    """One broker; the listener of `servers` is for tools. A context manager."""
+    """One broker; the listener of `servers` is for tools. A context manager.
+
+    The listener PROXIED tells clients to come to `proxy_port`, where a test may listen.
+    """
 
     def __init__(self, directory: Path) -> None:
         own = Kafka(directory).bootstrap_servers
-        *ports, controller = find_free_ports(len(LISTENERS))
+        *ports, self.proxy_port, controller = find_free_ports(len(LISTENERS) + 1)
         places = [own, *(f"{LOOPBACK}:{port}" for port in ports)]
         self.places = dict(zip(LISTENERS, places, strict=True))
         self.broker = Kafka(directory, BrokerOptions(settings=self._settings(controller)))
@@ -106,6 +110,13 @@ class SecuredKafka:
         jaas = "".join(each if each.isascii() else f"\\u{ord(each):04x}" for each in jaas)
         settings = {
             "listeners": ",".join(f"{name}://{place}" for name, place in listeners.items()),
+            "advertised.listeners": ",".join(
+                f"{name}://{place}"
+                for name, place in {
+                    **self.places,
+                    "PROXIED": f"{LOOPBACK}:{self.proxy_port}",
+                }.items()
+            ),
             "listener.security.protocol.map": ",".join(
                 f"{name}:{each}" for name, each in spoken.items()
             ),

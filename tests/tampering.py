@@ -9,7 +9,7 @@ import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Self
+from typing import BinaryIO, Self
 
 from ashore.services.ports import LOOPBACK
 
@@ -17,6 +17,7 @@ from ashore.services.ports import LOOPBACK
 # to close the connection. What is longer or shorter than it should be is sent as it is.
 Tamper = Callable[[int, bytes], bytes | None]
 LENGTH = struct.Struct(">i")
+TLS_HEADER = struct.Struct(">BHH")  # kind, version, length
 
 
 def let_pass(_number: int, answer: bytes) -> bytes:
@@ -62,14 +63,36 @@ class TamperingProxy:
     def _forward_answers(self, client: socket.socket, server: socket.socket) -> None:
         number, source = 0, server.makefile("rb")
         with suppress(OSError):
-            while head := source.read(LENGTH.size):
-                sent = self.tamper(number, source.read(*LENGTH.unpack(head)))
+            while (answer := self._read_answer(source)) is not None:
+                sent = self.tamper(number, answer)
                 if sent is None:
                     break
-                client.sendall(sent)
+                self._send(client, sent)
                 number += 1
         _close(client)
         _close(server)
+
+    def _read_answer(self, source: BinaryIO) -> bytes | None:
+        head = source.read(LENGTH.size)
+        return source.read(*LENGTH.unpack(head)) if head else None
+
+    def _send(self, client: socket.socket, sent: bytes) -> None:
+        client.sendall(sent)
+
+
+class TamperingTlsProxy(TamperingProxy):
+    """The same for records of TLS, each with its header; `chunk` is how much is sent at once."""
+
+    chunk = 1 << 20
+
+    def _read_answer(self, source: BinaryIO) -> bytes | None:
+        head = source.read(TLS_HEADER.size)
+        return head + source.read(TLS_HEADER.unpack(head)[-1]) if head else None
+
+    def _send(self, client: socket.socket, sent: bytes) -> None:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(sent), self.chunk):
+            client.sendall(sent[at : at + self.chunk])
 
 
 def _close(end: socket.socket) -> None:

@@ -1,8 +1,9 @@
 """The native reader over TLS and with logins, and what the user hears where these are refused."""
 
+import itertools
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,12 +19,14 @@ from tests.secured_kafka import (
     SecuredKafka,
     login,
 )
+from tests.tampering import TamperingTlsProxy
 
 from ashore.errors import SourceError
 from ashore.protocol.positions import OffsetRange
 from ashore.sources import raw
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
+from ashore.sources.columns import KafkaAddress
 from ashore.sources.raw import GaveUp, RawReading, choose
 from ashore.sources.reading import LIBRDKAFKA, read_ranges
 
@@ -182,6 +185,69 @@ def test_a_broker_that_is_killed_is_waited_for(
     assert rows(batches) == wanted
 
 
+# --- what is between ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxy(secured: SecuredKafka) -> Iterator[TamperingTlsProxy]:
+    """A proxy that sees records of TLS, before the listener PROXIED."""
+    port = int(secured.places["PROXIED"].rpartition(":")[2])
+    with TamperingTlsProxy(secured.proxy_port, port) as proxy:
+        proxy.tamper = lambda _number, record: record
+        yield proxy
+
+
+def nth_large(
+    chosen: int, change: Callable[[bytes], bytes | None]
+) -> Callable[[int, bytes], bytes | None]:
+    """Change one of the records that carry an answer to a fetch, counted over all connections."""
+    count = itertools.count()
+
+    def tamper(_number: int, record: bytes) -> bytes | None:
+        return change(record) if len(record) > 8_000 and next(count) == chosen else record
+
+    return tamper
+
+
+def flip(record: bytes) -> bytes:
+    return record[:500] + bytes((record[500] ^ 1,)) + record[501:]
+
+
+@pytest.mark.parametrize(
+    ("change", "damaged"),
+    [(flip, 1), (lambda record: record[:1_000], None), (lambda _record: None, 0)],
+    ids=["damaged", "cut", "closed"],
+)
+def test_a_record_of_tls_that_is_damaged_or_missing_is_fetched_again(
+    secured: SecuredKafka,
+    proxy: TamperingTlsProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[bytes], bytes | None],
+    damaged: int | None,
+) -> None:
+    monkeypatch.setattr(raw, "FETCH_BYTES", 100_000)
+    wanted = fill(secured, 1, 1_000, 1_000)
+    proxy.tamper = nth_large(10, change)
+    reading = read_raw(secured.cluster("PROXIED", TRUST), whole(wanted))
+
+    assert rows(reading.read()) == wanted
+    assert reading.counts["leader_lookups"] == 2
+    assert damaged in (None, reading.counts["damaged"])
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1_021])
+def test_bytes_that_come_in_drops_are_all_read(
+    secured: SecuredKafka, proxy: TamperingTlsProxy, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    proxy.chunk = chunk
+    monkeypatch.setattr(raw, "FETCH_BYTES", 20_000)
+    wanted = fill(secured, 2, 100, 20 * chunk)
+    started_s = time.monotonic()
+
+    assert rows(read_raw(secured.cluster("PROXIED", TRUST), whole(wanted)).read()) == wanted
+    assert time.monotonic() - started_s < 10, "something was there and not looked at"
+
+
 # --- what is refused ---------------------------------------------------------------------------
 
 TYPO = "a-typo-that-is-secret"
@@ -262,3 +328,13 @@ def test_files_that_cannot_be_read_are_told_by_name(secured: SecuredKafka, name:
 
     with pytest.raises(GaveUp, match=r"/missing/file\.pem: No such file"):
         list(read_raw(secured.cluster("MUTUAL", options), ANYTHING).read())
+
+
+def test_a_job_is_told_that_the_native_reader_reads(secured: SecuredKafka) -> None:
+    listener, options = WAYS["SASL_SSL, SCRAM-SHA-512"]
+    protocol = {"security.protocol": "SASL_SSL"}
+
+    told = KafkaAddress(secured.places[listener], {**protocol, **options}).describe_reader()
+
+    assert told.startswith("native, ")
+    assert "librdkafka" not in told

@@ -306,9 +306,10 @@ impl Connection {
 /// Why there is no connection. One that ends in the handshake of TLS may be of a broker that does
 /// not speak it, or of one that is stopped: a few times in a row it is the former.
 fn not_opened(address: &Address, error: &io::Error) -> Broken {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     let text = format!("{address}: {error}");
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => Broken::Damaged(text),
+        UnexpectedEof | ConnectionReset | BrokenPipe => Broken::Damaged(text),
         _ if tls_error(error).is_some() => Broken::Refused(text),
         _ => Broken::Passing(text),
     }

@@ -133,7 +133,7 @@ pub(super) fn read_mechanisms(bytes: &[u8], correlation: i32) -> Parsed<Result<(
     Ok(match error {
         0 => Ok(()),
         _ => Err(format!(
-            "the broker refuses the mechanism of the login with error {error}; it has: {}",
+            "the broker refuses the mechanism of the login with error {error}; it supports: {}",
             known.join(", ")
         )),
     })

@@ -57,7 +57,8 @@ impl Login {
         let known = Mechanism::ALL
             .into_iter()
             .find(|each| each.name() == mechanism);
-        let mechanism = known.ok_or_else(|| format!("no logins by {mechanism}"))?;
+        let mechanism =
+            known.ok_or_else(|| format!("the mechanism {mechanism} is not supported"))?;
         Ok(Login {
             mechanism,
             user,
@@ -77,7 +78,7 @@ impl Login {
         }
         let mut nonce = [0; NONCE_BYTES];
         let random = SystemRandom::new().fill(&mut nonce);
-        random.map_err(|_| "the system gives no random bytes")?;
+        random.map_err(|_| "the operating system returned no random bytes")?;
         let scram = Scram::new(self, base64::encode(&nonce));
         let first = format!("n,,{}", scram.first_bare());
         Ok((Exchange::Begun(scram), first.into_bytes()))
@@ -108,7 +109,7 @@ impl Exchange<'_> {
                 let fields = fields(said)?;
                 let signature = decode(field(&fields, 'v')?)?;
                 hmac::verify(&key, message.as_bytes(), &signature)
-                    .map_err(|_| "the broker does not know the password")?;
+                    .map_err(|_| "the broker's SCRAM signature is wrong")?;
                 Ok(None)
             }
         }
@@ -136,12 +137,13 @@ impl<'a> Scram<'a> {
         let fields = fields(server_first)?;
         let nonce = field(&fields, 'r')?;
         if fields[0].0 != 'r' || !nonce.starts_with(&self.nonce) || nonce == self.nonce {
-            return Err("the broker answers another login".into());
+            return Err("the broker's SCRAM message has another nonce".into());
         }
         let salt = decode(field(&fields, 's')?)?;
         let iterations = field(&fields, 'i')?.parse().ok();
         let Some(iterations) = iterations.filter(|count| ITERATIONS.contains(count)) else {
-            return Err("the broker asks for an impossible number of iterations".into());
+            let text = "the broker asks for too few or too many iterations of SCRAM";
+            return Err(text.into());
         };
         let iterations = NonZeroU32::new(iterations).unwrap_or(NonZeroU32::MIN);
         let (derive, sign, hash) = match self.login.mechanism {
@@ -175,7 +177,7 @@ impl<'a> Scram<'a> {
     }
 }
 
-const NOT_SCRAM: &str = "the broker's answer is not SCRAM";
+const NOT_SCRAM: &str = "the broker's message is not valid SCRAM";
 
 /// Split a message of SCRAM into its fields, of which there is at least one.
 fn fields(said: &[u8]) -> Result<Vec<(char, &str)>, String> {

@@ -77,9 +77,10 @@ impl Tls {
         let config = match identity {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => {
-                let chain = read_certificates(chain)?;
+                let place = chain;
+                let chain = read_certificates(place)?;
                 if chain.is_empty() {
-                    return Err("the client's certificate is not there".into());
+                    return Err(format!("{place} contains no certificate"));
                 }
                 builder
                     .with_client_auth_cert(chain, read_key(key)?)
@@ -93,24 +94,19 @@ impl Tls {
     pub(super) fn session(&self, host: &str) -> io::Result<ClientConnection> {
         let invalid = |error: Error| io::Error::new(io::ErrorKind::InvalidData, error);
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| invalid(Error::General("not a host name that TLS knows".into())))?;
+            .map_err(|_| invalid(Error::General("not a valid host name for TLS".into())))?;
         ClientConnection::new(self.0.clone(), name).map_err(invalid)
     }
 }
 
 fn read_trust(trust: Option<&Pem>) -> Result<RootCertStore, String> {
-    let certificates = match trust {
-        Some(pem) => read_certificates(pem)?,
-        None => {
-            let found = SYSTEM_TRUST.iter().find(|each| Path::new(each).exists());
-            let place = found.ok_or("the system has no trusted certificates")?;
-            read_certificates(&Pem::File(place.into()))?
-        }
-    };
+    let found = SYSTEM_TRUST.iter().find(|each| Path::new(each).exists());
+    let of_system = Pem::File(found.unwrap_or(&SYSTEM_TRUST[0]).into());
+    let pem = trust.unwrap_or(&of_system);
     let mut roots = RootCertStore::empty();
-    let (known, _) = roots.add_parsable_certificates(certificates);
+    let (known, _) = roots.add_parsable_certificates(read_certificates(pem)?);
     if known == 0 {
-        return Err("there are no trusted certificates".into());
+        return Err(format!("{pem} contains no certificate of an authority"));
     }
     Ok(roots)
 }
@@ -119,7 +115,7 @@ fn read_certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, String> 
     let mut found = Vec::new();
     for text in read_texts(pem)? {
         for each in CertificateDer::pem_slice_iter(&text) {
-            found.push(each.map_err(|_| format!("{pem} is not PEM"))?);
+            found.push(each.map_err(|_| format!("{pem} is not valid PEM"))?);
         }
     }
     Ok(found)
@@ -127,8 +123,9 @@ fn read_certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, String> 
 
 fn read_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, String> {
     let text = read_texts(pem)?.concat();
-    PrivateKeyDer::from_pem_slice(&text)
-        .map_err(|_| format!("{pem} has no private key in PEM that can be read without a password"))
+    PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
+        format!("{pem} contains no private key in PEM that is readable without a password")
+    })
 }
 
 fn read_texts(pem: &Pem) -> Result<Vec<Vec<u8>>, String> {
@@ -156,7 +153,7 @@ impl fmt::Display for Pem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Pem::File(path) => write!(out, "{}", path.display()),
-            Pem::Text(_) => out.write_str("what an option holds"), // it may be a key
+            Pem::Text(_) => out.write_str("the PEM in the options"), // it may be a key
         }
     }
 }
