@@ -63,7 +63,7 @@ class Block:
 
 class DecodedJson:
     blocks: list[Block]
-    bad: Block | None
+    verdicts: tuple[Block, Block, Block] | None
     unknown_records: int
     unknown_names: list[str]
 

@@ -1,6 +1,6 @@
 //! Values that are no rows, as columns: where each stood, and why. Few reasons are met often.
 
-use arrow_buffer::{Buffer, NullBuffer};
+use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Fields};
 
@@ -103,47 +103,83 @@ impl BadValues {
         }
     }
 
-    /// The fields of `into_data`.
-    pub fn fields() -> Fields {
-        let reason = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-        Fields::from(vec![
-            Field::new("index", DataType::Int64, false),
-            Field::new("reason", reason, true),
-        ])
+    /// What is said of the values of a call, of which there are `count`.
+    pub fn into_verdicts(self, count: usize) -> Verdicts {
+        let good = integers(self.good_of(count));
+        let is_known = |code: &i32| *code != NONE;
+        let pairs = || self.indices.iter().zip(&self.codes);
+        if self.codes.iter().all(is_known) {
+            let asked = integers(Vec::new());
+            let bad = said(self.indices, self.codes, self.reasons);
+            return Verdicts { good, bad, asked };
+        }
+        let asked = pairs().filter(|(_, code)| !is_known(code));
+        let known = pairs().filter(|(_, code)| is_known(code));
+        let (indices, codes) = known.unzip();
+        Verdicts {
+            good,
+            asked: integers(asked.map(|(index, _)| *index).collect()),
+            bad: said(indices, codes, self.reasons),
+        }
     }
 
-    /// A struct of index and reason; no reason: see `iter`.
-    pub fn into_data(mut self) -> ArrayData {
-        let rows = self.len();
-        let is_known: Vec<bool> = self.codes.iter().map(|code| *code != NONE).collect();
-        self.codes
-            .iter_mut()
-            .for_each(|code| *code = (*code).max(0));
-        let Reasons {
-            text, mut starts, ..
-        } = self.reasons;
-        let reasons = starts.len();
-        starts.push(i32::try_from(text.len()).expect("2 GB of reasons"));
-        let fields = Self::fields();
-        let build = |kind: &DataType, rows| ArrayData::builder(kind.clone()).len(rows);
-        let reasons = build(&DataType::Utf8, reasons)
-            .add_buffer(Buffer::from_vec(starts))
-            .add_buffer(Buffer::from_vec(text.into_bytes()));
-        let indices = build(&DataType::Int64, rows).add_buffer(Buffer::from_vec(self.indices));
-        let codes = build(fields[1].data_type(), rows)
-            .nulls(Some(NullBuffer::from(is_known)).filter(|nulls| nulls.null_count() > 0))
-            .add_buffer(Buffer::from_vec(self.codes));
-        // SAFETY: an index and a code for each value; a code that is not null is the number of a
-        // reason, and reasons were texts.
-        unsafe {
-            let codes = codes
-                .add_child_data(reasons.build_unchecked())
-                .build_unchecked();
-            ArrayData::builder(DataType::Struct(fields))
-                .len(rows)
-                .add_child_data(indices.build_unchecked())
-                .add_child_data(codes)
-                .build_unchecked()
+    /// 0 to `count` without the values that are here.
+    fn good_of(&self, count: usize) -> Vec<i64> {
+        let mut good = Vec::with_capacity(count - self.len());
+        let mut next = 0;
+        for bad in &self.indices {
+            good.extend(next..*bad);
+            next = bad + 1;
         }
+        good.extend(next..count as i64);
+        good
+    }
+}
+
+/// The values of a call, by their numbers, ascending.
+pub struct Verdicts {
+    /// Those that are rows.
+    pub good: ArrayData,
+    /// Those that are none: a struct of `index` and `reason`.
+    pub bad: ArrayData,
+    /// Those that `JsonDecoder` is to be asked of, which knows why they are none, or that they are.
+    pub asked: ArrayData,
+}
+
+fn integers(values: Vec<i64>) -> ArrayData {
+    let builder = ArrayData::builder(DataType::Int64).len(values.len());
+    // SAFETY: the buffer has as many integers.
+    unsafe {
+        builder
+            .add_buffer(Buffer::from_vec(values))
+            .build_unchecked()
+    }
+}
+
+/// A struct of indices and reasons, of which each has a code.
+fn said(indices: Vec<i64>, codes: Vec<i32>, reasons: Reasons) -> ArrayData {
+    let Reasons {
+        text, mut starts, ..
+    } = reasons;
+    let (rows, count) = (indices.len(), starts.len());
+    starts.push(i32::try_from(text.len()).expect("2 GB of reasons"));
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let build = |kind: DataType, len| ArrayData::builder(kind).len(len);
+    let reasons = build(DataType::Utf8, count)
+        .add_buffer(Buffer::from_vec(starts))
+        .add_buffer(Buffer::from_vec(text.into_bytes()));
+    let codes = build(dictionary.clone(), rows).add_buffer(Buffer::from_vec(codes));
+    let fields = Fields::from(vec![
+        Field::new("index", DataType::Int64, false),
+        Field::new("reason", dictionary, false),
+    ]);
+    // SAFETY: an index and a code for each value; a code is the number of a reason, and reasons
+    // were texts.
+    unsafe {
+        let codes = codes.add_child_data(reasons.build_unchecked());
+        build(DataType::Struct(fields), rows)
+            .add_child_data(integers(indices))
+            .add_child_data(codes.build_unchecked())
+            .build_unchecked()
     }
 }

@@ -55,6 +55,9 @@ impl Line {
     }
 
     fn set_text(&mut self, text: &[u8]) {
+        if self.text == text {
+            return; // it stands elsewhere than it did
+        }
         self.text = text.into();
         let (mut first, mut mask) = ([0u8; 32], [0u8; 32]);
         let count = text.len().min(32);

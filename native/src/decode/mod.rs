@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
 
-pub use bad::BadValues;
+pub use bad::{BadValues, Verdicts};
 use faults::Faults;
 use judge::Judge;
 use record::{Context, Object, Parsed};

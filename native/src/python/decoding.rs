@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::guarded;
-use crate::decode;
+use crate::decode::{self, Source};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -27,7 +27,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Turns values that hold one JSON object each into rows of a schema.
 #[pyclass(frozen)]
 struct JsonDecoder {
-    schema: Schema,
     decoder: Mutex<decode::Decoder>,
 }
 
@@ -36,20 +35,19 @@ struct JsonDecoder {
 struct DecodedJson {
     /// The rows: blocks that Arrow can take.
     blocks: Vec<Py<Block>>,
-    /// The values that are no rows, if there are any: `index`, ascending, and `reason`; where that
-    /// is null the decoder in Python is to be asked.
-    bad: Option<Py<Block>>,
+    /// Where not all values are rows: which are, by their numbers; which are not, as columns `index`
+    /// and `reason`; and of which the decoder in Python is to be asked. Each ascends.
+    verdicts: Option<(Py<Block>, Py<Block>, Py<Block>)>,
     /// How many rows have top-level fields that the schema does not name.
     unknown_records: usize,
     /// Names of such fields.
     unknown_names: Vec<String>,
 }
 
-/// Rows as `pyarrow.record_batch` takes them, once.
+/// An array as `pyarrow.array` takes it, once; rows are a struct, for `pyarrow.record_batch`.
 #[pyclass(frozen)]
 struct Block {
-    schema: Schema,
-    rows: Mutex<Option<ArrayData>>,
+    array: Mutex<Option<ArrayData>>,
 }
 
 #[pymethods]
@@ -66,7 +64,7 @@ impl JsonDecoder {
         };
         let decoder = guarded(py, || decode::Decoder::new(&schema, engine));
         let decoder = Mutex::new(decoder?.map_err(PyValueError::new_err)?);
-        Ok(JsonDecoder { schema, decoder })
+        Ok(JsonDecoder { decoder })
     }
 
     /// Decode an Arrow array of binary values.
@@ -80,21 +78,22 @@ impl JsonDecoder {
                 .ok()
         })?
         .ok_or_else(|| PyRuntimeError::new_err("an earlier call of this decoder has failed"))?;
-        let block = |schema, rows| {
-            let rows = Mutex::new(Some(rows));
-            Py::new(py, Block { schema, rows })
+        let block = |array| {
+            let array = Mutex::new(Some(array));
+            Py::new(py, Block { array })
         };
         let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let verdicts = Some(decoded.bad).filter(|bad| !bad.is_empty()).map(|bad| {
+            let found = bad.into_verdicts(values.len());
+            PyResult::Ok((block(found.good)?, block(found.bad)?, block(found.asked)?))
+        });
         Ok(DecodedJson {
             blocks: decoded
                 .blocks
                 .into_iter()
-                .map(|rows| block(self.schema.clone(), rows))
+                .map(block)
                 .collect::<PyResult<_>>()?,
-            bad: Some(decoded.bad)
-                .filter(|bad| !bad.is_empty())
-                .map(|bad| block(Schema::new(decode::BadValues::fields()), bad.into_data()))
-                .transpose()?,
+            verdicts: verdicts.transpose()?,
             unknown_records: decoded.unknown_records,
             unknown_names: decoded
                 .unknown_names
@@ -115,13 +114,13 @@ impl Block {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         let _ = requested_schema; // may be disregarded
-        let rows = self.rows.lock().ok().and_then(|mut rows| rows.take());
-        let rows = rows.ok_or_else(|| PyValueError::new_err("the rows were taken before"))?;
+        let array = self.array.lock().ok().and_then(|mut array| array.take());
+        let array = array.ok_or_else(|| PyValueError::new_err("the array was taken before"))?;
         let failed = |error: arrow_schema::ArrowError| PyRuntimeError::new_err(error.to_string());
-        let schema = FFI_ArrowSchema::try_from(&self.schema).map_err(failed)?;
+        let schema = FFI_ArrowSchema::try_from(array.data_type()).map_err(failed)?;
         Ok((
             PyCapsule::new_with_value(py, schema, SCHEMA)?,
-            PyCapsule::new_with_value(py, FFI_ArrowArray::new(&rows), ARRAY)?,
+            PyCapsule::new_with_value(py, FFI_ArrowArray::new(&array), ARRAY)?,
         ))
     }
 }
@@ -182,7 +181,7 @@ impl Values {
     }
 }
 
-impl decode::Source for Values {
+impl Source for Values {
     fn len(&self) -> usize {
         self.array.len()
     }

@@ -6,14 +6,13 @@ only where `JsonDecoder` takes it; of what it cannot judge, `JsonDecoder` has th
 What it must not know: topics, offsets, what happens to bad records.
 """
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ashore.base.native import PACKAGE, why_not_native
 from ashore.errors import NotInstalled, check
 from ashore.formats.ddl import Schema
-from ashore.formats.decode import BadRows, Decoded, Values, rows_without
+from ashore.formats.decode import BadRows, Decoded, Values
 from ashore.formats.json import UNKNOWN_NAMES_MAX, JsonDecoder
 
 
@@ -52,44 +51,41 @@ class NativeJsonDecoder:
         batches = [pa.record_batch(block) for block in found.blocks]
         table = pa.Table.from_batches(batches, self.schema)
         names = tuple(found.unknown_names)
-        if found.bad is None:
+        if found.verdicts is None:
             check(table.num_rows == len(values), "a value was lost while decoding JSON")
             return Decoded(table, None, unknown_records=found.unknown_records, unknown_names=names)
-        bad, asked = _split(pa.record_batch(found.bad))
-        native = Decoded(table, None, bad, found.unknown_records, names)
-        if len(asked):
-            native = self._ask(values, native, asked)
-        check(native.table.num_rows + len(native.bad) == len(values), "a value was lost")
-        good = rows_without(len(values), native.bad.indices)
-        return Decoded(native.table, good, native.bad, native.unknown_records, native.unknown_names)
+        good, bad, asked = found.verdicts
+        indices, reasons = pa.record_batch(bad).columns
+        rows, left = pa.array(good), pa.array(asked)
+        check(table.num_rows == len(rows), "a row is of no value")
+        known = BadRows(indices.to_numpy(), reasons)
+        decoded = Decoded(table, rows, known, found.unknown_records, names)
+        if len(left):
+            decoded = self._ask(values, decoded, rows, left)
+        is_whole = decoded.table.num_rows + len(decoded.bad) == len(values)
+        check(is_whole, "a value was lost while decoding JSON")
+        return decoded
 
-    def _ask(self, values: Values, native: Decoded, asked: np.ndarray) -> Decoded:
-        """Return what JsonDecoder makes of some values, put among the others."""
-        indices = pa.array(asked)
-        told = self._python.decode(values.take(indices))
-        bad = BadRows(asked[told.bad.indices], told.bad.reasons)
+    def _ask(
+        self, values: Values, native: Decoded, good: pa.Int64Array, asked: pa.Int64Array
+    ) -> Decoded:
+        """Return what JsonDecoder makes of some values, put among the others; `good` of these."""
+        told = self._python.decode(values.take(asked))
         table = native.table
         if told.table.num_rows:
-            # Of the native rows neither is one.
-            before = rows_without(len(values), np.concatenate([native.bad.indices, asked]))
-            after = indices if told.good is None else indices.take(told.good)
-            rows = pa.concat_arrays([before, after])
-            table = pa.concat_tables([table, told.table]).take(pc.sort_indices(rows))
+            more = asked if told.good is None else asked.take(told.good)
+            rows = pa.concat_arrays([good, more])
+            order = pc.sort_indices(rows)
+            table = pa.concat_tables([table, told.table]).take(order)
+            good = rows.take(order)
+        bad = BadRows.merge(
+            [native.bad, BadRows(asked.to_numpy()[told.bad.indices], told.bad.reasons)]
+        )
         names = sorted({*native.unknown_names, *told.unknown_names})[:UNKNOWN_NAMES_MAX]
         return Decoded(
             table,
-            None,
-            BadRows.merge([native.bad, bad]),
+            good if len(bad) else None,
+            bad,
             native.unknown_records + told.unknown_records,
             tuple(names),
         )
-
-
-def _split(found: pa.RecordBatch) -> tuple[BadRows, np.ndarray]:
-    """Return the rows that are bad, and the indices of those that JsonDecoder is to be asked of."""
-    indices, reasons = found.column("index").to_numpy(), found.column("reason")
-    if not reasons.null_count:
-        return BadRows(indices, reasons), np.array([], np.int64)
-    is_known = reasons.is_valid()
-    known = BadRows(indices[is_known.to_numpy(zero_copy_only=False)], reasons.filter(is_known))
-    return known, found.column("index").filter(reasons.is_null()).to_numpy()
