@@ -1,7 +1,8 @@
 """Ashore: jobs put together as its job process does it, one after the other in one process.
 
 What it is: the parts of `ashore.spark.main` over a session that stays, so that the measured job is
-warm as those of the other peers are. Run by `python -m bench.peers.ashore_peer`.
+warm as those of the other peers are; or those of `ashore.local.main`, whose workers are new with
+each job. Run by `python -m bench.peers.ashore_peer`.
 What it promises: each topic is a job of its own with a lake of its own, from the probe of the lake
 to the entry that closes the last batch. Nothing is set that a user would not set.
 What it must not know: how Ashore lands.
@@ -10,18 +11,24 @@ What it must not know: how Ashore lands.
 import json
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
+from ashore.base.clock import SystemClock
+from ashore.config import Job
 from ashore.jobs.jars import jar_paths
 from ashore.landing.committer import Quiet
 from ashore.landing.job import load_job_file
-from ashore.spark.assembly import assembled
+from ashore.local import assembly as local
+from ashore.spark.assembly import SparkJob, assembled
 from ashore.spark.session import LIGHT_JVM, start_session
 from bench.peers.peer import Order, land_all
+from bench.peers.run import ALONE
 from bench.peers.settings import ASHORE_BATCH
 from bench.processes import receive, send
+
+Assemble = Callable[[Job], AbstractContextManager[SparkJob | local.LocalJob]]
 
 
 class Loud(Quiet):
@@ -52,24 +59,22 @@ def write_job_file(order: Order, topic: str) -> Path:
         },
         "tables": [table],
         "batch": {**ASHORE_BATCH, "interval": f"{round(order.interval_s * 1000)}ms"},
-        "spark": {"master": f"local[{order.cores}]"},
+        "spark": "none" if order.peer == ALONE else {"master": f"local[{order.cores}]"},
     }
     path = root.with_suffix(".yaml")
     path.write_text(json.dumps(job, indent=1), "utf-8")
     return path
 
 
-def land(spark: SparkSession, order: Order, topic: str) -> None:
+def land(assemble: Assemble, order: Order, topic: str) -> None:
     """Land what is in a topic."""
-    job = load_job_file(write_job_file(order, topic))
-    with assembled(job, spark, Loud()) as found:
+    with assemble(load_job_file(write_job_file(order, topic))) as found:
         found.loop(until_drained=True).run(probe=found.runner)
 
 
-def stream(spark: SparkSession, order: Order) -> None:
+def stream(assemble: Assemble, order: Order) -> None:
     """Land a topic until the parent speaks."""
-    job = load_job_file(write_job_file(order, order.topics[-1]))
-    with assembled(job, spark, Loud()) as found:
+    with assemble(load_job_file(write_job_file(order, order.topics[-1]))) as found:
         loop = found.loop(until_drained=False)
         thread = threading.Thread(target=loop.run, args=(found.runner,))
         thread.start()
@@ -79,17 +84,27 @@ def stream(spark: SparkSession, order: Order) -> None:
         thread.join()
 
 
+@contextmanager
+def started(order: Order) -> Iterator[Assemble]:
+    """Start what is to land, and return how a job of it is put together."""
+    if order.peer == ALONE:
+        yield lambda job: local.assembled(job, Loud(), SystemClock())
+        return
+    spark = start_session("peers", f"local[{order.cores}]", LIGHT_JVM, jar_paths("spark-kafka"))
+    try:
+        yield lambda job: assembled(job, spark, Loud())
+    finally:
+        spark.stop()
+
+
 def main() -> None:
     """Run one measurement."""
     order = Order.of_text(sys.argv[1])
-    spark = start_session("peers", f"local[{order.cores}]", LIGHT_JVM, jar_paths("spark-kafka"))
-    try:
+    with started(order) as assemble:
         if order.streams:
-            stream(spark, order)
+            stream(assemble, order)
         else:
-            land_all(order, lambda topic: land(spark, order, topic), [])
-    finally:
-        spark.stop()
+            land_all(order, lambda topic: land(assemble, order, topic), [])
 
 
 if __name__ == "__main__":

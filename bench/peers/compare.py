@@ -21,7 +21,7 @@ from bench.peers.flink_peer import ensure_flink_jars
 from bench.peers.measure import can_trace, count_calls, trace_prefix
 from bench.peers.peer import CORES, Order
 from bench.peers.results import Calls, Fresh, Results, Run
-from bench.peers.run import PEERS, run_bounded
+from bench.peers.run import ALONE, PEERS, run_bounded
 from bench.peers.settings import CHECKPOINT_INTERVAL_S
 from bench.peers.shapes import SHAPES, SMALL, WIDE, Shape
 from bench.peers.streaming import run_streaming
@@ -99,7 +99,7 @@ class Comparison:
         size = fill_topic(self._servers, topics[1], shape, count)
         pinned = () if cores == CORES else ("taskset", "-c", f"0-{cores - 1}")
         for repeat in range(self._scale.repeats):
-            for peer in rotated(self._scale.peers, repeat):
+            for peer in rotated([each for each in self._scale.peers if each != ALONE], repeat):
                 order = replace(self._order(peer, shape, topics), cores=cores)
                 done = run_bounded(order, count, pinned)
                 shutil.rmtree(order.directory)
@@ -143,7 +143,7 @@ class Comparison:
     def _stream(self) -> None:
         for interval_s in STREAM_INTERVALS_S:
             for peer in self._scale.peers:
-                if interval_s == STREAM_INTERVALS_S[0] or peer in WIDE_PEERS:
+                if interval_s == STREAM_INTERVALS_S[0] or peer != "ashore-provenance":
                     self._stream_at(peer, interval_s)
 
     def _stream_at(self, peer: str, interval_s: float) -> None:

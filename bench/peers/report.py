@@ -19,6 +19,7 @@ from bench.table import render_table
 TITLES = {
     "ashore": "Ashore",
     "ashore-provenance": "Ashore with provenance",
+    "ashore-alone": "Ashore without Spark",
     "spark": "Spark, streaming query",
     "flink": "Flink, SQL file sink",
 }

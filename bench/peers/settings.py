@@ -173,6 +173,9 @@ _FLINK_REST = (
     ),
 )
 
+_ALONE = Setting(
+    "ashore-alone", "spark", "none", "worker processes of its own, no Java", _ASHORE_JOB
+)
 ASHORE_BATCH = {"max_records": 20_000_000, "max_bytes": "8GB"}
 _ASHORE = tuple(
     Setting("ashore", f"batch.{name}", str(value), "one batch, as Spark's", _ASHORE_JOB)
@@ -191,6 +194,7 @@ _SPARK_REST = (
 
 SETTINGS = (
     *_ASHORE,
+    _ALONE,
     *_SPARK,
     *_SPARK_SOURCE_SETTINGS,
     *_SPARK_REST,

@@ -116,8 +116,9 @@ def test_flink_spells_nested_types_in_its_own_way():
 
 
 def test_each_peer_is_first_in_turn():
-    assert [rotated(PEERS, repeat)[0] for repeat in range(5)] == [*PEERS, PEERS[0]]
-    assert all(sorted(rotated(PEERS, repeat)) == sorted(PEERS) for repeat in range(5))
+    repeats = range(len(PEERS) + 1)
+    assert [rotated(PEERS, repeat)[0] for repeat in repeats] == [*PEERS, PEERS[0]]
+    assert all(sorted(rotated(PEERS, repeat)) == sorted(PEERS) for repeat in repeats)
 
 
 def test_a_meter_counts_children_that_ended_and_leaves_out_who_is_excluded():
