@@ -1,17 +1,23 @@
 """The native reader over TLS and with logins, and what the user hears where these are refused."""
 
 import itertools
+import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from tests.job_files import job_content
 from tests.kafka_tools import Sender, Transaction, create_topic
 from tests.secured_kafka import (
     CERTIFICATES,
     IDENTITY,
+    LISTENERS,
     PASSWORD,
     SESSION_MS,
     TRUST,
@@ -21,7 +27,11 @@ from tests.secured_kafka import (
 )
 from tests.tampering import TamperingTlsProxy
 
+from ashore.control.jobs import open_job
 from ashore.errors import SourceError
+from ashore.jobs.events import Started
+from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.landing.log_reader import read_history
 from ashore.protocol.positions import OffsetRange
 from ashore.sources import raw
 from ashore.sources.base import StreamShard
@@ -338,3 +348,38 @@ def test_a_job_is_told_that_the_native_reader_reads(secured: SecuredKafka) -> No
 
     assert told.startswith("native, ")
     assert "librdkafka" not in told
+
+
+@pytest.mark.parametrize("way", ["mutual TLS", "SASL_SSL, SCRAM-SHA-512"])
+def test_a_job_lands_by_the_native_reader(secured: SecuredKafka, way: str, tmp_path: Path) -> None:
+    listener, options = WAYS[way]
+    topic, count = f"job-{uuid4().hex[:8]}", 500
+    create_topic(secured.servers, topic, 2)
+    for partition in (0, 1):
+        values = [json.dumps({"id": each}).encode() for each in range(count)]
+        with Sender(secured.servers, topic) as sender:
+            sender.send(values, partition=partition)
+    content: dict[str, Any] = job_content(secured.places[listener], tmp_path, topic)
+    protocol = {"security.protocol": LISTENERS[listener]}
+    content["source"]["kafka"]["options"] = {**protocol, **options}
+    job_file = tmp_path / "job.yaml"
+    job_file.write_text(json.dumps(content))
+
+    launch = JobLaunch("run", job_file, LaunchOptions(available_now=True, uses_spark=False))
+    launch.start()
+    try:
+        events = list(launch.events())
+        assert launch.wait() == 0, launch.log_path.read_text()
+    finally:
+        launch.kill()
+        launch.wait()
+
+    told = [each.reader for each in events if isinstance(each, Started)]
+    assert len(told) == 1
+    assert "librdkafka" not in str(told)
+    rows = pq.read_table(tmp_path / "lake" / "ods.db" / "events")
+    assert sorted(rows["id"].to_pylist()) == sorted([*range(count), *range(count)])
+    with open_job(job_file) as opened:
+        entries = list(read_history(opened.storage, opened.name))
+    assert "reader_fallbacks" not in str(entries)
+    assert PASSWORD not in launch.log_path.read_text()

@@ -84,7 +84,7 @@ impl Tls {
                 }
                 builder
                     .with_client_auth_cert(chain, read_key(key)?)
-                    .map_err(|error| format!("the client's certificate: {error}"))?
+                    .map_err(|error| format!("the certificate of the client: {error}"))?
             }
         };
         Ok(Tls(Arc::new(config)))
@@ -208,5 +208,68 @@ impl ServerCertVerifier for OfAnyHost {
         self.provider
             .signature_verification_algorithms
             .supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/certificates");
+
+    fn file(name: &str) -> Pem {
+        Pem::File(Path::new(CERTIFICATES).join(name))
+    }
+
+    fn text(text: &str) -> Pem {
+        Pem::Text(text.into())
+    }
+
+    fn refused(trust: &Pem, identity: Option<(&Pem, &Pem)>) -> String {
+        Tls::new(Some(trust), identity, true).unwrap_err()
+    }
+
+    #[test]
+    fn certificates_come_from_files_texts_and_directories() {
+        let read = std::fs::read_to_string(Path::new(CERTIFICATES).join("ca.pem")).unwrap();
+        for trust in [file("ca.pem"), text(&read), file("")] {
+            assert!(Tls::new(Some(&trust), None, true).is_ok());
+        }
+        let client = file("client.pem");
+        assert!(Tls::new(Some(&file("ca.pem")), Some((&client, &client)), false).is_ok());
+    }
+
+    #[test]
+    fn what_holds_no_certificate_trusts_nobody() {
+        for nothing in [text(""), text("no PEM"), file("make.sh")] {
+            let said = refused(&nothing, None);
+            assert!(said.contains("contains no certificate"), "{said}");
+        }
+        let said = refused(&file("missing.pem"), None);
+        assert!(said.contains("missing.pem: No such file"), "{said}");
+        let cut = text("-----BEGIN CERTIFICATE-----\nMIIB\n");
+        assert!(refused(&cut, None).contains("not valid PEM"));
+    }
+
+    #[test]
+    fn an_identity_that_does_not_fit_is_refused_without_its_key() {
+        let (trust, client, broker) = (file("ca.pem"), file("client.pem"), file("broker.pem"));
+        let said = refused(&trust, Some((&client, &broker)));
+        assert!(said.contains("certificate of the client"), "{said}");
+        let said = refused(&trust, Some((&trust, &text("a secret"))));
+        assert!(said.contains("no private key"), "{said}");
+        assert!(!said.contains("a secret"), "{said}");
+        assert!(refused(&trust, Some((&text(""), &client))).contains("no certificate"));
+        let tls = Tls::new(Some(&trust), Some((&client, &client)), true).unwrap();
+        assert_eq!(format!("{tls:?}"), "Tls");
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address() {
+        let tls = Tls::new(Some(&file("ca.pem")), None, true).unwrap();
+        for host in ["kafka-1.internal", "kafka_1", "10.0.0.1", "::1"] {
+            assert!(tls.session(host).is_ok(), "{host}");
+        }
+        assert!(tls.session("not a name").is_err());
     }
 }
