@@ -3,6 +3,7 @@
 import itertools
 import json
 import logging
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ from ashore.jobs.events import Started
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.landing.log_reader import read_history
 from ashore.protocol.positions import OffsetRange
+from ashore.services.ports import LOOPBACK
 from ashore.sources import raw
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
@@ -330,6 +332,20 @@ def test_a_plain_client_at_a_port_of_tls_gives_up_soon(secured: SecuredKafka) ->
         list(read_raw(cluster, ANYTHING).read())
 
     assert time.monotonic() - started_s < 2
+
+
+def test_a_handshake_without_an_answer_ends_in_time(
+    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server((LOOPBACK, 0)) as silent:  # it accepts, and says nothing
+        place = f"{LOOPBACK}:{silent.getsockname()[1]}"
+        monkeypatch.setitem(secured.places, "SSL", place)
+        started_s = time.monotonic()
+
+        with pytest.raises(GaveUp, match=r"no record for 2s: .*timed out"):
+            list(read_raw(secured.cluster("SSL", TRUST, timeout_s=4.0), ANYTHING).read())
+
+    assert time.monotonic() - started_s < 4
 
 
 @pytest.mark.parametrize("name", ["ssl.truststore.location", "ssl.keystore.location"])

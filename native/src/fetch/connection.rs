@@ -51,9 +51,9 @@ pub struct Security {
 pub struct Manners {
     /// What brokers write into their logs.
     pub client_id: String,
-    /// How long a connection may take to be made, and likewise the handshake of TLS.
+    /// How long a connection may take to be made, with the handshake of TLS.
     pub connect: Duration,
-    /// How long a broker may send nothing while an answer is due.
+    /// How long a broker may send nothing while an answer is due, and how long a login may take.
     pub answer: Duration,
     /// Where this failed, no connection is made: why.
     pub security: Result<Security, String>,
@@ -163,6 +163,9 @@ impl Connection {
                 .map_err(|error| self.damaged(&error))?
                 .map_err(|error| self.refused(&error))?;
             match exchange.next(&said).map_err(|error| self.refused(&error))? {
+                Some(_) if began.elapsed() > self.answer_within => {
+                    return Err(self.passing(&"the login takes too long"));
+                }
                 Some(next) => message = next,
                 None => {
                     self.log_in_again = session_end(began, lifetime_ms);

@@ -26,9 +26,10 @@ pub(super) struct Secured {
 }
 
 impl Stream {
-    /// Connect, with a handshake where there is TLS; each of them may take `within`.
+    /// Connect, with a handshake where there is TLS; both together may take `within`.
     pub(super) fn open(address: &Address, within: Duration, tls: Option<&Tls>) -> io::Result<Self> {
         let session = tls.map(|tls| tls.session(&address.host)).transpose()?;
+        let until = Instant::now() + within;
         let socket = connect(address, within)?;
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
@@ -40,7 +41,7 @@ impl Stream {
             session,
             socket: BufReader::with_capacity(SOCKET_READ, socket),
         });
-        secured.shake_hands(Instant::now() + within)?;
+        secured.shake_hands(until)?;
         Ok(Stream::Secured(secured))
     }
 
