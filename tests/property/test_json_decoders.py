@@ -204,6 +204,39 @@ def test_misfits_one_and_two_in_a_record(name: str, required: str, maps: str):
     decode_with_all(schema, pa.array([each.encode() for each in values], pa.binary()))
 
 
+MAP_RECORDS = [
+    '{"l":1,"m":{"a":1,"é":2},"c":"äx","r":{"k":1,"m":{"k":1}},"a":[{"a":1},{"b":2}],"x":[1,{}]}',
+    ' {"l": 3, "m": {"a" : 1, "b": 99999999999},\n "d": 1.5, "c": "x", "zz": {"a":null}} ',
+    '{"m":{"q":1},"i":5,"l":-7,"d":-Infinity,"c":"t"}',
+]
+MAP_SCHEMA = (
+    "l BIGINT, i INT NOT NULL, m MAP<STRING, BIGINT>, c STRING, d DOUBLE, "
+    "r STRUCT<k: INT NOT NULL, m: MAP<STRING, INT>>, a ARRAY<MAP<STRING, BIGINT>>"
+)
+DAMAGES = [
+    *('"', ",", ":", "{", "}", "[", "]", "null", "tru", "1", "-", ".", "e5", "1e400", "9" * 20),
+    *("Inf", "NaN", "-NaN", "-Inf", '"a"', "\n", " ", "é", "\\", "\\ud800", "\x01", '"c":5,'),
+    *('"l":1,', '"l":"x",', '"m":{},', '"m":3,', '"m":{"a":1,"a":2},', '"u":tru,'),
+]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    text = draw(st.sampled_from(MAP_RECORDS))
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(text)))
+        text = text[:at] + draw(st.sampled_from(["", *DAMAGES])) + text[at + draw(
+            st.integers(0, 2)) :]  # fmt: skip
+    return text.encode()
+
+
+@settings(deadline=None, max_examples=examples(300))
+@given(st.lists(damaged(), min_size=1, max_size=30))
+def test_damaged_records_with_maps(values: list[bytes]):
+    """What is said first is what JsonDecoder meets: Python's parser, then maps, then columns."""
+    decode_with_all(parse_ddl(MAP_SCHEMA), pa.array(values, pa.binary()))
+
+
 def test_more_rows_than_a_block_and_a_slice_of_them():
     values = [b'{"l":%d,"c":"%s","a":[%d]}' % (i, b"x" * (i % 50), i) for i in range(20_000)]
     for at in (0, 8_191, 8_192, 12_345, 19_999):

@@ -58,9 +58,9 @@ impl Faults {
         self.is_any
     }
 
-    /// Whether a number keeps a record from being parsed.
-    pub fn is_any_number(&self) -> bool {
-        self.numbers.count > 0
+    /// Whether a number keeps the columns without maps from being parsed.
+    pub fn is_any_number_before_maps(&self) -> bool {
+        self.numbers.count > 0 && !self.numbers.place.0
     }
 
     /// Forget them.

@@ -3,9 +3,11 @@
 //! Only records that were refused come here. The reasons are those of the parser that
 //! `JsonDecoder` uses (RapidJSON, below Arrow), in its order: what is wrong with the text or with the
 //! kind of a value, wherever it stands first; then the faults of values (`super::faults`). Whatever
-//! is not told here for certain has no reason, and `JsonDecoder` is asked.
+//! is not told here for certain has no reason, and `JsonDecoder` is asked. Where a column is a MAP,
+//! Python's parser comes first, and what it says of a text is said here in its words.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields};
@@ -21,13 +23,34 @@ const NOT_UTF8: &str = "not UTF-8";
 const NO_MAP: &str = "the value of a MAP column is not an object";
 const MAP_TWICE: &str = "a key appears twice in a MAP";
 const TOO_BIG: &str = "Number too big to be stored in double.";
-const NO_COMMA: &str = "Missing a comma or '}' after an object member.";
+
+/// What is wrong with a text, in the words of the parser, and in those of Python's, which adds where.
+type Broken = (&'static str, &'static str);
+
+const NO_COMMA: Broken = (
+    "Missing a comma or '}' after an object member.",
+    "Expecting ',' delimiter",
+);
+const NO_COMMA_IN_ARRAY: Broken = (
+    "Missing a comma or ']' after an array element.",
+    "Expecting ',' delimiter",
+);
+const NO_COLON: Broken = (
+    "Missing a colon after a name of object member.",
+    "Expecting ':' delimiter",
+);
+const NO_NAME: Broken = (
+    "Missing a name for object member.",
+    "Expecting property name enclosed in double quotes",
+);
+const NO_VALUE: Broken = ("Invalid value.", "Expecting value");
 
 /// Says why records are no rows of one schema.
 pub struct Judge {
     all: Columns,
     fast: Columns,
     slow: Columns, // those with maps, which `JsonDecoder` parses after the others
+    none: Columns,
     has_decimal: bool,
     paper: Paper,
 }
@@ -44,6 +67,7 @@ struct Columns {
 struct Paper {
     reason: String,
     path: String,
+    had: Vec<bool>,  // of all fields, where reading begins
     seen: Vec<bool>, // of the fields of the objects that are open, the inner ones last
 }
 
@@ -68,18 +92,19 @@ impl Judge {
             all: some(&|_| true),
             fast: some(&|field| !holds_map(field.data_type())),
             slow: some(&|field| holds_map(field.data_type())),
+            none: Columns::default(),
             has_decimal: fields.iter().any(|field| holds_decimal(field.data_type())),
             paper: Paper::default(),
         }
     }
 
     /// Where to say which fields the part of a record that is `done` has.
-    pub fn seen(&mut self) -> &mut Vec<bool> {
-        &mut self.paper.seen
+    pub fn had(&mut self) -> &mut Vec<bool> {
+        &mut self.paper.had
     }
 
     /// Say why a record is no row, where parsing it has come as far as the context says. The fields
-    /// of what is done are in `seen`. Nothing: `JsonDecoder` is to be asked, for which it may be one.
+    /// of what is done are in `had`. Nothing: `JsonDecoder` is to be asked, for which it may be one.
     pub fn judge<'a>(&'a mut self, record: &[u8], context: &'a mut Context) -> Option<&'a str> {
         let text = trim(record);
         if text.is_empty() {
@@ -94,11 +119,13 @@ impl Judge {
         if context.done == 0 && simdutf8::basic::from_utf8(text).is_err() {
             return Some(NOT_UTF8);
         }
+        let lead = text.as_ptr() as usize - record.as_ptr() as usize;
+        let start = Start::new(context, lead);
         let judged = if self.slow.fields.is_empty() {
-            let lead = text.as_ptr() as usize - record.as_ptr() as usize;
-            self.read_on(text, lead, context)
+            let faults = &mut context.faults;
+            Reader::new(text, &self.all, Aim::Columns, faults, &mut self.paper).read(start)
         } else {
-            self.read_with_maps(text, &mut context.faults)
+            self.read_with_maps(text, start, &mut context.faults)
         };
         match judged {
             Ok(()) => context.faults.first(),
@@ -107,35 +134,53 @@ impl Judge {
         }
     }
 
-    /// Read what is left of a record; `lead` is how much white space was before the text.
-    fn read_on(&mut self, text: &[u8], lead: usize, context: &mut Context) -> Step<()> {
-        let mut reader = Reader::new(text, &self.all, &mut context.faults, &mut self.paper);
-        if let Some((field, at)) = context.stuck {
-            reader.at = at - lead;
-            reader.value_and_rest(field)
-        } else if context.done > 0 {
-            reader.at = context.done - lead;
-            reader.rest()
-        } else {
-            reader.whole()
-        }
-    }
-
-    /// Python's parser comes first where there are maps, with words of its own: it is asked for them.
-    fn read_with_maps(&mut self, text: &[u8], faults: &mut Faults) -> Step<()> {
-        let paper = &mut self.paper;
-        let none = Columns::default();
-        Reader::new(text, &none, faults, paper)
-            .whole()
-            .map_err(|_| Stop::Unsure)?;
-        Reader::about_maps(text, &self.slow, faults, paper).whole()?;
-        faults.clear();
-        Reader::new(text, &self.fast, faults, paper).whole()?;
-        if faults.is_any_number() {
+    /// Python's parser comes first where there are maps; then it looks at the maps, and only then are
+    /// columns parsed, those without maps first.
+    fn read_with_maps(&mut self, text: &[u8], start: Start, faults: &mut Faults) -> Step<()> {
+        let mut read = |columns, aim, faults: &mut Faults| {
+            Reader::new(text, columns, aim, faults, &mut self.paper).read(start)
+        };
+        read(&self.none, Aim::Text, faults)?;
+        read(&self.slow, Aim::Maps, faults)?;
+        read(&self.fast, Aim::Columns, faults)?;
+        if faults.is_any_number_before_maps() {
             return Ok(());
         }
-        Reader::new(text, &self.slow, faults, paper).whole()
+        read(&self.slow, Aim::Columns, faults)
     }
+}
+
+/// Where reading begins: what is before is in order.
+#[derive(Clone, Copy)]
+enum Start {
+    /// At the first byte.
+    First,
+    /// At the value of a field of the record's own object.
+    Value(usize, usize),
+    /// Behind a value of the record's own object.
+    Behind(usize),
+}
+
+impl Start {
+    /// Where parsing stopped; `lead`: how much white space was before the text.
+    fn new(context: &Context, lead: usize) -> Self {
+        match context.stuck {
+            Some((field, at)) => Start::Value(field, at - lead),
+            None if context.done > 0 => Start::Behind(context.done - lead),
+            None => Start::First,
+        }
+    }
+}
+
+/// What is asked of a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    /// What Python's parser finds wrong with it.
+    Text,
+    /// Whether the values of maps are objects with different keys.
+    Maps,
+    /// What keeps it from being a row.
+    Columns,
 }
 
 fn holds_decimal(data_type: &DataType) -> bool {
@@ -172,6 +217,10 @@ fn find_field(fields: &[Arc<Field>], name: &[u8], next: usize) -> Option<usize> 
     fields.iter().position(is_it)
 }
 
+fn count_letters(text: &[u8]) -> usize {
+    text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
+}
+
 fn trim(mut text: &[u8]) -> &[u8] {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     while let Some((first, rest)) = text.split_first()
@@ -193,8 +242,7 @@ struct Reader<'a, 'p> {
     at: usize,
     columns: &'p Columns,
     faults: &'p mut Faults,
-    /// Only whether the values of maps are objects with different keys is asked, as Python does.
-    is_about_maps: bool,
+    aim: Aim,
     paper: &'p mut Paper,
 }
 
@@ -205,6 +253,7 @@ impl<'a, 'p> Reader<'a, 'p> {
     fn new(
         text: &'a [u8],
         columns: &'p Columns,
+        aim: Aim,
         faults: &'p mut Faults,
         paper: &'p mut Paper,
     ) -> Self {
@@ -214,49 +263,50 @@ impl<'a, 'p> Reader<'a, 'p> {
             at: 0,
             columns,
             faults,
-            is_about_maps: false,
+            aim,
             paper,
         }
     }
 
-    fn about_maps(
-        text: &'a [u8],
-        columns: &'p Columns,
-        faults: &'p mut Faults,
-        paper: &'p mut Paper,
-    ) -> Self {
-        let mut reader = Reader::new(text, columns, faults, paper);
-        reader.is_about_maps = true;
-        reader
-    }
-
-    fn whole(&mut self) -> Step<()> {
-        self.paper.seen.clear();
+    fn read(&mut self, start: Start) -> Step<()> {
         let columns = self.columns;
-        self.object(Some(&columns.fields), 0)?;
-        self.end()
-    }
-
-    /// The value of a field of the record's own object, and what stands behind it.
-    fn value_and_rest(&mut self, number: usize) -> Step<()> {
-        let columns = self.columns;
-        let field = &columns.fields[number];
-        self.enter(number, field);
-        self.paper.seen[number] = true;
-        self.value(Some(field.data_type()), 0)?;
-        self.paper.path.clear();
-        self.rest()
-    }
-
-    /// What stands behind a value of the record's own object.
-    fn rest(&mut self) -> Step<()> {
-        let columns = self.columns;
+        let Paper { had, seen, .. } = &mut *self.paper;
+        seen.clear();
+        match start {
+            Start::First => {
+                self.object(Some(&columns.fields), 0)?;
+                return self.end();
+            }
+            Start::Value(field, at) => {
+                seen.extend(columns.numbers.iter().map(|number| had[*number]));
+                self.at = at;
+                self.value_of(field)?;
+            }
+            Start::Behind(at) => {
+                seen.extend(columns.numbers.iter().map(|number| had[*number]));
+                self.at = at;
+            }
+        }
         if self.ends(b'}', NO_COMMA)? {
             self.end_object(&columns.fields, 0);
         } else {
             self.members(&columns.fields, 0, 0)?;
         }
         self.end()
+    }
+
+    /// The value of a field of the record's own object.
+    fn value_of(&mut self, field: usize) -> Step<()> {
+        let columns = self.columns;
+        let Some(number) = columns.numbers.iter().position(|each| *each == field) else {
+            return self.value(None, 0);
+        };
+        let field = &columns.fields[number];
+        self.enter(number, field);
+        self.paper.seen[number] = true;
+        self.value(Some(field.data_type()), 0)?;
+        self.paper.path.clear();
+        Ok(())
     }
 
     fn end(&self) -> Step<()> {
@@ -277,8 +327,43 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     #[cold]
     fn stop<T>(&mut self, words: &[&str]) -> Step<T> {
+        if self.aim == Aim::Text {
+            return Err(Stop::Unsure); // Python's parser has other words, or takes it
+        }
         self.paper.reason.clear();
         self.paper.reason.extend(words.iter().copied());
+        Err(Stop::Because)
+    }
+
+    /// Stop because the text is not in order here.
+    #[cold]
+    fn broken<T>(&mut self, broken: Broken) -> Step<T> {
+        if self.aim != Aim::Text {
+            return self.stop(&[broken.0]);
+        }
+        // From Python 3.13 on a comma before the end has words of its own.
+        if broken == NO_NAME && self.peek() == b'}' || broken == NO_VALUE && self.peek() == b']' {
+            return Err(Stop::Unsure);
+        }
+        let Some(before) = self.text.get(..self.at) else {
+            return Err(Stop::Unsure);
+        };
+        let newlines = before.iter().filter(|byte| **byte == b'\n').count();
+        let last = before.iter().rposition(|byte| *byte == b'\n');
+        let (line, column) = (
+            newlines + 1,
+            count_letters(&before[last.map_or(0, |at| at + 1)..]),
+        );
+        let letters = count_letters(before);
+        self.paper.reason.clear();
+        let words = &mut self.paper.reason;
+        write!(
+            words,
+            "{}: line {line} column {} (char {letters})",
+            broken.1,
+            column + 1
+        )
+        .map_err(|_| Stop::Unsure)?;
         Err(Stop::Because)
     }
 
@@ -335,14 +420,12 @@ impl<'a, 'p> Reader<'a, 'p> {
                 let field = &fields[number];
                 self.enter(number, field);
                 let seen = &mut self.paper.seen[outer + number];
-                if std::mem::replace(seen, true) && !self.is_about_maps {
+                if std::mem::replace(seen, true) && self.aim == Aim::Columns {
                     return self.stop_at(") was specified twice", "", "");
                 }
                 wanted = Some(field.data_type());
                 self.colon()?;
-                if !field.is_nullable() && self.starts(b"null") {
-                    self.faults.note_null();
-                }
+                self.note_null_of(field);
             } else {
                 self.colon()?;
             }
@@ -356,9 +439,16 @@ impl<'a, 'p> Reader<'a, 'p> {
         Ok(())
     }
 
+    /// Note that the value here is null, where the field needs one.
+    fn note_null_of(&mut self, field: &Field) {
+        if self.aim == Aim::Columns && !field.is_nullable() && self.starts(b"null") {
+            self.faults.note_null();
+        }
+    }
+
     fn end_object(&mut self, fields: &[Arc<Field>], outer: usize) {
         let mut all = fields.iter().zip(&self.paper.seen[outer..]);
-        if all.any(|(field, seen)| !seen && !field.is_nullable()) {
+        if self.aim == Aim::Columns && all.any(|(field, seen)| !seen && !field.is_nullable()) {
             self.faults.note_null();
         }
         self.paper.seen.truncate(outer);
@@ -366,7 +456,7 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     fn key(&mut self) -> Step<Cow<'a, [u8]>> {
         if self.peek() != b'"' {
-            return self.stop(&["Missing a name for object member."]);
+            return self.broken(NO_NAME);
         }
         self.string()
     }
@@ -374,7 +464,7 @@ impl<'a, 'p> Reader<'a, 'p> {
     fn colon(&mut self) -> Step<()> {
         self.space();
         if self.peek() != b':' {
-            return self.stop(&["Missing a colon after a name of object member."]);
+            return self.broken(NO_COLON);
         }
         self.at += 1;
         self.space();
@@ -382,11 +472,11 @@ impl<'a, 'p> Reader<'a, 'p> {
     }
 
     /// Whether a list of values ends here, with `last`; false: a comma was passed.
-    fn ends(&mut self, last: u8, missing: &str) -> Step<bool> {
+    fn ends(&mut self, last: u8, missing: Broken) -> Step<bool> {
         self.space();
         let found = self.peek();
         if found != last && found != b',' {
-            return self.stop(&[missing]);
+            return self.broken(missing);
         }
         self.at += 1;
         if found == b',' {
@@ -399,7 +489,7 @@ impl<'a, 'p> Reader<'a, 'p> {
         if depth > DEPTH_MAX {
             return Err(Stop::Unsure);
         }
-        if let (Some(DataType::Map(..)), true) = (wanted, self.is_about_maps)
+        if let (Some(DataType::Map(..)), Aim::Maps) = (wanted, self.aim)
             && !matches!(self.peek(), b'{' | b'n')
         {
             return self.stop(&[NO_MAP]);
@@ -433,7 +523,7 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     fn word(&mut self, word: &[u8]) -> Step<()> {
         if !self.starts(word) {
-            return self.stop(&["Invalid value."]);
+            return self.broken(NO_VALUE);
         }
         self.at += word.len();
         Ok(())
@@ -447,7 +537,7 @@ impl<'a, 'p> Reader<'a, 'p> {
         {
             return Ok(());
         }
-        if self.is_about_maps {
+        if self.aim == Aim::Maps {
             return Ok(());
         }
         self.stop_at(") changed from ", expected, kind)
@@ -468,7 +558,7 @@ impl<'a, 'p> Reader<'a, 'p> {
         } else {
             loop {
                 self.value(element, depth + 1)?;
-                if self.ends(b']', "Missing a comma or ']' after an array element.")? {
+                if self.ends(b']', NO_COMMA_IN_ARRAY)? {
                     break;
                 }
             }
@@ -504,14 +594,14 @@ impl<'a, 'p> Reader<'a, 'p> {
                 keys.push(self.key()?);
                 self.colon()?;
                 self.value(Some(pair[1].data_type()), depth)?;
-                if self.ends(b'}', "")? {
+                if self.ends(b'}', NO_COMMA)? {
                     break;
                 }
             }
         }
         self.paper.path.truncate(length);
         keys.sort_unstable();
-        if self.is_about_maps && keys.windows(2).any(|two| two[0] == two[1]) {
+        if self.aim == Aim::Maps && keys.windows(2).any(|two| two[0] == two[1]) {
             return self.stop(&[MAP_TWICE]);
         }
         Ok(())
@@ -617,11 +707,15 @@ impl<'a, 'p> Reader<'a, 'p> {
     }
 
     fn number(&mut self) -> Step<()> {
+        let start = self.at;
         if self.peek() == b'-' {
             self.at += 1;
         }
         let mut count = 1;
         match self.peek() {
+            b'N' | b'I' if self.aim == Aim::Text => {
+                return self.word_of_python(start);
+            }
             b'0' => self.at += 1,
             b'1'..=b'9' => count = self.digits(),
             b'N' => return self.word(b"NaN"),
@@ -637,7 +731,10 @@ impl<'a, 'p> Reader<'a, 'p> {
                     Ok(())
                 };
             }
-            _ => return self.stop(&["Invalid value."]),
+            _ => {
+                self.at = start;
+                return self.broken(NO_VALUE);
+            }
         }
         let mut behind = 0;
         if self.peek() == b'.' {
@@ -651,6 +748,16 @@ impl<'a, 'p> Reader<'a, 'p> {
             self.exponent(count, behind)?;
         }
         Ok(())
+    }
+
+    /// A word for a number that Python's parser takes, which are not all that RapidJSON does.
+    fn word_of_python(&mut self, start: usize) -> Step<()> {
+        self.at = start;
+        let words: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
+        match words.into_iter().find(|word| self.starts(word)) {
+            Some(word) => self.word(word),
+            None => self.broken(NO_VALUE),
+        }
     }
 
     fn exponent(&mut self, count: usize, behind: usize) -> Step<()> {
@@ -683,6 +790,7 @@ impl<'a, 'p> Reader<'a, 'p> {
     fn judge_number(&mut self, wanted: Wanted<'_>, start: usize) {
         let token = &self.text[start..self.at];
         if let Some(wanted) = wanted
+            && self.aim == Aim::Columns
             && !fits(wanted, token)
         {
             self.faults.note_number(wanted, token);
@@ -693,6 +801,7 @@ impl<'a, 'p> Reader<'a, 'p> {
     fn judge_text(&mut self, wanted: Wanted<'_>, text: &[u8], start: usize) {
         let token = &self.text[start..self.at];
         if let Some(wanted) = wanted
+            && self.aim == Aim::Columns
             && !fits(wanted, token)
         {
             self.faults

@@ -148,7 +148,7 @@ impl Decoder {
         if refused == Parsed::Unfit {
             return self.context.faults.first();
         }
-        self.object.copy_seen(&self.context, self.judge.seen());
+        self.object.copy_seen(&self.context, self.judge.had());
         self.judge.judge(record, &mut self.context)
     }
 

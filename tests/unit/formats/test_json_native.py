@@ -80,6 +80,25 @@ def test_only_what_the_other_decoder_must_judge_is_given_to_it(monkeypatch):
     assert set(asked) <= {1}
 
 
+def test_broken_text_beside_a_map_is_not_given_to_the_other_decoder(monkeypatch):
+    """Python's words for it, and where: a record that is asked about costs as much as fifty."""
+    values = [
+        b'{"a" 1}',
+        b'{"a":1 "m":{}}',
+        b'{"a":}',
+        '{\n"é":1,\n"ü":{"x":tru}}'.encode(),
+        b"{a:1}",
+    ]
+    values += [b'{"a":1,"a":1}', b'{"a":"x"}', b'{"m":7}', b'{"m":{"k":1,"k":1}}', b'{"a":[1 2]}']
+    schema = parse_ddl("a BIGINT, m MAP<STRING, INT>")
+    array = pa.array(values, pa.binary())
+    expected = decode_with_all(schema, array)
+    assert expected.bad[3].reason == "Expecting value: line 3 column 10 (char 18)"
+    monkeypatch.setattr(JsonDecoder, "decode", None)
+    for decoder in other_decoders(schema):
+        assert decoder.decode(array).bad == expected.bad
+
+
 def test_a_mistake_in_the_module_is_an_error_with_a_sentence():
     for decoder in other_decoders(SCHEMA):
         with pytest.raises(TypeError, match="binary"):
