@@ -5,7 +5,7 @@
 
 Shapes of the peers' comparison, one with a column of each type that has rules of its own, and one
 with a MAP; for each the ways in which a record is refused. CPU time of one core, decoding alone, in
-batches as tasks have them, and in a process with their environment: why a record is bad is said, but
+batches as tasks have them, in a process with their environment: why a record is bad is said, but
 its dead letter, a row like others, is not written. Rounds are interleaved; figures are the least of
 several rounds.
 """
