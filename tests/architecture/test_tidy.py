@@ -106,7 +106,7 @@ def walk_files() -> Iterator[Path]:
             name
             for name in folders
             if name in {".ci", ".github"}
-            or not (name.startswith((".", "__pycache__")) or name in {"build", "dist"})
+            or not (name.startswith((".", "__pycache__")) or name in {"build", "dist", "target"})
         )
         # Cargo's own lock names a registry, and is made of crates.lock (tools/native.py).
         yield from (Path(folder, name) for name in sorted(names) if name != "Cargo.lock")
