@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from tests.fetched_rows import rows
 from tests.kafka_tools import Sender, Transaction, create_topic
 from tests.tampering import TamperingProxy, let_pass
 from tests.three_brokers import ThreeBrokers
@@ -41,16 +42,6 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def read_raw(servers: str, ranges: dict[StreamShard, OffsetRange], timeout_s: float = TIMEOUT_S):
     """Return a reading by the native reader alone."""
     return RawReading(Cluster.of(servers, {}, timeout_s), ranges, ())
-
-
-def rows(batches: Iterable[pa.RecordBatch]) -> dict[StreamShard, list[tuple[int, bytes]]]:
-    """Return offset and value of each record, by partition, in the order in which they came."""
-    found: dict[StreamShard, list[tuple[int, bytes]]] = {}
-    for batch in batches:
-        for row in batch.to_pylist():
-            shard = StreamShard(row["topic"], str(row["partition"]))
-            found.setdefault(shard, []).append((row["offset"], row["value"]))
-    return found
 
 
 def send(

@@ -5,14 +5,14 @@ import json
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.fetched_rows import rows
 from tests.job_files import job_content
 from tests.kafka_tools import Sender, Transaction, create_topic
 from tests.secured_kafka import (
@@ -60,16 +60,6 @@ def read_raw(cluster: Cluster, ranges: dict[StreamShard, OffsetRange]) -> RawRea
     """Return a reading by the native reader alone."""
     assert choose(cluster).is_raw, choose(cluster).why_not
     return RawReading(cluster, ranges, ())
-
-
-def rows(batches: Iterable[pa.RecordBatch]) -> dict[StreamShard, list[tuple[int, bytes]]]:
-    """Return offset and value of each record, by partition, in the order in which they came."""
-    found: dict[StreamShard, list[tuple[int, bytes]]] = {}
-    for batch in batches:
-        for row in batch.to_pylist():
-            shard = StreamShard(row["topic"], str(row["partition"]))
-            found.setdefault(shard, []).append((row["offset"], row["value"]))
-    return found
 
 
 def whole(wanted: dict) -> dict[StreamShard, OffsetRange]:
