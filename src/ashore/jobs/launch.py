@@ -128,9 +128,12 @@ class JobLaunch:
         """Write a line to the process, if it has not ended."""
         stdin = self._running().stdin
         if stdin is not None and not stdin.closed:
-            with suppress(BrokenPipeError):  # it has ended: `events` and `wait` tell how
+            try:
                 stdin.write(f"{line}\n".encode())
                 stdin.flush()
+            except BrokenPipeError:  # it has ended: `events` and `wait` tell how
+                with suppress(BrokenPipeError):
+                    stdin.close()  # which writes again what could not be written
 
     def stop(self) -> None:
         """Ask for an orderly stop."""
