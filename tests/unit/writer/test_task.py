@@ -30,7 +30,6 @@ from ashore.landing.specs import LateRule
 from ashore.landing.writer import task, write_task
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.pool import FilePool, PoolLimits
-from ashore.landing.writer.runs import split_sheaves
 from ashore.protocol.files import FileSpan, Role
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.fetched import FETCHED
@@ -475,8 +474,7 @@ def test_rows_that_are_not_encoded_yet_are_bounded_for_all_open_files_together()
     pool = Watched(order, 0, MemoryStorage(), unique, limits)
     writer = task._TaskWriter(order, 0, pool)
     for batch in batches:
-        for sheaf in split_sheaves(batch):
-            writer.write(sheaf)
+        writer.write_all(batch)
     result = writer.finish()
     assert sum(file.rows for file in result.files) == 1_000
     assert len(result.files) == 8  # memory was freed by row groups, not by more files
