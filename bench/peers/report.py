@@ -113,11 +113,12 @@ def render_machine(results: Results) -> str:
     machine = results.machine
     repeats = 1 + max((run.repeat for run in results.runs), default=0)
     versions = ", ".join(f"{name} {number}" for name, number in machine.versions.items())
+    kept = f" Measured before: {results.kept}." if results.kept else ""
     return (
         f"Measured {results.began} at commit {results.commit} by `{results.command}` on "
         f"{machine.cores} cores ({machine.cpu}), {machine.memory_gib:.0f} GiB, Linux "
         f"{machine.kernel}; {versions}. Medians of {repeats}; load of the machine before: "
-        f"{results.load_before:.1f}.\n"
+        f"{results.load_before:.1f}.{kept}\n"
     )
 
 

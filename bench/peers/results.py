@@ -68,6 +68,7 @@ class Results:
     runs: tuple[Run, ...]
     fresh: tuple[Fresh, ...]
     calls: tuple[Calls, ...]
+    kept: str = ""  # which runs are of an earlier comparison, and of which one
 
     def save(self, path: Path) -> None:
         """Write the file."""
@@ -79,7 +80,9 @@ class Results:
         """Return these results with those of shapes that were not measured this time."""
         measured = {(run.shape, run.cores) for run in self.runs}
         kept = tuple(run for run in others.runs if (run.shape, run.cores) not in measured)
-        return replace(self, runs=(*self.runs, *kept))
+        shapes = ", ".join(dict.fromkeys(run.shape for run in kept))
+        said = f"{shapes}: {others.began}, commit {others.commit}" if kept else ""
+        return replace(self, runs=(*self.runs, *kept), kept=said)
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -258,7 +258,9 @@ def test_shapes_that_were_not_measured_again_are_kept():
     large = tuple(replace(run, shape="large") for run in RESULTS.runs)
     before = replace(RESULTS, runs=(*large, *RESULTS.runs))
     again = replace(RESULTS, runs=tuple(replace(run, seconds=9.0) for run in RESULTS.runs))
-    assert again.with_others(before).runs == (*again.runs, *large)
+    merged = again.with_others(before)
+    assert merged.runs == (*again.runs, *large)
+    assert f"Measured before: large: {before.began}, commit {before.commit}." in render_page(merged)
 
 
 def test_a_readme_without_markers_is_refused():
