@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.checkpoint_files import opened, unpack
+from tests.crash.harness import walk
 from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.marks import but
 from tests.strategies import TABLE, key_of
@@ -75,6 +76,7 @@ DIRECTORY = checkpoint_directory(NAME)
 OLD, NEW = PlanState("old", "{}"), PlanState("new", '{"n":1}')
 WISH = MigrationWish("old", NEW, (MigratedOperator("n3", "n2", "digest"),), "ana", "wrong country")
 CLOCK = FakeClock()
+TOPS = (".ashore", "saved")  # of what is on the storage
 
 
 @pytest.fixture(scope="module")
@@ -263,16 +265,24 @@ def look_at_moved(storage: Storage) -> None:
         assert isinstance(plan_start(None, newest.read_position()), Refuse)
 
 
+def copied(storage: MemoryStorage) -> MemoryStorage:
+    """Return a storage with the same files: to copy them is less than to make them again."""
+    found = MemoryStorage(CLOCK)
+    for path in (path for top in TOPS for path in walk(storage, top)):
+        found.create(path, storage.read(path))
+    return found
+
+
 def play(
-    storage: Callable[[], MemoryStorage],
+    before: MemoryStorage,
     act: Callable[[Storage, Storage], None],
     strike: str,
     look: Callable[[Storage], None] = lambda _storage: None,
 ) -> None:
-    """Strike each call of an act in turn: a start goes on, and so does the act, once more."""
+    """Strike each call of an act in turn, each time on a storage as it was before the act."""
     seen = set()
     for number in itertools.count(1):
-        whole = storage()
+        whole = copied(before)
         faulty = FaultyStorage(whole, [STRIKES[strike](number)])
         with suppress(StorageError, ProcessStopped):
             act(faulty, whole)
@@ -289,31 +299,30 @@ def play(
             return
 
 
-EACH = but(pytest.mark.slow, STRIKES, lambda strike: strike == "stops after")
+def each_but(*everyday: str) -> list:
+    """Return the ways to strike a call; those of the everyday run differ from act to act."""
+    return but(pytest.mark.long, STRIKES, everyday.__contains__)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strike", EACH)
+@pytest.mark.parametrize("strike", each_but("stops after", "late"))
 def test_whatever_call_of_a_migration_is_struck_one_of_the_two_starts(
     strike: str, contents: dict[str, bytes]
 ) -> None:
-    play(lambda: begun(contents), apply, strike)
+    play(begun(contents), apply, strike)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strike", EACH)
+@pytest.mark.parametrize("strike", each_but("fails"))
 def test_whatever_call_of_a_drop_is_struck_the_query_starts_or_is_dropped(
     strike: str, contents: dict[str, bytes]
 ) -> None:
-    play(lambda: begun(contents), drop, strike)
+    play(begun(contents), drop, strike)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strike", EACH)
+@pytest.mark.parametrize("strike", each_but("stops before"))
 def test_whatever_call_is_struck_one_of_two_tables_has_the_state(
     strike: str, contents: dict[str, bytes]
 ) -> None:
-    play(lambda: begun(contents), move, strike, look_at_moved)
+    play(begun(contents), move, strike, look_at_moved)
 
 
 def test_a_query_that_was_dropped_has_no_state_and_comes_back(contents: dict[str, bytes]) -> None:
@@ -327,20 +336,22 @@ def test_a_query_that_was_dropped_has_no_state_and_comes_back(contents: dict[str
     assert take_survey(attempts_of(storage).newest()).required.chains
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strike", EACH)
-@pytest.mark.parametrize("went_on", [False, True])
+@pytest.mark.parametrize(
+    ("strike", "went_on"),
+    but(
+        pytest.mark.long,
+        itertools.product(STRIKES, (False, True)),
+        lambda *each: each in {("answer lost", False), ("stops after", True)},
+    ),
+)
 def test_whatever_call_of_an_undo_is_struck_one_of_the_two_starts(
     strike: str, contents: dict[str, bytes], *, went_on: bool
 ) -> None:
-    def migrated() -> MemoryStorage:
-        storage = begun(contents)
-        apply(storage)
-        if went_on:
-            go_on(storage)
-        return storage
-
-    play(migrated, lambda faulty, _: undo(faulty), strike)
+    storage = begun(contents)
+    apply(storage)
+    if went_on:
+        go_on(storage)
+    play(storage, lambda faulty, _: undo(faulty), strike)
 
 
 def test_it_is_applied_undone_and_applied_again(contents: dict[str, bytes]) -> None:
