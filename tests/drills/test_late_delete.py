@@ -117,6 +117,7 @@ def play(hdfs: Hdfs) -> Verdict:
     )
 
 
+@pytest.mark.long  # every day in memory: the short form of the drill
 def test_ashore_is_untouched_by_what_strikes_the_old_protocol(whole: Hdfs) -> None:
     verdict = play(whole)
     assert verdict.exit_code == 0, (verdict.problems, verdict.doubts)

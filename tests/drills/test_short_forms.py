@@ -15,8 +15,20 @@ from ashore.jobs.locks import locked
 SEED = 20_261_121
 WITHOUT_SPARK = [each for each in SCENARIOS if not each.short.has_spark]
 # Each takes a minute, and what it is for is tried every day where it costs less: lost answers at
-# every call of tests/integration/test_hdfs_storage.py; lost nodes, clusters, executors in memory.
-LONG = ("lost-answers", "cluster-gone", "storage-nodes-down", "kill-executor")
+# every call of tests/integration/test_hdfs_storage.py, late effects at every call of
+# tests/crash/test_crash_points.py, failover of a NameNode in tests/spark/test_hdfs_failures.py, a
+# lost checkpoint in tests/spark/test_from_savepoint.py, killed drivers in
+# tests/spark/test_processes.py; lost nodes, clusters, executors in memory.
+LONG = (
+    "lost-answers",
+    "late-effects",
+    "namenode-failover",
+    "checkpoint-lost",
+    "kill-driver",
+    "cluster-gone",
+    "storage-nodes-down",
+    "kill-executor",
+)
 BROKEN = {Server.HDFS: "hdfs", Server.METASTORE: "hive"}
 
 

@@ -15,7 +15,7 @@ from threading import Thread
 
 import pyarrow.parquet as pq
 from tests.kafka_tools import create_topic, produce
-from tests.spark.site import SHORT_LIVED
+from tests.spark.site import LOCAL
 
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
@@ -44,9 +44,6 @@ tables:
 batch: {{interval: 200ms, max_records: 2000}}
 spark: {spark}
 """
-
-
-ON_SPARK = {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "512m"}}
 
 
 class Running:
@@ -117,7 +114,7 @@ class Lake:
         self.kafka, self.topic, self.parts, self.uses_spark = kafka, topic, parts, uses_spark
         self.job_file = directory / f"{topic}.yaml"
         servers = kafka.bootstrap_servers
-        spark = json.dumps(ON_SPARK if uses_spark else "none")
+        spark = json.dumps(LOCAL if uses_spark else "none")
         text = JOB.format(topic=topic, servers=servers, deadline=deadline, spark=spark)
         self.job_file.write_text(text, "utf-8")
         self.produced = 0

@@ -39,6 +39,8 @@ SCHEMA = "id BIGINT, country STRING, ts BIGINT"
 DEADLINE_S = 30.0
 # Tests end before the second compiler of the JVM pays: a job process starts in half the time.
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+# Of a job whose processes read little, and several of which may run at once.
+LOCAL = {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "512m"}}
 PROVENANCE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 Place = tuple[str, int, int]  # topic, partition, offset

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.spark.site import Site
+from tests.spark.site import LOCAL, Site
 
 from ashore.checkpoints.attempts import Attempts
 from ashore.landing.committer import Progress
@@ -63,8 +63,10 @@ def read_only(topic: str, name: str = "clicks", **changes: object) -> dict[str, 
 def sql_job(
     site: Site, text: str, *tables: dict[str, object], refresh: str = "1m", **sections: object
 ) -> Path:
+    """Write a job file with SQL; `sections` replaces whole keys. Processes of it start soon."""
     written = {"text": text, "state_partitions": 2, "refresh": refresh}
-    return site.job_file(*tables, **{"sql": written, "batch": {"interval": "300ms"}, **sections})
+    default = {"sql": written, "batch": {"interval": "300ms"}, "spark": LOCAL}
+    return site.job_file(*tables, **{**default, **sections})
 
 
 def run(site: Site, job_file: Path, progress: Progress | None = None) -> None:

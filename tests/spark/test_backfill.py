@@ -31,9 +31,8 @@ UPTO_MS = START_MS + 3 * MINUTE_MS
 
 def jobs(site: Site, topic: str, old: str, new: str) -> tuple[Path, Path]:
     tables = (read_only(topic), PER_MINUTE_TABLE)
-    spark = {"master": "local[2]"}
     return tuple(
-        sql_job(site, sql, *tables, spark=spark).rename(site.directory / f"{name}.yaml")
+        sql_job(site, sql, *tables).rename(site.directory / f"{name}.yaml")
         for name, sql in (("old", old), ("new", new))
     )
 

@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.site import LOCAL
 
 from ashore.cli.cases_view import FAILED, show_cases
 from ashore.config.cases import load_cases, parse_cases
@@ -177,10 +178,14 @@ SINK = {"table": "ods.out", "partition_by": [], "on_error": "dead_letter"}
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [
-        (STATELESS, [{"id": each, "number": each} for each in (1, 3, 5)]),
-        (STATEFUL, [{"minute": AT, "number": 9}]),
+        pytest.param(
+            STATELESS,
+            [{"id": each, "number": each} for each in (1, 3, 5)],
+            id="stateless",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(STATEFUL, [{"minute": AT, "number": 9}], id="stateful"),
     ],
-    ids=["stateless", "stateful"],
 )
 def test_dead_letters_are_those_of_a_run(
     spark: SparkSession, tmp_path: Path, sql: str, rows: list[dict[str, object]]
@@ -335,7 +340,11 @@ def test_the_command_runs_the_example(tmp_path: Path, capsys: pytest.CaptureFixt
     wrong = tmp_path / "wrong.cases.yaml"
     wrong.write_text(own.read_text("utf-8").replace("clicks: 1}", "clicks: 2}"), "utf-8")
     request = write_request(CasesRequest((str(own), str(wrong))))
-    launch = JobLaunch("test", EXAMPLE, LaunchOptions(request=request))
+    example = EXAMPLE.read_text("utf-8")
+    soon = tmp_path / EXAMPLE.name
+    soon.write_text(example.replace('{master: "local[*]"}', json.dumps(LOCAL)), "utf-8")
+    assert soon.read_text("utf-8") != example
+    launch = JobLaunch("test", soon, LaunchOptions(request=request))
     xml = tmp_path / "junit.xml"
     assert show_cases(launch, 4, xml, as_json=False) == FAILED
     said = capsys.readouterr().out

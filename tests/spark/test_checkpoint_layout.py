@@ -18,6 +18,7 @@ from tests.checkpoint_files import (
     write_again,
 )
 from tests.kafka_tools import create_topic
+from tests.marks import but
 from tests.spark.site import Site
 
 from ashore.checkpoints.layout import (
@@ -96,7 +97,8 @@ def records(minute: int) -> list[bytes]:
     return [json.dumps({"country": each, "ts": time}).encode() for each in ("DE", "CN", "IS")]
 
 
-@pytest.mark.parametrize("name", CASES)
+# Every day the one that has most of them, and the one whose offsets have a form of their own.
+@pytest.mark.parametrize("name", but(pytest.mark.long, CASES, {"chain", "names"}.__contains__))
 def test_every_file_of_a_checkpoint_is_known(site: Site, name: str) -> None:
     root = run(site, name, CASES[name])
     paths, texts = list_paths(root), texts_of(root)

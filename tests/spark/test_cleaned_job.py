@@ -45,13 +45,7 @@ def age(root: Path, hours: int) -> None:
 def test_a_job_cleans_its_checkpoint_and_counts_on(site: Site) -> None:
     topic, told = site.topic(1), Told()
     tables = (read_only(topic), PER_MINUTE_TABLE)
-    job_file = sql_job(
-        site,
-        PER_MINUTE,
-        *tables,
-        spark={"master": "local[2]"},
-        clean={"every": "1s", "ttl": "1s"},
-    )
+    job_file = sql_job(site, PER_MINUTE, *tables, clean={"every": "1s", "ttl": "1s"})
     site.produce(topic, encode(clicks(0, 180)))
     run(site, job_file, told)
     root = checkpoint(site, QUERY)

@@ -28,6 +28,7 @@ def on_steady_hdfs(steady_hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> Hdfs:
     return steady_hdfs
 
 
+@pytest.mark.long  # every day with SQL: tests/spark/test_sql_hdfs.py
 def test_a_job_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
     kafka: Kafka, on_hdfs: Hdfs, tmp_path: Path
 ) -> None:

@@ -71,7 +71,7 @@ HEADERS = ODD["the same key twice"]
 FAR_MS = 32_503_680_000_000  # the year 3000
 
 
-@pytest.mark.parametrize("provenance", ["headers", True])
+@pytest.mark.parametrize("provenance", ["headers", pytest.param(True, marks=pytest.mark.long)])
 def test_dead_letters_of_sql_have_headers_where_a_topic_asks_for_them(
     site: Site, provenance: object
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.kafka_tools import create_topic, produce
 from tests.raw_headers import RawRecord, produce_raw
+from tests.spark.site import LOCAL, SHORT_LIVED
 
 from ashore.base.clock import SystemClock
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
@@ -42,24 +43,31 @@ tables:
     seal: {{delay: 1s, idle_after: 2s}}
 catalog: {{hive: {{uri: "{hive}", strategy: near}}}}
 batch: {{interval: 500ms}}
-spark: {{master: "local[2]"}}
+spark: {spark}
 """
 READER = """\
 import json, sys
 from pyspark.sql import SparkSession
-uri, query, warehouse = sys.argv[1:]
+uri, query, warehouse, jvm = sys.argv[1:]
 spark = (SparkSession.builder.master("local[1]").enableHiveSupport()
     .config("spark.hadoop.hive.metastore.uris", uri).config("spark.ui.enabled", "false")
     .config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
-    .config("spark.sql.warehouse.dir", warehouse).config("spark.sql.session.timeZone", "UTC")
+    .config("spark.driver.extraJavaOptions", jvm).config("spark.sql.warehouse.dir", warehouse)
+    .config("spark.sql.session.timeZone", "UTC")
     .getOrCreate())
 print("ROWS " + json.dumps([row.asDict() for row in spark.sql(query).collect()], default=str))
 """
 HOUR_MS = 3_600_000
 
 
+def job_of(kafka: Kafka, hive: Hive, topic: str, lake: Path) -> str:
+    servers, spark = kafka.bootstrap_servers, json.dumps(LOCAL)
+    return JOB.format(lake=lake, servers=servers, topic=topic, hive=hive.uri, spark=spark)
+
+
 def query(hive: Hive, sql: str, directory: Path) -> list[dict[str, object]]:
-    arguments = [sys.executable, "-c", READER, hive.uri, sql, str(directory / "warehouse")]
+    (jvm,) = SHORT_LIVED.values()
+    arguments = [sys.executable, "-c", READER, hive.uri, sql, str(directory / "warehouse"), jvm]
     answer = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=240)
     assert answer.returncode == 0, answer.stderr[-3000:]
     (line,) = [each for each in answer.stdout.splitlines() if each.startswith("ROWS ")]
@@ -78,9 +86,7 @@ def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
     topic, lake = "hive_clicks", tmp_path / "lake"
     lake.mkdir()
     job_file = tmp_path / "job.yaml"
-    job_file.write_text(
-        JOB.format(lake=lake, servers=kafka.bootstrap_servers, topic=topic, hive=hive.uri)
-    )
+    job_file.write_text(job_of(kafka, hive, topic, lake))
     create_topic(kafka.bootstrap_servers, topic, 2)
     hour_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS - 5 * HOUR_MS
     values = [a_record(n, hour_ms + n * HOUR_MS // 100) for n in range(300)]  # three hours
@@ -164,7 +170,7 @@ def test_headers_are_columns_that_a_metastore_knows(
     """Of rows and of dead letters, also of those of SQL: Spark reads them through the metastore."""
     topic, lake = "hive_headers", tmp_path / "lake"
     lake.mkdir()
-    written = JOB.format(lake=lake, servers=kafka.bootstrap_servers, topic=topic, hive=hive.uri)
+    written = job_of(kafka, hive, topic, lake)
     written = written.replace("    late:", "    provenance: headers\n    late:")
     written = written.replace("catalog:", SQL_OF_HEADERS.format(topic=topic))
     job_file = tmp_path / "job.yaml"

@@ -78,14 +78,13 @@ def expected(records: list[Click], country: str, upto_ms: int) -> dict[tuple[int
 def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(site: Site) -> None:
     topic = site.topic(1)
     tables = (read_only(topic), PER_MINUTE_TABLE)
-    spark = {"master": "local[2]"}
     first, second = clicks(0, 100), clicks(100, 100)
     site.produce(topic, encode(first))
-    old = sql_job(site, WRONG, *tables, spark=spark).rename(site.directory / "old.yaml")
+    old = sql_job(site, WRONG, *tables).rename(site.directory / "old.yaml")
     run(site, old)
     before = landed(site)
     assert before == expected(first, "CN", START_MS + MINUTE_MS)
-    new = sql_job(site, RIGHT, *tables, spark=spark).rename(site.directory / "new.yaml")
+    new = sql_job(site, RIGHT, *tables).rename(site.directory / "new.yaml")
 
     assert migrate("check", old, "--to", new, code=4)["verdict"] == "partial"
     asked = ("apply", old, "--to", new, "--take-over", "--why", "wrong country")
@@ -128,7 +127,7 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(site: Site
     assert "no query" in migrate("undo", old, "--take-over", code=2)["error"]["message"]
 
     free = {"text": RIGHT, "refresh": "1m"}
-    again = apply_with_three(asked, sql_job(site, RIGHT, *tables, spark=spark, sql=free), new)
+    again = apply_with_three(asked, sql_job(site, RIGHT, *tables, sql=free), new)
     assert (again["done"], again["queries"][0]["edits"]["pin"]) == (True, pins), "it was kept"
     third, minute = clicks(200, 100), START_MS + 3 * MINUTE_MS
     site.produce(topic, encode(third))
@@ -191,15 +190,14 @@ def test_a_topic_comes_in_front_and_begins_where_it_is_told_to(site: Site) -> No
     topics = [site.topic(1), site.topic(1)]
     clicked = read_only(topics[0])
     viewed = read_only(topics[1], "views")
-    spark = {"master": "local[2]"}
     first, second = clicks(0, 100), clicks(100, 100)
     site.produce(topics[0], encode(first))
     site.produce(topics[1], encode(first))
-    old = sql_job(site, PER_MINUTE, clicked, PER_MINUTE_TABLE, spark=spark)
+    old = sql_job(site, PER_MINUTE, clicked, PER_MINUTE_TABLE)
     old = old.rename(site.directory / "old.yaml")
     run(site, old)
     both = PER_MINUTE.replace("FROM clicks", f"FROM ({BOTH})")
-    new = sql_job(site, both, clicked, viewed, PER_MINUTE_TABLE, spark=spark)
+    new = sql_job(site, both, clicked, viewed, PER_MINUTE_TABLE)
     new = new.rename(site.directory / "new.yaml")
 
     asked = ("apply", old, "--to", new, "--take-over", "--accept", "partial")

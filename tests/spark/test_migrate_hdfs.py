@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.kafka_tools import create_topic, produce
-from tests.spark.site import SHORT_LIVED
+from tests.spark.site import LOCAL
 from tests.spark.sql_jobs import PER_MINUTE_TABLE, clicks, encode, read_only
 from tests.spark.test_migrate_apply import RIGHT, WRONG, migrate
 
@@ -32,7 +32,7 @@ def write_job(folder: Path, servers: str, name: str, sql: str) -> Path:
         "tables": [read_only(TOPIC), PER_MINUTE_TABLE],
         "sql": {"text": sql, "state_partitions": 2},
         "batch": {"interval": "300ms"},
-        "spark": {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "512m"}},
+        "spark": LOCAL,
     }
     path = folder / f"{name}.yaml"
     path.write_text(json.dumps(content), "utf-8")

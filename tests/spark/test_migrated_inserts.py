@@ -38,13 +38,12 @@ def test_an_insert_fills_another_table_and_another_one_is_new(site: Site) -> Non
     """The first keeps its state and its offsets; the second begins where it is told to."""
     topic = site.topic(1)
     first, second = clicks(0, 100), clicks(100, 100)
-    spark = {"master": "local[2]"}
     site.produce(topic, encode(first))
-    old = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE, spark=spark)
+    old = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE)
     old = old.rename(site.directory / "old.yaml")
     run(site, old)
     tables = (read_only(topic), MINUTES_TABLE, COPIES_TABLE)
-    new = sql_job(site, MINUTES + COPIES, *tables, spark=spark)
+    new = sql_job(site, MINUTES + COPIES, *tables)
     new = new.rename(site.directory / "new.yaml")
     checked = migrate("check", old, "--to", new, code=4)
     assert [each["verdict"] for each in checked["queries"]] == ["convert", "full"]
@@ -67,17 +66,17 @@ def test_an_insert_fills_another_table_and_another_one_is_new(site: Site) -> Non
     assert read_log(site.storage, NEW).query.first == applied["batch"] + 1
 
 
+@pytest.mark.long  # every day without Spark: tests/crash/test_migration.py
 @pytest.mark.timeout(900)
 def test_an_insert_is_dropped_and_an_undo_brings_it_back(site: Site) -> None:
     topic = site.topic(1)
     first, second = clicks(0, 100), clicks(100, 100)
-    spark = {"master": "local[2]"}
     site.produce(topic, encode(first))
     tables = (read_only(topic), PER_MINUTE_TABLE, COPIES_TABLE)
-    old = sql_job(site, PER_MINUTE + COPIES, *tables, spark=spark)
+    old = sql_job(site, PER_MINUTE + COPIES, *tables)
     old = old.rename(site.directory / "old.yaml")
     run(site, old)
-    new = sql_job(site, COPIES, read_only(topic), COPIES_TABLE, spark=spark)
+    new = sql_job(site, COPIES, read_only(topic), COPIES_TABLE)
     new = new.rename(site.directory / "new.yaml")
     asked = ("apply", old, "--to", new, "--take-over")
     assert migrate(*asked, code=4)["error"]["code"] == "state-not-accepted"

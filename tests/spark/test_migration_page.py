@@ -28,10 +28,9 @@ def read_commands() -> list[str]:
 @pytest.mark.timeout(1800)
 def test_the_commands_of_the_page_do_what_it_says(site: Site) -> None:
     topic = site.topic(1)
-    spark = {"master": "local[2]"}
     for name, sql in (("clicks", WRONG), ("fixed", RIGHT)):
         tables = (read_only(topic), PER_MINUTE_TABLE)
-        written = sql_job(site, sql, *tables, spark=spark)
+        written = sql_job(site, sql, *tables)
         written.rename(site.directory / f"{name}.yaml")
     site.produce(topic, encode(clicks(0, 100)))
     assert "country = 'CN' GROUP BY" in PAGE.read_text("utf-8")

@@ -14,7 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 from tests.dying_decoder import FATAL, install_dying_decoder
 from tests.kafka_tools import Sender
-from tests.spark.site import SHORT_LIVED, At, Site, events, table_of
+from tests.spark.site import LOCAL, SHORT_LIVED, At, Site, events, table_of
 
 from ashore.errors import FilesLost
 from ashore.jobs.events import Ended, Event, Landed, Relanded, moment_of
@@ -26,7 +26,6 @@ from ashore.services.spark_cluster import SparkCluster
 
 WAIT_S = 90.0
 QUICK = {"interval": "100ms", "max_records": 1_000}
-LOCAL = {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "512m"}}
 
 
 @contextmanager

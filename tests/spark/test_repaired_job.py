@@ -35,8 +35,8 @@ FINDINGS = 4  # exit code
 def started(site: Site) -> tuple[Path, str]:
     """Run a job over the first part of its records; the job file and the topic."""
     topic = site.topic(2)
-    tables, spark = (read_only(topic), PER_MINUTE_TABLE), {"master": "local[2]"}
-    job_file = sql_job(site, PER_MINUTE, *tables, spark=spark)
+    tables = (read_only(topic), PER_MINUTE_TABLE)
+    job_file = sql_job(site, PER_MINUTE, *tables)
     come(site, topic, 0)
     run(site, job_file)
     return job_file, topic

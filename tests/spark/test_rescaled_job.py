@@ -40,8 +40,8 @@ def produce(site: Site, topic: str, records: list[Click]) -> None:
 
 def test_a_job_goes_on_with_other_partitions_and_back(site: Site) -> None:
     topic = site.topic(2)
-    tables, spark = (read_only(topic), PER_MINUTE_TABLE), {"master": "local[2]"}
-    job_file = sql_job(site, PER_MINUTE, *tables, spark=spark)
+    tables = (read_only(topic), PER_MINUTE_TABLE)
+    job_file = sql_job(site, PER_MINUTE, *tables)
     produce(site, topic, clicks(0, 200))
     run(site, job_file)
     first = checkpoint(site, QUERY)
@@ -63,7 +63,7 @@ def test_a_job_goes_on_with_other_partitions_and_back(site: Site) -> None:
         run(site, job_file)
     assert "ashore checkpoint rescale" in caught.value.hint
     without = {"text": PER_MINUTE, "refresh": "1m"}
-    run(site, sql_job(site, PER_MINUTE, *tables, spark=spark, sql=without))
+    run(site, sql_job(site, PER_MINUTE, *tables, sql=without))
 
     assert partitions_of(checkpoint(site, QUERY)) == 3
     watermark_ms = max(at_ms for _, _, at_ms in clicks(0, 400)) - 10_000

@@ -61,7 +61,7 @@ KEPT |= {"format-2": 2, "join-2": 1, "join-3": 1}
 
 
 @pytest.mark.parametrize(
-    "case", but(pytest.mark.long, [*KEPT], lambda case: case in {"join-3", "no-keys", "format-2"})
+    "case", but(pytest.mark.long, [*KEPT], lambda case: case in {"join-3", "no-keys"})
 )
 def test_a_checkpoint_of_plain_spark_is_rescaled(
     spark: SparkSession, use: Use, tmp_path: Path, case: str

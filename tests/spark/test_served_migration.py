@@ -55,8 +55,7 @@ def end_of(client: httpx.Client, operation: str, code: int = 0) -> None:
 @pytest.mark.timeout(1800)
 def test_a_query_is_migrated_and_the_migration_undone_through_the_pages(site: Site) -> None:
     topic = site.topic(1)
-    more = {"spark": {"master": "local[2]"}}
-    job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE, **more)
+    job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE)
     site.produce(topic, encode(clicks(0, 100)))
     run(site, job_file)
     before = job_file.read_text("utf-8")

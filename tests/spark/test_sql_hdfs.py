@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.kafka_tools import create_topic, produce
-from tests.spark.site import SHORT_LIVED
+from tests.spark.site import LOCAL
 from tests.spark.sql_jobs import clicks, encode, read_only
 
 from ashore.checkpoints.attempts import Attempts
@@ -41,7 +41,7 @@ def test_a_query_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
         "tables": [read_only(topic), {"table": "ods.counted"}],
         "sql": {"text": SQL, "state_partitions": 2},
         "batch": {"interval": "300ms"},
-        "spark": {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "512m"}},
+        "spark": LOCAL,
     }
     job_file = tmp_path / "job.yaml"
     job_file.write_text(json.dumps(content), "utf-8")
