@@ -128,7 +128,10 @@ def zookeeper(shared_servers: SharedServers) -> ZooKeeper:
     return shared_servers.zookeeper()
 
 
-@pytest.fixture(params=["raw", "native", "messages"])
+READERS = ("raw", "native", "messages")
+
+
+@pytest.fixture(params=READERS)
 def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read by each reader, in this process; `raw` gives up only what it must."""
     if request.param == "raw":

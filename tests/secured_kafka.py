@@ -11,6 +11,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from ashore.jobs.java import SHORT_LIVED
 from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.sources.client import Cluster
@@ -73,7 +74,8 @@ class SecuredKafka:
         *ports, self.proxy_port, controller = find_free_ports(len(LISTENERS) + 1)
         places = [own, *(f"{LOOPBACK}:{port}" for port in ports)]
         self.places = dict(zip(LISTENERS, places, strict=True))
-        self.broker = Kafka(directory, BrokerOptions(settings=self._settings(controller)))
+        options = BrokerOptions(self._settings(controller), java=SHORT_LIVED)
+        self.broker = Kafka(directory, options)
         self.servers = own
 
     def __enter__(self) -> Self:

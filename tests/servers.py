@@ -11,19 +11,21 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from ashore.jobs.java import SHORT_LIVED
 from ashore.jobs.locks import locked
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive, HiveOptions
 from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.zookeeper import ZooKeeper
 
-# Compaction would otherwise be waited for.
+# Compaction would otherwise be waited for, and so would the start.
 IMPATIENT = BrokerOptions(
+    java=SHORT_LIVED,
     settings={
         "log.cleaner.backoff.ms": "100",
         "log.initial.task.delay.ms": "100",
         "log.segment.delete.delay.ms": "100",
-    }
+    },
 )
 # What tests switch, freeze and kill, and what they count the calls of: each is for one test at a
 # time.

@@ -12,6 +12,7 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.kafka_tools import WAIT_S, wait_for_partitions, wait_until
 
+from ashore.jobs.java import SHORT_LIVED
 from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.notes import choose_once
 from ashore.services.ports import LOOPBACK, find_free_ports
@@ -39,7 +40,7 @@ class ThreeBrokers:
             known = {"cluster": cluster, "port": port, "controller_port": controllers[number]}
             choose_once(place / "kafka.json", tuple(known), lambda known=known: known)
             settings = {**REPLICAS, "node.id": str(number), "controller.quorum.voters": voters}
-            options = BrokerOptions(settings=settings, heap="256m", start_deadline_s=120)
+            options = BrokerOptions(settings, heap="256m", java=SHORT_LIVED, start_deadline_s=120)
             self.brokers[number] = Kafka(place, options)
 
     @property

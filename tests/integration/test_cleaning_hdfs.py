@@ -32,6 +32,7 @@ class Counted:
         return getattr(self._inner, name)
 
 
+@pytest.mark.long  # every day on a local disk: tests/unit/checkpoints/test_garbage.py
 def test_a_checkpoint_on_hdfs_is_cleaned_with_a_listing_a_directory(
     steady_hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,17 +21,19 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from tests.fixtures_servers import READERS
 from tests.kafka_tools import (
     Transaction,
     create_topic,
     produce,
 )
+from tests.marks import but
 
 from ashore.errors import (
     SourceError,
     SourceUnreachable,
 )
-from ashore.jobs.java import find_java
+from ashore.jobs.java import SHORT_LIVED, find_java
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
 from ashore.services.kafka import BrokerOptions, Kafka
@@ -107,7 +109,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StrictKafka]:
         "super.users": "User:ANONYMOUS",
         "log.cleaner.backoff.ms": "100",
     }
-    with Kafka(directory, BrokerOptions(settings=settings)) as broker:
+    with Kafka(directory, BrokerOptions(settings=settings, java=SHORT_LIVED)) as broker:
         admin = AdminClient({"bootstrap.servers": tools, "log_level": 0})
         done(admin.create_acls([allow(ResourceType.TOPIC, "open", "*")]))
         scram = UserScramCredentialUpsertion(
@@ -223,7 +225,7 @@ def test_a_wrong_protocol_is_reported_in_time(strict: StrictKafka) -> None:
 
 def test_a_tls_client_at_a_plain_port_is_reported(strict: StrictKafka) -> None:
     # What is wrong ends the call; of some attempts the library says only that they were closed.
-    source = KafkaSource(strict.tools, {"security.protocol": "SSL"}, TIMEOUT_S)
+    source = KafkaSource(strict.tools, {"security.protocol": "SSL"}, timeout_s=5.0)
 
     with pytest.raises(SourceError, match="does not speak TLS at this port"):
         source.list_streams()
@@ -300,6 +302,10 @@ def test_compaction_holes_are_no_end(strict: StrictKafka) -> None:
     assert read(30, 32) == []  # an aborted record and its marker
 
 
+# Every day by Python's client; test_secured_reader.py has the same for the native reader.
+@pytest.mark.parametrize(
+    "consumer", but(pytest.mark.long, READERS, lambda reader: reader == "messages"), indirect=True
+)
 @pytest.mark.usefixtures("consumer")
 def test_a_broker_that_dies_and_comes_back_is_waited_for(
     strict: StrictKafka, capfd: pytest.CaptureFixture[str]

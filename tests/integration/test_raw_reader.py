@@ -19,6 +19,7 @@ from tests.tampering import TamperingProxy, let_pass
 from tests.three_brokers import ThreeBrokers
 
 from ashore.errors import OffsetsGone, SourceError
+from ashore.jobs.java import SHORT_LIVED
 from ashore.protocol.positions import OffsetRange
 from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.ports import LOOPBACK, find_free_ports
@@ -141,7 +142,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kafka, T
     }
     directory = tmp_path_factory.mktemp("proxied")
     with TamperingProxy(proxy_port, own_port) as proxy:
-        broker = Kafka(directory, BrokerOptions(settings=settings))
+        broker = Kafka(directory, BrokerOptions(settings=settings, java=SHORT_LIVED))
         # The port that it waits for is its own; `bootstrap_servers` is the proxy's, below.
         (directory / "kafka.json").write_text(
             f'{{"cluster": "{uuid4().hex[:22]}", "port": {own_port},'

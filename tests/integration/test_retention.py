@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from tests.kafka_tools import create_topic, produce
 
 from ashore.base.clock import SystemClock
@@ -36,6 +37,7 @@ def listed(hive: Hive, table: str, *partitions: str) -> set[str]:
     return {f"date={each.values[0]}" for each in found}
 
 
+@pytest.mark.long  # every day at each call in memory: tests/crash/test_retention.py
 def test_an_old_day_goes_from_hdfs_and_hive_by_itself(
     kafka: Kafka, hdfs: Hdfs, hive: Hive, tmp_path: Path
 ) -> None:

@@ -104,10 +104,9 @@ def test_batches_larger_than_a_fetch_come_whole_by_each_way(
     assert rows(read_raw(secured.by_way(way), whole(wanted)).read()) == wanted
 
 
-def test_small_answers_and_transactions_by_each_way(
-    secured: SecuredKafka, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(raw, "FETCH_BYTES", 1_000)  # an answer for each batch
+@pytest.fixture(scope="module")
+def transactions(secured: SecuredKafka) -> tuple[StreamShard, int, list[tuple[int, bytes]]]:
+    """Return a partition of many small transactions, its end, and the records to be read."""
     topic, end = f"small-{uuid4().hex[:8]}", 0
     create_topic(secured.servers, topic)
     wanted: list[tuple[int, bytes]] = []
@@ -121,7 +120,17 @@ def test_small_answers_and_transactions_by_each_way(
             else:
                 transaction.abort()
         end += len(values) + 1
-    shard = StreamShard(topic, "0")
+    return StreamShard(topic, "0"), end, wanted
+
+
+def test_small_answers_and_transactions_by_each_way(
+    secured: SecuredKafka,
+    transactions: tuple[StreamShard, int, list[tuple[int, bytes]]],
+    way: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(raw, "FETCH_BYTES", 1_000)  # an answer for each batch
+    shard, end, wanted = transactions
 
     assert rows(read_raw(secured.by_way(way), {shard: OffsetRange(0, end)}).read())[shard] == wanted
 

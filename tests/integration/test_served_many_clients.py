@@ -7,6 +7,7 @@ import sys
 import time
 
 import httpx
+import pytest
 from tests.served import ROOT, ServedJob, serving, wait_for
 
 POLLERS, SLOW = 1_000, 50
@@ -27,6 +28,7 @@ def land_rounds(client: httpx.Client, site: ServedJob) -> float:
     return statistics.median(taken)
 
 
+@pytest.mark.long  # it compares times, which other tests beside it make longer
 def test_many_clients_and_slow_ones_do_not_slow_a_job(site: ServedJob) -> None:
     with serving(site.jobs) as (client, _server):
         client.post("/api/jobs/landing/start", json={}).raise_for_status()

@@ -14,12 +14,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ashore.errors import JarMismatch, ServiceError
 from ashore.jobs.jars import cache_directory, jar_paths, load_lock
+from ashore.jobs.java import SHORT_LIVED
 from ashore.services import registry
 from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.ports import is_listening
 from ashore.services.process import ProcessId, session_members, signal_process
 from ashore.services.spark_cluster import SparkCluster
 
+QUICK = BrokerOptions(java=SHORT_LIVED)
 ASHORE = str(Path(sys.executable).with_name("ashore"))
 
 
@@ -65,7 +67,7 @@ def wait_for(condition, attempts: int = 300) -> None:
 
 @pytest.fixture
 def broker(tmp_path: Path):
-    with Kafka(tmp_path / "kafka") as kafka:
+    with Kafka(tmp_path / "kafka", QUICK) as kafka:
         yield kafka
 
 
@@ -86,7 +88,7 @@ def test_a_broker_serves_and_keeps_data_and_port_through_stop_and_kill(broker: K
 
 
 def test_stop_leaves_no_process_and_no_port(tmp_path: Path):
-    kafka = Kafka(tmp_path)
+    kafka = Kafka(tmp_path, QUICK)
     with kafka:
         process = kafka.process.id()
         assert process is not None

@@ -30,6 +30,7 @@ def silent(_done: int, _total: int) -> None:
     """Show no progress."""
 
 
+@pytest.mark.long  # every day in memory: tests/crash/test_shared_savepoints.py
 def test_each_of_two_comes_back_when_all_else_is_deleted(
     steady_hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

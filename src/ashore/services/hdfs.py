@@ -18,7 +18,7 @@ from pathlib import Path
 from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
 from ashore.jobs.jars import Progress, class_path
-from ashore.jobs.java import find_java
+from ashore.jobs.java import SHORT_LIVED, find_java
 from ashore.services import hdfs_settings as settings
 from ashore.services import proxy
 from ashore.services.guard import GuardedServers
@@ -44,8 +44,7 @@ JOURNALNODE = f"{SERVER}qjournal.server.JournalNode"
 DATANODE = f"{SERVER}server.datanode.DataNode"
 REGISTERED = "successfully registered with NN"  # what a DataNode says
 
-# Short lives on few cores: compile quickly, collect without threads.
-JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
+JAVA_OPTIONS = (*SHORT_LIVED, "-Duser.timezone=UTC")
 
 
 # Empty: the jar has no pages for people, and from there a server takes seconds to unpack nothing.

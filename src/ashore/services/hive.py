@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ashore.jobs.java import find_java, log4j_option, pyspark_classpath
+from ashore.jobs.java import SHORT_LIVED, find_java, log4j_option, pyspark_classpath
 from ashore.services.hdfs_settings import to_xml
 from ashore.services.ports import LOOPBACK
 from ashore.services.process import Command
@@ -69,6 +69,7 @@ class Hive(SingleServer):
         command = (
             str(find_java()),
             f"-Xmx{self.options.heap}",
+            *SHORT_LIVED,
             log4j_option(self.directory),
             "-cp",
             ":".join(str(entry) for entry in class_path if entry),

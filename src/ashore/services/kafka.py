@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from ashore.errors import ServiceError
 from ashore.jobs.jars import Progress, class_path
-from ashore.jobs.java import find_java, log4j_option
+from ashore.jobs.java import SHORT_LIVED, find_java, log4j_option
 from ashore.services.notes import choose_once
 from ashore.services.ports import LOOPBACK, find_free_ports, is_listening
 from ashore.services.process import Command
@@ -48,6 +48,7 @@ class BrokerOptions:
 
     settings: Mapping[str, str] = field(default_factory=dict)  # server.properties; they win
     heap: str = "512m"
+    java: tuple[str, ...] = ()  # options of the JVM
     start_deadline_s: float = 60
 
 
@@ -88,7 +89,7 @@ class Kafka(SingleServer):
         if not (self.directory / "data" / "meta.properties").exists():
             self._format(jars)
         self.process.start(
-            Command(self.name, self._java(jars, "kafka.Kafka"), self.directory),
+            Command(self.name, self._java(self.options.java, jars, "kafka.Kafka"), self.directory),
             lambda log: STARTED in log and is_listening(port),
             deadline_s=self.options.start_deadline_s,
         )
@@ -116,17 +117,18 @@ class Kafka(SingleServer):
 
     def _format(self, jars: str) -> None:
         arguments = ("format", "-t", str(self._identity()["cluster"]), "-c", "server.properties")
-        command = self._java(jars, "kafka.tools.StorageTool")[:-1] + arguments
+        command = self._java(SHORT_LIVED, jars, "kafka.tools.StorageTool")[:-1] + arguments
         answer = subprocess.run(
             command, cwd=self.directory, capture_output=True, text=True, check=False
         )
         if answer.returncode:
             raise ServiceError(f"kafka storage format failed: {answer.stdout}{answer.stderr}")
 
-    def _java(self, jars: str, main_class: str) -> tuple[str, ...]:
+    def _java(self, options: tuple[str, ...], jars: str, main_class: str) -> tuple[str, ...]:
         return (
             str(find_java()),
             f"-Xmx{self.options.heap}",
+            *options,
             log4j_option(self.directory),
             "-cp",
             jars,

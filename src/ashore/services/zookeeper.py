@@ -9,7 +9,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashore.jobs.java import find_java, log4j_option, pyspark_classpath
+from ashore.jobs.java import SHORT_LIVED, find_java, log4j_option, pyspark_classpath
 from ashore.services.ports import LOOPBACK
 from ashore.services.process import Command
 from ashore.services.single import SingleServer
@@ -53,6 +53,7 @@ class ZooKeeper(SingleServer):
         command = (
             str(find_java()),
             f"-Xmx{self.options.heap}",
+            *SHORT_LIVED,
             log4j_option(self.directory),
             "-cp",
             pyspark_classpath(),
