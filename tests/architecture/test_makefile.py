@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 CHOICES = {"check": ["not (slow or long)"], "test": ["not long"], "test-all": []}
 CLASSES = "tests/drills/test_class_archive.py"  # which spare the others CPU time: it is `early`
 # These leave tests out. A marker is chosen by -m alone, which CHOICES holds.
+COLLECTED = re.compile(r"=* ?(?:\d+/)?(?P<found>\d+) tests collected")
 LEAVING_OUT = re.compile(r"-k|--(deselect|ignore|ignore-glob|lf|ff|sw|last-failed|maxfail|co)\b")
 
 
@@ -37,13 +38,18 @@ def after(option: str, call: list[str]) -> list[str]:
     return [value for name, value in pairwise(call) if name == option]
 
 
-@cache
-def collected(*arguments: str) -> tuple[str, ...]:
-    """Return the names of the tests that a call of pytest runs, in their order."""
+def collected(*arguments: str) -> tuple[list[str], int]:
+    """Return the names of the tests that a call of pytest runs, in their order.
+
+    And how many it has found: those too that it leaves out.
+    """
     command = [sys.executable, "-m", "pytest", *arguments, "-n", "0", "--collect-only", "-q"]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    return tuple(line for line in answer.stdout.splitlines() if "::" in line)
+    *lines, last = answer.stdout.splitlines()
+    count = COLLECTED.match(last)
+    assert count is not None, last
+    return [line for line in lines if "::" in line], int(count["found"])
 
 
 @pytest.mark.parametrize("target", ["test", "test-all"])
@@ -62,18 +68,27 @@ def test_tests_are_chosen_by_their_marks_alone(target: str):
         assert not [each for each in call if LEAVING_OUT.match(each)]
 
 
+def with_servers(calls: list[list[str]]) -> list[list[str]]:
+    return [each for each in calls if "--no-loadscope-reorder" in each]
+
+
 @pytest.mark.slow
+def test_tests_with_servers_begin_with_what_spares_the_others_time():
+    (call,) = with_servers(commands("test"))
+    names, _ = collected(*(each for each in call if each != "-q"))
+    assert names[0].partition("::")[0] == CLASSES
+
+
+@pytest.mark.long  # it collects all tests twice; every day the calls are looked at, above
 @pytest.mark.timeout(600)
 def test_what_make_test_leaves_out_is_what_is_long():
-    """Collects the tests as make does, and all of them."""
+    """Collects the tests as make does, and what is long: together they are all that there are."""
     calls = [[each for each in call if each != "-q"] for call in commands("test")]
-    everyday = {name for call in calls for name in collected(*call)}
-    whole = set(collected("tests"))
+    everyday = [name for call in calls for name in collected(*call)[0]]
+    long, whole = collected("tests", "-m", "long")
     assert everyday
-    assert everyday < whole
-    assert whole - everyday == set(collected("tests", "-m", "long"))
-    with_servers = [collected(*call) for call in calls if "--no-loadscope-reorder" in call]
-    assert [each[0].partition("::")[0] for each in with_servers] == [CLASSES]
+    assert long
+    assert len({*everyday, *long}) == len(everyday) + len(long) == whole
 
 
 def test_java_is_looked_for_before_there_is_a_package():

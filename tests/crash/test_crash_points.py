@@ -71,7 +71,15 @@ def name_of(value: object) -> str:
             return str(getattr(value, "__name__", value))
 
 
-@pytest.mark.parametrize(("policy", "can_rename"), by_turns([None, *PowerCutPolicy]), ids=name_of)
+@pytest.mark.parametrize(
+    ("policy", "can_rename"),
+    [
+        *by_turns([*PowerCutPolicy]),
+        # A stop loses nothing that is written, and is struck above, call by call.
+        *(pytest.param(None, each, marks=pytest.mark.long) for each in (True, False)),
+    ],
+    ids=name_of,
+)
 def test_a_stop_or_a_power_cut_at_every_system_call(
     policy: PowerCutPolicy | None, can_rename: bool
 ) -> None:

@@ -21,6 +21,7 @@ from tests.crash.query_job import AsideQuery, LeavingQuery, QueryWorld, count_st
 from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 from tests.crash.test_rollback import BACK, GoingBack, back_world
+from tests.marks import but
 
 from ashore.landing import query_sink
 from ashore.landing.batch import TaskResult, Written
@@ -59,7 +60,15 @@ def test_some_are_left_aside_in_each_batch() -> None:
     )  # fmt: skip
 
 
-@storage_calls.every_strike
+# Every day all kinds of faults where the query writes down what it leaves out: that has more calls.
+LESS = {"stops before", "fails after"}
+
+
+@pytest.mark.parametrize(
+    "strike",
+    but(pytest.mark.long, storage_calls.strikes(), lambda strike: strike.name in LESS),
+    ids=lambda strike: strike.name,
+)
 def test_every_storage_call(strike: Strike) -> None:
     report(find_failures(storage_calls.cases_of(ASIDE, strike, range(2))))
 
@@ -101,7 +110,7 @@ def test_what_a_frozen_process_leaves_out_is_what_the_log_says(waking: str) -> N
     report(find_failures(frozen_queries(leaving_world, waking)))
 
 
-@pytest.mark.parametrize("waking", WAKING)
+@pytest.mark.parametrize("waking", but(pytest.mark.long, WAKING, lambda each: each == "wakes"))
 def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
     report(find_failures(frozen_queries(aside_world, waking)))
 

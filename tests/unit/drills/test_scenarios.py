@@ -1,6 +1,7 @@
 """Every scenario in memory: green as it is, red when the protocol is broken.
 
-`make check` plays some of them, `make test` all.
+`make check` plays some of them, `make test` all, each with one broken protocol; `make test-all` has
+each with every one.
 """
 
 from dataclasses import replace
@@ -16,6 +17,15 @@ NAMES = [drill.name for drill in SCENARIOS]
 SEED = 11
 QUICK = {"metastore-outage"}
 MOST_SLOW = but(pytest.mark.slow, NAMES, QUICK.__contains__)
+BROKEN = [
+    pytest.param(
+        *(name, mutant),
+        marks=[pytest.mark.slow] * (name not in QUICK)
+        + [pytest.mark.long] * (name not in QUICK and (number - turn) % len(MUTANTS) != 0),
+    )
+    for number, name in enumerate(NAMES)
+    for turn, mutant in enumerate(MUTANTS)
+]
 OWN_MOST_SLOW = but(pytest.mark.slow, OWN_MUTANTS, lambda name: OWN_MUTANTS[name][0] in QUICK)
 
 
@@ -45,8 +55,7 @@ def test_a_drill_is_green(name: str) -> None:
     assert verdict.figures.records > 0
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
-@pytest.mark.parametrize("name", MOST_SLOW)
+@pytest.mark.parametrize(("name", "mutant"), BROKEN)
 def test_a_broken_protocol_turns_it_red(
     name: str, mutant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
