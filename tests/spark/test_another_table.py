@@ -144,6 +144,7 @@ def test_two_tables_have_each_record_once_the_old_one_up_to_the_savepoint(
         moving.begin()
 
 
+@pytest.mark.long  # every day without Spark: tests/crash/test_another_table.py
 def test_it_is_refused_unless_told_and_with_other_sql_and_nothing_is_changed(
     site: Site, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ from ashore.protocol.names import SliceName
 MORE = PER_MINUTE.replace("count(*) AS clicks", "max(id) AS last, count(*) AS clicks")
 
 
+@pytest.mark.long  # every day by the command: tests/spark/test_migrate_apply.py
 def test_one_process_plans_and_rewrites_a_job_file_as_it_was(site: Site) -> None:
     topic = site.topic(1)
     tables = [read_only(topic), PER_MINUTE_TABLE]

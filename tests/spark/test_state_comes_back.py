@@ -206,7 +206,7 @@ TOLD = [*itertools.product(QUERIES, (1, 2), (1, 2))]
 EVERY_DAY = {("two operators", 2, 1)}
 # Of the other kinds a part of the sequence is played every day; together they do everything.
 OTHERS = [kind for kind in QUERIES if kind not in {each for each, _, _ in EVERY_DAY}]
-TOGETHER = 3  # acts of each
+TOGETHER = 2  # acts of each
 PARTS = {
     kind: [ACTS[(TOGETHER * number + each) % len(ACTS)] for each in range(TOGETHER)]
     for number, kind in enumerate(OTHERS)

@@ -29,7 +29,7 @@ class Change:
             verdict refuses it.
         before: what is replaced in the SQL of the base for the old query.
         columns: a part of a column's name in the state, and its verdict.
-        is_run: its state is rewritten in the everyday run of the tests.
+        is_run: the everyday run of the tests may choose it, to rewrite its state.
         is_other: of a dimension, of a sink, or of the configuration alone.
 
     """
