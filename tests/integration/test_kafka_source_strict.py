@@ -242,30 +242,38 @@ def test_a_login_at_a_listener_without_logins_is_told(strict: StrictKafka, mecha
     assert "wonderland" not in str(told.value.to_dict())
 
 
-@pytest.mark.usefixtures("consumer")
-def test_tls_with_certificates_on_both_sides(strict: StrictKafka) -> None:
-    topic = f"open-{uuid4().hex[:12]}"
-    create_topic(strict.tools, topic)
-    produce(strict.tools, topic, [b"x"])
-    trust = {
+def trust(strict: StrictKafka) -> dict[str, str]:
+    return {
         "security.protocol": "SSL",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(strict.certificate),
     }
-    identity = {
+
+
+def identity(strict: StrictKafka) -> dict[str, str]:
+    return {
         "ssl.keystore.type": "PKCS12",
         "ssl.keystore.location": str(strict.keystore),
         "ssl.keystore.password": KEYSTORE_PASSWORD,
     }
 
-    source = KafkaSource(strict.tls, trust | identity, TIMEOUT_S)
+
+@pytest.mark.usefixtures("consumer")
+def test_tls_with_certificates_on_both_sides(strict: StrictKafka) -> None:
+    topic = f"open-{uuid4().hex[:12]}"
+    create_topic(strict.tools, topic)
+    produce(strict.tools, topic, [b"x"])
+
+    source = KafkaSource(strict.tls, trust(strict) | identity(strict), TIMEOUT_S)
     assert values(source.read_again(first_shard(topic), OffsetRange(0, 1))) == [b"x"]
 
-    no_trust = {"security.protocol": "SSL", **identity}
+
+def test_tls_without_the_certificate_of_either_side_is_reported(strict: StrictKafka) -> None:
+    no_trust = {"security.protocol": "SSL", **identity(strict)}
     with pytest.raises(SourceError, match=r"no TLS connection .*certificate"):
         KafkaSource(strict.tls, no_trust, TIMEOUT_S).list_streams()
     with pytest.raises(SourceError):  # the broker asks for a certificate
-        KafkaSource(strict.tls, trust, 4).list_streams()
+        KafkaSource(strict.tls, trust(strict), 4).list_streams()
 
 
 @pytest.mark.usefixtures("consumer")

@@ -102,7 +102,7 @@ def test_it_lands_each_record_once_without_java(job_file: Path) -> None:
     finish(job_file)
 
 
-@pytest.mark.parametrize("moment", [Step.WRITE, "landed"])
+@pytest.mark.parametrize("moment", [Step.WRITE, pytest.param("landed", marks=pytest.mark.long)])
 def test_workers_end_with_a_job_that_is_killed(job_file: Path, moment: str) -> None:
     with launched(job_file, available_now=False) as launch:
         wait_for(launch, moment)

@@ -211,7 +211,7 @@ def test_an_answer_that_is_damaged_or_cut_is_fetched_again(
     proxy: TamperingProxy, servers: str, wanted: dict, change
 ) -> None:
     proxy.tamper = nth_large({1, 4}, change)
-    reading = read_raw(servers, whole(wanted))
+    reading = read_raw(servers, whole(wanted), timeout_s=16)  # the rest is waited for half of it
 
     assert rows(reading.read()) == wanted
 

@@ -116,6 +116,7 @@ def test_a_drain_that_is_cancelled_is_a_stop_in_order(site: ServedJob) -> None:
         assert phase(client) == "running"
 
 
+@pytest.mark.long  # every day a server that is killed: tests/crash/test_server_killed.py
 def test_a_drain_that_is_killed_holds_the_job_no_longer_though_the_server_was_killed(
     site: ServedJob,
 ) -> None:

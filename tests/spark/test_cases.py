@@ -175,17 +175,14 @@ STATEFUL = (
 SINK = {"table": "ods.out", "partition_by": [], "on_error": "dead_letter"}
 
 
+@pytest.mark.long  # every day those of an example, below
 @pytest.mark.parametrize(
     ("sql", "rows"),
     [
-        pytest.param(
-            STATELESS,
-            [{"id": each, "number": each} for each in (1, 3, 5)],
-            id="stateless",
-            marks=pytest.mark.long,
-        ),
-        pytest.param(STATEFUL, [{"minute": AT, "number": 9}], id="stateful"),
+        (STATELESS, [{"id": each, "number": each} for each in (1, 3, 5)]),
+        (STATEFUL, [{"minute": AT, "number": 9}]),
     ],
+    ids=["stateless", "stateful"],
 )
 def test_dead_letters_are_those_of_a_run(
     spark: SparkSession, tmp_path: Path, sql: str, rows: list[dict[str, object]]

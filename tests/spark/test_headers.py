@@ -71,7 +71,8 @@ HEADERS = ODD["the same key twice"]
 FAR_MS = 32_503_680_000_000  # the year 3000
 
 
-@pytest.mark.parametrize("provenance", ["headers", pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long  # every day through a metastore: tests/spark/test_hive_lake.py
+@pytest.mark.parametrize("provenance", ["headers", True])
 def test_dead_letters_of_sql_have_headers_where_a_topic_asks_for_them(
     site: Site, provenance: object
 ) -> None:

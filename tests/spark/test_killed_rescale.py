@@ -55,17 +55,15 @@ IN_FLIGHT: dict[str, tuple[Callable[[Path], bool], float]] = {
 }
 
 
-# In the everyday tests: before Spark, while it writes, and when all is there.
-EVERYDAY = ("what is not state is copied", "tasks write state", "the target has its metadata")
+# Before Spark, while it writes, and when all is there.
+THREE = ("what is not state is copied", "tasks write state", "the target has its metadata")
 
 
+@pytest.mark.long  # every day at each call in memory: tests/crash/test_rescaling.py
 @pytest.mark.timeout(1800)  # starts of Spark, most of them cut off
 @pytest.mark.parametrize(
     "moments",
-    [
-        pytest.param(EVERYDAY, id="three"),
-        pytest.param([*IN_FLIGHT], id="ten", marks=pytest.mark.long),
-    ],
+    [pytest.param(THREE, id="three"), pytest.param([*IN_FLIGHT], id="ten")],
 )
 def test_killed_at_any_of_these_moments_a_rescale_leaves_the_original(
     tmp_path: Path, moments: Sequence[str]
@@ -89,7 +87,7 @@ def test_killed_at_any_of_these_moments_a_rescale_leaves_the_original(
 
     assert contents(root) == before, "the original was changed"
     *half_done, last = ended.values()
-    expected = {"not there", "refused"} if len(moments) > len(EVERYDAY) else {"refused"}
+    expected = {"not there", "refused"} if len(moments) > len(THREE) else {"refused"}
     assert {*half_done} == expected, ended
     assert last.endswith("whole"), ended
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.marks import but
 from tests.spark.site import Site
 from tests.spark.sql_jobs import (
     PER_MINUTE,
@@ -114,16 +113,12 @@ def test_a_query_that_stops_is_reported_in_sentences_and_hides_behind_no_other(s
     assert worst(ailments) == DECIDE
 
 
-# Every day the two where state and table differ most: rows that the log does not have yet, and a
-# batch that it has and Spark does not. A kill in the moves is in test_sql_hdfs.py.
+# Every day a kill in the moves, in test_sql_hdfs.py, and all calls in memory: tests/crash.
+@pytest.mark.long
 @pytest.mark.timeout(900)  # up to six starts of Spark
 @pytest.mark.parametrize(
     "steps",
-    but(
-        pytest.mark.long,
-        [(("prepare", "landed"),), (("plan", "write", "prepare", "move", "landed"),)],
-        lambda steps: len(steps) == 2,
-    ),
+    [("prepare", "landed"), ("plan", "write", "prepare", "move", "landed")],
     ids="-".join,
 )
 def test_killed_at_each_step_of_a_batch_it_counts_once(

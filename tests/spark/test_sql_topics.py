@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.marks import but
 from tests.spark.site import At, Site
 from tests.spark.sql_jobs import (
     MINUTE_MS,
@@ -115,16 +114,9 @@ def test_an_upsert_topic_ends_with_what_one_run_gives(site: Site) -> None:
     assert len(read_topic(site, target)) == 6
 
 
-# Every day where all rows of a batch are sent and the log does not have it: they are sent again.
-@pytest.mark.parametrize(
-    "steps",
-    but(
-        pytest.mark.long,
-        [(("prepare",),), (("prepare", "landed"),)],
-        lambda steps: len(steps) == 1,
-    ),
-    ids="-".join,
-)
+# Every day at each call in memory: tests/crash/test_topic_sink.py.
+@pytest.mark.long
+@pytest.mark.parametrize("steps", [("prepare",), ("prepare", "landed")], ids="-".join)
 def test_killed_while_it_writes_a_topic_ends_with_what_one_run_gives(
     site: Site, steps: tuple[str, ...]
 ) -> None:
