@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -28,6 +29,13 @@ PAUSE_S = 0.1  # between two attempts
 # so that a slow cluster gets the time it needs.
 ATTEMPT_S = 3.0
 ATTEMPT_S_MIN = 0.2  # what an attempt gets close to the deadline
+
+# Settings that name a file, and the options that they come from.
+FILES = {
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.key.location": "ssl.keystore.location",
+    "ssl.keystore.location": "ssl.keystore.location",
+}
 
 _log = logging.getLogger(__name__)
 
@@ -58,8 +66,14 @@ class Cluster:
 
     @classmethod
     def of(cls, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float) -> "Cluster":
-        """Return the cluster that a job file describes. Raises JobFileInvalid."""
-        return cls(bootstrap_servers, translate_options(options), timeout_s)
+        """Return the cluster that a job file describes.
+
+        Raises JobFileInvalid, also where a file that the options name cannot be read.
+        """
+        settings = translate_options(options)
+        if problems := list(_unreadable(settings)):
+            raise options_invalid(problems)
+        return cls(bootstrap_servers, settings, timeout_s)
 
     def open_admin(self) -> "Admin":
         """Open a client for questions. Raises JobFileInvalid if the settings do not hold."""
@@ -92,6 +106,25 @@ class Cluster:
         except KafkaException as error:
             problem = OptionProblem("", error.args[0].str(), "correct this option")
             raise options_invalid([problem]) from None
+
+
+def _unreadable(settings: Mapping[str, str]) -> Iterator[OptionProblem]:
+    """Yield options whose files cannot be read: what TLS libraries say names neither."""
+    if not settings.get("security.protocol", "").upper().endswith("SSL"):
+        return  # no reader opens them
+    for name, option in FILES.items():
+        path = settings.get(name)
+        if path is None or (name == "ssl.ca.location" and Path(path).is_dir()):
+            continue
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError as error:
+            yield OptionProblem(
+                option,
+                f"{path} cannot be read on this machine: {error.strerror}",
+                "correct the path, or put the file on every machine that runs tasks",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
 """Asking with a deadline: what is repeated, for how long, and how the cause is told."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ashore.errors import JobFileInvalid, SourceError, SourceUnreachable
 from ashore.sources.client import Admin, Cluster
+from ashore.sources.columns import KafkaAddress
 from ashore.sources.failures import PASSING, UNREACHABLE, Complaints, explain
+from ashore.sources.kafka import KafkaSource
 from ashore.testing import FakeClock
 
 
@@ -150,6 +153,50 @@ def test_a_value_that_the_library_refuses_is_an_invalid_job_file() -> None:
     with pytest.raises(JobFileInvalid, match=r"socket\.timeout\.ms") as reported:
         cluster.open_admin()
     assert reported.value.fields["problems"][0]["key"] == "source.kafka.options"
+
+
+TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/missing/file"}
+KEY_PEM = {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/missing/file"}
+KEY_PKCS12 = {**KEY_PEM, "ssl.keystore.type": "PKCS12"}
+
+
+@pytest.mark.parametrize("reader", ["auto", "python"])
+@pytest.mark.parametrize("protocol", ["SSL", "sasl_ssl"])
+@pytest.mark.parametrize("store", [TRUST, KEY_PEM, KEY_PKCS12])
+def test_a_file_that_is_missing_is_told_by_its_option(
+    store: dict[str, str], protocol: str, reader: str
+) -> None:
+    login = {
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="me" password="secret";',
+    }
+    options = {"security.protocol": protocol, **store, **login}
+    address = KafkaAddress("kafka:9092", options, reader=reader)
+
+    with pytest.raises(JobFileInvalid, match="/missing/file cannot be read on this") as reported:
+        list(address.read({}))
+    (problem,) = reported.value.fields["problems"]
+    option = next(name for name in store if name.endswith(".location"))
+    assert problem["key"] == f"source.kafka.options.{option}"
+    assert problem["message"].endswith("No such file or directory")
+    with pytest.raises(JobFileInvalid, match="/missing/file"):
+        KafkaSource("kafka:9092", options)
+
+
+def test_files_that_no_connection_uses_may_be_missing() -> None:
+    assert Cluster.of("kafka:9092", TRUST, 5).settings
+    inline = {**TRUST, "ssl.truststore.certificates": "PEM", "security.protocol": "SSL"}
+    assert "ssl.ca.location" not in Cluster.of("kafka:9092", inline, 5).settings
+
+
+def test_trusted_certificates_may_be_a_directory_and_a_key_may_not(tmp_path: Path) -> None:
+    directory = {"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path)}
+    assert Cluster.of("kafka:9092", {**TRUST, **directory}, 5).settings
+
+    options = {**KEY_PEM, "security.protocol": "SSL", "ssl.keystore.location": str(tmp_path)}
+    with pytest.raises(JobFileInvalid, match="Is a directory"):
+        Cluster.of("kafka:9092", options, 5)
 
 
 def test_secrets_are_not_in_the_cluster_s_text() -> None:
