@@ -43,7 +43,14 @@ STRIKES = (
     "hangs, when the process has ended",
 )
 # Each leaves what another of its kind leaves.
-LONG = {"fails before", "stops after", "late at the next call, 1 times", "hangs, at open"}
+LONG = {
+    "fails before",
+    "stops after",
+    "late at the next call, 1 times",
+    "late at the next call, and stops, 2 times",
+    "late at the end, and stops, 1 times",
+    "hangs, at open",
+}
 PLACES = ("first", "middle", "last")
 HALF_HOUR_MS = 1_800_000
 CASES_AT_ONCE = 24  # they wait most of the time

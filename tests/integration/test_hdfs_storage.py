@@ -209,7 +209,9 @@ def test_a_move_whose_answer_was_lost_is_done(cluster: Hdfs) -> None:
         storage.move("pending/a", "final/a")
 
 
-@pytest.mark.parametrize("call", ["stat", "list", "read"])
+@pytest.mark.parametrize(
+    "call", but(pytest.mark.long, ["stat", "list", "read"], lambda call: call == "list")
+)
 def test_what_a_replaced_namenode_tells_does_not_count(cluster: Hdfs, call: str) -> None:
     """It was frozen, another took its place, it wakes: it has a file that was moved meanwhile."""
     root = f"/lakes/{uuid.uuid4().hex}"
@@ -248,7 +250,7 @@ def test_a_file_outlives_switches_while_it_is_written(cluster: Hdfs) -> None:
     assert storage.read("a") == b"x" * 4_500_000
 
 
-@pytest.mark.parametrize("action", ["write", "close"])
+@pytest.mark.parametrize("action", [pytest.param("write", marks=pytest.mark.long), "close"])
 def test_a_file_does_not_hang_with_its_namenode(cluster: Hdfs, action: str) -> None:
     storage = open_lake(cluster, **{"dfs.blocksize": "1m"})
     writer = storage.open_write("a")
