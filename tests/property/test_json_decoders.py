@@ -1,5 +1,6 @@
 """All decoders of JSON agree: on values, on verdicts, and on the reasons for them."""
 
+import itertools
 import json
 
 import pyarrow as pa
@@ -185,9 +186,22 @@ MISFIT_SCHEMA = (
 )
 
 
-@pytest.mark.parametrize("maps", ["", ", m MAP<STRING, INT>, q INT, o ARRAY<MAP<STRING, DATE>>"])
-@pytest.mark.parametrize("required", ["", ", k TINYINT NOT NULL"])
-@pytest.mark.parametrize("name", MISFITS)
+REQUIRED = ", k TINYINT NOT NULL"
+MAPS = ", m MAP<STRING, INT>, q INT, o ARRAY<MAP<STRING, DATE>>"
+BESIDE = [*itertools.product(("", REQUIRED), ("", MAPS))]
+
+
+# Every day each of them beside one of these, by turns.
+@pytest.mark.parametrize(
+    ("name", "required", "maps"),
+    [
+        pytest.param(
+            *(name, *beside), marks=[pytest.mark.long] * ((number - turn) % len(BESIDE) != 0)
+        )
+        for number, name in enumerate(MISFITS)
+        for turn, beside in enumerate(BESIDE)
+    ],
+)
 def test_misfits_one_and_two_in_a_record(name: str, required: str, maps: str):
     others = {other: tokens[:2] for other, tokens in MISFITS.items() if other != name}
     if maps:

@@ -84,6 +84,7 @@ def test_a_checkpoint_of_plain_spark_is_rescaled(
     assert read > 0
 
 
+@pytest.mark.long
 def test_state_of_a_program_of_its_own_is_rescaled(
     spark: SparkSession, use: Use, tmp_path: Path
 ) -> None:
