@@ -1,7 +1,6 @@
 # What the crate under `native/` gives to Python.
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -9,7 +8,7 @@ INTERFACE: int
 
 def describe() -> str: ...
 
-class Records:
+class Block:
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
 class ReaderSecurity:
@@ -17,9 +16,12 @@ class ReaderSecurity:
         self,
         *,
         tls: bool,
-        trust: tuple[bool, str] | None = None,
-        certificate: tuple[bool, str] | None = None,
-        key: tuple[bool, str] | None = None,
+        ca_pem: str | None = None,
+        ca_location: str | None = None,
+        certificate_pem: str | None = None,
+        certificate_location: str | None = None,
+        key_pem: str | None = None,
+        key_location: str | None = None,
         checks_name: bool = True,
         login: tuple[str, str, str] | None = None,
     ) -> None: ...
@@ -49,7 +51,7 @@ class RangeReader:
     ) -> None: ...
     @property
     def is_done(self) -> bool: ...
-    def step(self, at_most_s: float) -> Records | None: ...
+    def step(self, at_most_s: float) -> Block | None: ...
     def rest(self) -> list[int]: ...
     def counts(self) -> tuple[int, int, int, int]: ...
 
@@ -57,9 +59,6 @@ class ReadingFailed(Exception): ...
 class OffsetsRefused(ReadingFailed): ...
 class TopicReplaced(ReadingFailed): ...
 class GaveUp(ReadingFailed): ...
-
-class Block:
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Any, Any]: ...
 
 class DecodedJson:
     blocks: list[Block]

@@ -1,5 +1,6 @@
 //! What Python sees of the crate. No panic leaves it: see [`guarded`].
 
+mod block;
 mod decoding;
 mod reading;
 
@@ -9,7 +10,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// What Python and the crate agree on. One higher with every change that the other side would notice.
-const INTERFACE: u32 = 3;
+const INTERFACE: u32 = 4;
 
 /// Run `work` without Python's lock. A panic, which is a mistake in this crate, becomes a
 /// RuntimeError: the task fails with a sentence.
@@ -38,6 +39,7 @@ fn describe(py: Python<'_>) -> PyResult<String> {
 fn ashore_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_function(wrap_pyfunction!(describe, module)?)?;
+    block::register(module)?;
     decoding::register(module)?;
     reading::register(module)
 }

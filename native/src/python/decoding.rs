@@ -1,9 +1,7 @@
 //! The decoder as Python sees it.
 
-use std::ffi::CStr;
 use std::sync::Mutex;
 
-use arrow_data::ArrayData;
 use arrow_data::ffi::FFI_ArrowArray;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{DataType, Schema};
@@ -11,17 +9,14 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use super::block::{ARRAY, Block, SCHEMA};
 use super::guarded;
 use crate::decode::{self, Source};
-
-const SCHEMA: &CStr = c"arrow_schema";
-const ARRAY: &CStr = c"arrow_array";
 
 /// Add the decoder to the module.
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<JsonDecoder>()?;
-    module.add_class::<DecodedJson>()?;
-    module.add_class::<Block>()
+    module.add_class::<DecodedJson>()
 }
 
 /// Turns values that hold one JSON object each into rows of a schema.
@@ -42,12 +37,6 @@ struct DecodedJson {
     unknown_records: usize,
     /// Names of such fields.
     unknown_names: Vec<String>,
-}
-
-/// An array as `pyarrow.array` takes it, once; rows are a struct, for `pyarrow.record_batch`.
-#[pyclass(frozen)]
-struct Block {
-    array: Mutex<Option<ArrayData>>,
 }
 
 #[pymethods]
@@ -78,10 +67,7 @@ impl JsonDecoder {
                 .ok()
         })?
         .ok_or_else(|| PyRuntimeError::new_err("an earlier call of this decoder has failed"))?;
-        let block = |array| {
-            let array = Mutex::new(Some(array));
-            Py::new(py, Block { array })
-        };
+        let block = |array| Py::new(py, Block::new(array));
         let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let verdicts = Some(decoded.bad).filter(|bad| !bad.is_empty()).map(|bad| {
             let found = bad.into_verdicts(values.len());
@@ -101,27 +87,6 @@ impl JsonDecoder {
                 .map(|each| name(each))
                 .collect(),
         })
-    }
-}
-
-#[pymethods]
-impl Block {
-    /// See Arrow's PyCapsule interface.
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_array__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        let _ = requested_schema; // may be disregarded
-        let array = self.array.lock().ok().and_then(|mut array| array.take());
-        let array = array.ok_or_else(|| PyValueError::new_err("the array was taken before"))?;
-        let failed = |error: arrow_schema::ArrowError| PyRuntimeError::new_err(error.to_string());
-        let schema = FFI_ArrowSchema::try_from(array.data_type()).map_err(failed)?;
-        Ok((
-            PyCapsule::new_with_value(py, schema, SCHEMA)?,
-            PyCapsule::new_with_value(py, FFI_ArrowArray::new(&array), ARRAY)?,
-        ))
     }
 }
 

@@ -1,15 +1,13 @@
 //! `fetch` as Python sees it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use arrow_data::ArrayData;
-use arrow_data::ffi::FFI_ArrowArray;
-use arrow_schema::ffi::FFI_ArrowSchema;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyTuple};
 
+use super::block::Block;
 use super::guarded;
 use crate::fetch::{
     Address, Failure, Limits, Login, Manners, Pem, Range, Reading, Security, Step, Tls,
@@ -39,29 +37,6 @@ create_exception!(
     ReadingFailed,
     "For another reader, from `rest` on."
 );
-
-/// Records of one partition: a batch for Arrow's C data interface (`__arrow_c_array__`).
-#[pyclass(frozen)]
-struct Records(ArrayData);
-
-#[pymethods]
-impl Records {
-    /// Return schema and array, as the protocol of Arrow's capsules wants them.
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_array__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        let _ = requested_schema; // a wish, which may be left aside
-        let schema = FFI_ArrowSchema::try_from(self.0.data_type())
-            .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
-        let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
-        let array = FFI_ArrowArray::new(&self.0);
-        let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
-        PyTuple::new(py, [schema, array])
-    }
-}
 
 /// One reading of ranges; used by one thread.
 #[pyclass]
@@ -101,8 +76,9 @@ impl RangeReader {
         }
     }
 
-    /// Go on for at most so long; return records, or None where there are none yet, or no more.
-    fn step(&mut self, py: Python<'_>, at_most_s: f64) -> PyResult<Option<Records>> {
+    /// Go on for at most so long; return records of one partition, or None where there are none yet,
+    /// or no more.
+    fn step(&mut self, py: Python<'_>, at_most_s: f64) -> PyResult<Option<Block>> {
         let Some(mut reading) = self.reading.take() else {
             return Err(PyRuntimeError::new_err("the reading has failed before"));
         };
@@ -113,7 +89,7 @@ impl RangeReader {
         })?;
         self.reading = Some(reading);
         match step {
-            Ok(Step::Records(records)) => Ok(Some(Records(records))),
+            Ok(Step::Records(records)) => Ok(Some(Block::new(records))),
             Ok(Step::Waiting) => Ok(None),
             Ok(Step::Done) => {
                 self.is_done = true;
@@ -157,31 +133,35 @@ impl RangeReader {
     }
 }
 
-/// Whether it is a file; its name, or what it holds.
-type PemOption = (bool, String);
-
 /// How connections are secured. What cannot be read is told by the first step of a reading.
 #[pyclass(frozen)]
 struct ReaderSecurity(Result<Security, String>);
 
 #[pymethods]
 impl ReaderSecurity {
-    /// See `Tls` and `Login`; a login is a mechanism, a user and a password.
+    /// See `Tls` and `Login`; a login is a mechanism, a user and a password. Of a PEM there is the
+    /// text, or the location of a file, or neither.
     #[new]
-    #[pyo3(signature = (*, tls, trust=None, certificate=None, key=None, checks_name=true, login=None))]
+    #[pyo3(signature = (*, tls, ca_pem=None, ca_location=None, certificate_pem=None,
+        certificate_location=None, key_pem=None, key_location=None, checks_name=true, login=None))]
+    #[allow(clippy::too_many_arguments)] // by their names
     fn new(
         tls: bool,
-        trust: Option<PemOption>,
-        certificate: Option<PemOption>,
-        key: Option<PemOption>,
+        ca_pem: Option<String>,
+        ca_location: Option<PathBuf>,
+        certificate_pem: Option<String>,
+        certificate_location: Option<PathBuf>,
+        key_pem: Option<String>,
+        key_location: Option<PathBuf>,
         checks_name: bool,
         login: Option<(String, String, String)>,
     ) -> Self {
-        let pem = |(is_file, text): PemOption| match is_file {
-            true => Pem::File(text.into()),
-            false => Pem::Text(text),
+        let pem = |text: Option<String>, place: Option<PathBuf>| {
+            text.map(Pem::Text).or(place.map(Pem::File))
         };
-        let (trust, certificate, key) = (trust.map(pem), certificate.map(pem), key.map(pem));
+        let trust = pem(ca_pem, ca_location);
+        let certificate = pem(certificate_pem, certificate_location);
+        let key = pem(key_pem, key_location);
         let make = || {
             let identity = certificate.as_ref().zip(key.as_ref());
             let tls = tls.then(|| Tls::new(trust.as_ref(), identity, checks_name));
@@ -247,7 +227,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RangeReader>()?;
     module.add_class::<ReaderSecurity>()?;
     module.add_class::<ReaderSettings>()?;
-    module.add_class::<Records>()?;
     module.add("ReadingFailed", py.get_type::<ReadingFailed>())?;
     module.add("OffsetsRefused", py.get_type::<OffsetsRefused>())?;
     module.add("TopicReplaced", py.get_type::<TopicReplaced>())?;

@@ -27,6 +27,8 @@ WAVE_RECORDS = 65_536  # read side by side, as in `reading`
 TICK_S = 0.1  # how late a signal is handled
 CONNECT_S = 5.0
 DEFAULT_PORT = 9092
+# What the module takes as a text, or as the location of a file.
+PEM = tuple(f"{what}_{how}" for what in ("ca", "certificate", "key") for how in ("pem", "location"))
 
 Ranges = Mapping[StreamShard, OffsetRange]
 
@@ -111,9 +113,7 @@ class RawReading:
             except self._module.GaveUp as gave_up:
                 raise GaveUp(str(gave_up)) from None
             if records is not None:
-                found = [pa.record_batch(records)]
-                del records
-                yield found.pop()  # nothing holds it here while the next one is read
+                yield pa.record_batch(records)  # which has nothing of it afterwards
 
     def rest(self) -> dict[StreamShard, OffsetRange]:
         """Return what was not yielded."""
@@ -151,17 +151,9 @@ def _security(module: ModuleType, settings: Mapping[str, str]) -> Any:
     if protocol.startswith("SASL_"):
         login = tuple(settings[f"sasl.{each}"] for each in ("mechanism", "username", "password"))
 
-    def pem(name: str) -> tuple[bool, str] | None:
-        if (text := settings.get(f"ssl.{name}.pem")) is not None:
-            return False, text
-        place = settings.get(f"ssl.{name}.location")
-        return None if place is None else (True, place)
-
     return module.ReaderSecurity(
         tls=protocol.endswith("SSL"),
-        trust=pem("ca"),
-        certificate=pem("certificate"),
-        key=pem("key"),
+        **{name: settings.get(f"ssl.{name.replace('_', '.')}") for name in PEM},
         checks_name=settings.get("ssl.endpoint.identification.algorithm", "https") != "none",
         login=login,
     )

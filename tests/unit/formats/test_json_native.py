@@ -103,3 +103,17 @@ def test_a_mistake_in_the_module_is_an_error_with_a_sentence():
     for decoder in other_decoders(SCHEMA):
         with pytest.raises(TypeError, match="binary"):
             decoder.decode(pa.array([1, 2]))
+
+
+@pytest.mark.skipif(not IS_NATIVE, reason="needs the native module")
+def test_an_array_of_the_module_is_taken_once():
+    """So that the memory of a batch is the one's who took it."""
+    import ashore_native  # noqa: PLC0415 - it may not be there
+
+    schema = JsonDecoder(SCHEMA).schema
+    values = pa.array([b'{"a":1}', b'{"a":2}'], pa.binary())
+    (block,) = ashore_native.JsonDecoder(schema).decode(values).blocks
+
+    assert pa.record_batch(block).num_rows == 2
+    with pytest.raises(ValueError, match="taken before"):
+        pa.record_batch(block)
