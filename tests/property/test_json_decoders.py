@@ -251,6 +251,29 @@ def test_damaged_records_with_maps(values: list[bytes]):
     decode_with_all(parse_ddl(MAP_SCHEMA), pa.array(values, pa.binary()))
 
 
+TROUBLES = [
+    *('"l":"x"', '"l":true', '"l":{}', '"l":[tru]', '"l":[[', '"l":1e400', '"l":-Inf', '"l"'),
+    *('"l":"\\ud800"', '"l":1,"l":2', '"l":1,"l":tru', '"c":7', '"c":NaN', '"c":"a","c":"b"'),
+    *('"c":"a","c":"\\q"', '"m":"x"', '"m":7', '"m":{},"m":{}', '"m":{"a":1,"a":2}'),
+    *('"m":{"a":"x"}', '"m":null,"m":[1]', '"r":[]', '"r":{"k":"x"}', '"r":{"k":1,"k":2}'),
+    *('"r":{"k":null}', '"a":{}', '"a":[{"a":1,"a":2}]', '"i":3000000000', '"i":null'),
+    *('"p":true', '"p":1e-3', '"p":"1e3"', '"u":"e-"', '"u":tru', '"u":1'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("maps", ["m STRING", "m MAP<STRING, BIGINT>, a ARRAY<MAP<STRING, INT>>"])
+@pytest.mark.parametrize("decimal", ["", "p DECIMAL(5,2), "])
+@pytest.mark.parametrize("first", TROUBLES)
+def test_what_is_said_of_a_record_with_two_faults(first: str, decimal: str, maps: str):
+    """A key twice, a value of another kind, and what JsonDecoder meets before these."""
+    ddl = f"l BIGINT, {decimal}i INT NOT NULL, r STRUCT<k: INT NOT NULL>, c STRING, {maps}"
+    values = [f"{{{first}", f"{{{first}}} x", f" {{{first} , }}"]
+    for second in TROUBLES:
+        values.append(f"{{{first},{second}}}")
+        values.append(f'{{"x":[],{first}, "m":{{}},"y":1, {second} ,"i":3}}\n')
+    decode_with_all(parse_ddl(ddl), pa.array([each.encode() for each in values], pa.binary()))
+
+
 def test_more_rows_than_a_block_and_a_slice_of_them():
     values = [b'{"l":%d,"c":"%s","a":[%d]}' % (i, b"x" * (i % 50), i) for i in range(20_000)]
     for at in (0, 8_191, 8_192, 12_345, 19_999):

@@ -7,6 +7,7 @@
 
 use arrow_schema::{DataType, Fields};
 
+use super::kinds::holds_map;
 use super::numbers;
 use super::scan::Scalar;
 use super::text::{Cursor, Text};
@@ -294,6 +295,9 @@ pub fn shortened(reason: &str) -> &str {
     if reason.len() <= REASON_MAX {
         return reason;
     }
+    if reason.as_bytes()[..REASON_MAX].is_ascii() {
+        return &reason[..REASON_MAX];
+    }
     let end = reason.char_indices().nth(REASON_MAX);
     &reason[..end.map_or(reason.len(), |(at, _)| at)]
 }
@@ -322,16 +326,6 @@ pub fn fits(wanted: &DataType, token: &[u8]) -> bool {
 
 fn is_one<T: std::str::FromStr>(token: &[u8]) -> bool {
     std::str::from_utf8(token).is_ok_and(|text| text.parse::<T>().is_ok())
-}
-
-/// Whether a type is a MAP, or has one in it.
-pub fn holds_map(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Map(..) => true,
-        DataType::List(inner) => holds_map(inner.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| holds_map(field.data_type())),
-        _ => false,
-    }
 }
 
 /// What a parser of the fast path makes of a token.

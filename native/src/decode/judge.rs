@@ -1,4 +1,5 @@
-//! Why a record is no row whose text cannot be read to its end, in the words of `JsonDecoder`.
+//! Why a record is no row whose text or whose kinds of values are not in order, in the words of
+//! `JsonDecoder`.
 //!
 //! Only records that were refused come here. The reasons are those of the parser that
 //! `JsonDecoder` uses (RapidJSON, below Arrow), in its order: what is wrong with the text or with the
@@ -7,13 +8,13 @@
 //! Python's parser comes first, and what it says of a text is said here in its words.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields};
 
-use super::faults::{Faults, fits, holds_map, shortened};
-use super::record::Context;
+use super::faults::{Faults, fits, shortened};
+use super::kinds::{holds_map, kind_of, takes};
+use super::record::{Context, Told};
 use super::scan::find_special;
 use super::skip::DEPTH_MAX;
 
@@ -53,6 +54,7 @@ pub struct Judge {
     none: Columns,
     has_decimal: bool,
     paper: Paper,
+    said: Option<(Told, String)>, // last, and its words
 }
 
 /// Some columns of a table, and their numbers in it.
@@ -95,6 +97,7 @@ impl Judge {
             none: Columns::default(),
             has_decimal: fields.iter().any(|field| holds_decimal(field.data_type())),
             paper: Paper::default(),
+            said: None,
         }
     }
 
@@ -103,8 +106,30 @@ impl Judge {
         &mut self.paper.had
     }
 
-    /// Say why a record is no row, where parsing it has come as far as the context says. The fields
-    /// of what is done are in `had`. Nothing: `JsonDecoder` is to be asked, for which it may be one.
+    /// The words for what was told of a record.
+    fn say(&mut self, told: Told) -> &str {
+        let said = self.said.take().filter(|(last, _)| *last == told);
+        let said = said.unwrap_or_else(|| (told, self.words_for(told)));
+        shortened(&self.said.insert(said).1)
+    }
+
+    fn words_for(&self, told: Told) -> String {
+        match told {
+            Told::Twice(field) => {
+                let name = self.all.fields[field].name();
+                format!("Column(/{name}) was specified twice")
+            }
+            Told::Kind(field, kind) => {
+                let field = &self.all.fields[field];
+                let (name, expected) = (field.name(), kind_of(field.data_type()));
+                format!("Column(/{name}) changed from {expected} to {kind}")
+            }
+        }
+    }
+
+    /// Say why a record is no row: what was told of it; or what is found from where parsing it has
+    /// come to, as the context says, and the fields of what is done are in `had`. Nothing:
+    /// `JsonDecoder` is to be asked, for which it may be one.
     pub fn judge<'a>(&'a mut self, record: &[u8], context: &'a mut Context) -> Option<&'a str> {
         let text = trim(record);
         if text.is_empty() {
@@ -115,6 +140,9 @@ impl Judge {
         }
         if self.has_decimal && may_have_exponent(text) {
             return None; // `JsonDecoder` looks at such texts before anything else
+        }
+        if let Some(told) = context.told {
+            return Some(self.say(told));
         }
         if context.done == 0 && simdutf8::basic::from_utf8(text).is_err() {
             return Some(NOT_UTF8);
@@ -198,14 +226,13 @@ fn may_have_exponent(text: &[u8]) -> bool {
         (first | 0x20 == b'e') & (*second == b'-') | (*first == b'\\') & (*second == b'u')
     };
     // A chunk at a time without a branch: many bytes at once.
-    let mut pairs = text.iter().zip(&text[1..]);
-    while pairs.len() > 0 {
-        let chunk = pairs.by_ref().take(64);
-        if chunk.fold(false, |found, pair| found | is_one(pair)) {
-            return true;
-        }
-    }
-    false
+    let (firsts, first_rest) = text[..text.len().saturating_sub(1)].as_chunks::<32>();
+    let (seconds, second_rest) = text.get(1..).unwrap_or_default().as_chunks::<32>();
+    let has_one = |firsts: &[u8], seconds: &[u8]| {
+        let pairs = firsts.iter().zip(seconds);
+        pairs.fold(false, |found, pair| found | is_one(pair))
+    };
+    firsts.iter().zip(seconds).any(|(a, b)| has_one(a, b)) || has_one(first_rest, second_rest)
 }
 
 /// The field of a name; `next` is the one that is expected.
@@ -217,7 +244,18 @@ fn find_field(fields: &[Arc<Field>], name: &[u8], next: usize) -> Option<usize> 
     fields.iter().position(is_it)
 }
 
+/// Append a number in decimal: `write!` takes as long as all else that is done with a record.
+fn push_number(words: &mut String, number: usize) {
+    if number >= 10 {
+        push_number(words, number / 10);
+    }
+    words.push((b'0' + (number % 10) as u8) as char);
+}
+
 fn count_letters(text: &[u8]) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
     text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
@@ -348,22 +386,25 @@ impl<'a, 'p> Reader<'a, 'p> {
         let Some(before) = self.text.get(..self.at) else {
             return Err(Stop::Unsure);
         };
-        let newlines = before.iter().filter(|byte| **byte == b'\n').count();
-        let last = before.iter().rposition(|byte| *byte == b'\n');
-        let (line, column) = (
-            newlines + 1,
-            count_letters(&before[last.map_or(0, |at| at + 1)..]),
-        );
         let letters = count_letters(before);
-        self.paper.reason.clear();
+        let (mut newlines, mut column) = (0, letters);
+        if before.contains(&b'\n') {
+            newlines = before.iter().filter(|byte| **byte == b'\n').count();
+            let last = before.iter().rposition(|byte| *byte == b'\n');
+            column = count_letters(&before[last.map_or(0, |at| at + 1)..]);
+        }
         let words = &mut self.paper.reason;
-        write!(
-            words,
-            "{}: line {line} column {} (char {letters})",
-            broken.1,
-            column + 1
-        )
-        .map_err(|_| Stop::Unsure)?;
+        words.clear();
+        words.push_str(broken.1);
+        for (name, number) in [
+            (": line ", newlines + 1),
+            (" column ", column + 1),
+            (" (char ", letters),
+        ] {
+            words.push_str(name);
+            push_number(words, number);
+        }
+        words.push(')');
         Err(Stop::Because)
     }
 
@@ -533,11 +574,7 @@ impl<'a, 'p> Reader<'a, 'p> {
     fn expect(&mut self, wanted: Wanted<'_>, kind: &str) -> Step<()> {
         let Some(wanted) = wanted else { return Ok(()) };
         let expected = kind_of(wanted);
-        if expected == kind || expected == "number_or_string" && matches!(kind, "number" | "string")
-        {
-            return Ok(());
-        }
-        if self.aim == Aim::Maps {
+        if takes(expected, kind) || self.aim == Aim::Maps {
             return Ok(());
         }
         self.stop_at(") changed from ", expected, kind)
@@ -807,17 +844,5 @@ impl<'a, 'p> Reader<'a, 'p> {
             self.faults
                 .note_text(wanted, text, text.len() + 2 == token.len());
         }
-    }
-}
-
-/// What the parser calls the values of a column.
-fn kind_of(data_type: &DataType) -> &'static str {
-    match data_type {
-        DataType::Boolean => "boolean",
-        DataType::Utf8 | DataType::Binary | DataType::Date32 | DataType::Timestamp(..) => "string",
-        DataType::Decimal128(..) => "number_or_string",
-        DataType::List(_) => "array",
-        DataType::Struct(_) | DataType::Map(..) => "object",
-        _ => "number",
     }
 }

@@ -266,11 +266,16 @@ impl Keys {
 /// A number that differs for most names.
 pub fn hash(name: &[u8]) -> usize {
     let mut state = name.len() as u64;
-    for part in name.chunks(8) {
-        let mut word = [0; 8];
-        word[..part.len()].copy_from_slice(part);
+    let mut add = |word: [u8; 8]| {
         state = (state ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         state ^= state >> 29;
+    };
+    let (words, rest) = name.as_chunks::<8>();
+    words.iter().for_each(|word| add(*word));
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        add(word);
     }
     state as usize
 }

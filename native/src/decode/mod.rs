@@ -10,6 +10,7 @@ mod escapes;
 mod faults;
 mod judge;
 mod keys;
+mod kinds;
 mod numbers;
 mod record;
 mod scan;
@@ -23,7 +24,6 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
 
 pub use bad::{BadValues, Verdicts};
-use faults::Faults;
 use judge::Judge;
 use record::{Context, Object, Parsed};
 use scan::Engine;
@@ -77,7 +77,7 @@ impl Decoder {
     pub fn new(schema: &Schema, engine: Chosen) -> Result<Self, String> {
         Ok(Decoder {
             object: Object::new(schema.fields.iter().map(AsRef::as_ref))?,
-            context: Context::new(Faults::new(&schema.fields)),
+            context: Context::new(&schema.fields),
             judge: Judge::new(&schema.fields),
             row_type: DataType::Struct(schema.fields.clone()),
             engine,
@@ -148,7 +148,9 @@ impl Decoder {
         if refused == Parsed::Unfit {
             return self.context.faults.first();
         }
-        self.object.copy_seen(&self.context, self.judge.had());
+        if self.context.told.is_none() {
+            self.object.copy_seen(&self.context, self.judge.had());
+        }
         self.judge.judge(record, &mut self.context)
     }
 

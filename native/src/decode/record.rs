@@ -2,15 +2,17 @@
 //!
 //! What is accepted here is a row, with the very values that `JsonDecoder` gives. A value that does
 //! not fit is passed over, and [`super::faults`] says why; where the text itself is not in order, or
-//! a value is of another kind, parsing stops, and [`super::judge`] says why. What is refused may still
-//! be a row.
+//! a value is of another kind, parsing stops, and [`super::judge`] says why. Beside a MAP it goes on
+//! behind a value of another kind, as what is wrong with the rest may come first. What is refused may
+//! still be a row.
 
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, Fields};
 
 use super::column::{Bytes, Column, Growth, Lists, Maps, Values, keys_of};
 use super::faults::Faults;
 use super::keys::{Keys, Target};
+use super::kinds::{holds_map, kind_at, kind_of, takes};
 use super::scan::Engine;
 use super::text::{Cursor, Text};
 use super::{escapes, numbers, times};
@@ -43,10 +45,22 @@ pub struct Context {
     pub stuck: Option<(usize, usize)>,
     /// How many bytes of the record are in order, up to behind a value of its own object.
     pub done: usize,
+    /// What is wrong with one of its own object's fields, where that alone says why it is no row.
+    pub told: Option<Told>,
+    has_map: bool, // `JsonDecoder` reads such a record to its end before it looks at columns
     /// The keys of the record's own object that are no fields: those that were learnt.
     pub unknown: Vec<usize>,
     /// Those that were not, by name.
     pub unknown_names: Vec<Box<[u8]>>,
+}
+
+/// What no field of a record's own object may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It is there twice.
+    Twice(usize),
+    /// Its value is of another kind than its column.
+    Kind(usize, &'static str),
 }
 
 /// What became of a record.
@@ -56,17 +70,26 @@ pub enum Parsed {
     Row,
     /// Its text is in order, and values do not fit: the faults say which.
     Unfit,
-    /// It is not in order where parsing stopped: see `Context::stuck` and `Context::done`.
+    /// It is not in order: see `Context::told`, or, where parsing stopped, `stuck` and `done`.
     Stopped,
 }
 
 impl Context {
     /// For records of these columns.
-    pub fn new(faults: Faults) -> Self {
+    pub fn new(fields: &Fields) -> Self {
         Context {
-            faults,
+            faults: Faults::new(fields),
+            has_map: fields.iter().any(|field| holds_map(field.data_type())),
             ..Context::default()
         }
+    }
+
+    /// Forget what is known of the record: it is to be judged from its first byte on.
+    fn forget(&mut self) {
+        self.told = None;
+        self.stuck = None;
+        self.done = 0;
+        self.faults.clear();
     }
 }
 
@@ -157,6 +180,7 @@ pub fn parse_record<E: Engine>(
     context.unknown_names.clear();
     context.done = 0;
     context.stuck = None;
+    context.told = None;
     let is_ascii = context.text.set::<E>(record);
     if !is_ascii && simdutf8::basic::from_utf8(context.text.bytes()).is_err() {
         return Parsed::Stopped;
@@ -167,12 +191,18 @@ pub fn parse_record<E: Engine>(
         && let Some(end) = parse_object::<E>(object, context, start.skip(1), true)
         && end.skip_space().left() == 0
     {
-        if !context.faults.is_any() {
+        if context.told.is_some() {
+            Parsed::Stopped
+        } else if context.faults.is_any() {
+            Parsed::Unfit
+        } else {
             return Parsed::Row;
         }
-        Parsed::Unfit
     } else {
         context.depth = 0;
+        if context.has_map && context.told.is_some() {
+            context.forget(); // something behind what was told comes first
+        }
         Parsed::Stopped
     };
     object.truncate(rows);
@@ -196,7 +226,20 @@ fn parse_object<E: Engine>(
         end_object(object, context, number, 0);
         return Some(at.skip_space().skip(1));
     }
-    let (mut at, mut line, mut found) = (at, 0, 0);
+    parse_members::<E>(object, context, number, at, 0, is_top)
+}
+
+/// The members of an object from a key on, and its end. `line`: of the script of its keys.
+#[inline(always)]
+fn parse_members<E: Engine>(
+    object: &mut Object,
+    context: &mut Context,
+    number: u64,
+    mut at: Cursor,
+    mut line: usize,
+    is_top: bool,
+) -> Option<Cursor> {
+    let mut found = 0;
     loop {
         let (target, value) = object.keys.find::<E>(at, &mut line, &mut context.spare)?;
         at = if value.byte() <= b' ' {
@@ -207,6 +250,10 @@ fn parse_object<E: Engine>(
         if let Target::Field(field) = target {
             let slot = &mut object.fields[field];
             if slot.seen == number {
+                if is_top {
+                    // SAFETY: whoever runs this engine has looked for its instructions.
+                    return unsafe { E::pass_told(object, context, field, line, at) };
+                }
                 return None;
             }
             found += 1;
@@ -216,7 +263,8 @@ fn parse_object<E: Engine>(
             let Some(end) = parse_value::<E>(&mut slot.column, slot.is_required, context, at)
             else {
                 if is_top {
-                    context.stuck = Some((field, context.text.offset(at)));
+                    // SAFETY: whoever runs this engine has looked for its instructions.
+                    return unsafe { E::pass_told(object, context, field, line, at) };
                 }
                 return None;
             };
@@ -243,6 +291,53 @@ fn parse_object<E: Engine>(
     }
     end_object(object, context, number, found);
     Some(at.skip(1))
+}
+
+/// Tell what is wrong with a field of the record's own object, and stop, as this comes first. Only
+/// beside a MAP parsing goes on behind the value that is at the cursor, once: there the rest may have
+/// something that comes before.
+#[inline(always)]
+pub fn pass_told<E: Engine>(
+    object: &mut Object,
+    context: &mut Context,
+    field: usize,
+    line: usize,
+    at: Cursor,
+) -> Option<Cursor> {
+    let slot = &mut object.fields[field];
+    let is_twice = slot.seen == context.record;
+    if !is_twice {
+        context.stuck = Some((field, context.text.offset(at)));
+    }
+    let is_first = context.told.is_none();
+    let comes_later = context.has_map && holds_map(&slot.column.data_type);
+    if !is_first || comes_later {
+        return None;
+    }
+    let told = if is_twice {
+        Told::Twice(field)
+    } else {
+        let kind = kind_at(at.byte())?;
+        if takes(kind_of(&slot.column.data_type), kind) {
+            return None;
+        }
+        Told::Kind(field, kind)
+    };
+    // SAFETY: whoever runs this engine has looked for its instructions.
+    let end = unsafe { E::skip_inner(at, context.depth) };
+    if is_twice || end.is_some() {
+        context.told = Some(told);
+    }
+    if !context.has_map {
+        return None;
+    }
+    slot.seen = context.record;
+    let at = end?.skip_space();
+    match at.byte() {
+        b',' => parse_members::<E>(object, context, context.record, at.skip(1), line, true),
+        b'}' => Some(at.skip(1)),
+        _ => None,
+    }
 }
 
 /// Count an object, and put nulls where it has no value. `found`: how many fields it has at least.

@@ -52,6 +52,19 @@ pub unsafe trait Engine {
     unsafe fn parse_inner(column: &mut Column, context: &mut Context, at: Cursor)
     -> Option<Cursor>;
 
+    /// [`super::record::pass_told`], compiled for this engine.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions.
+    unsafe fn pass_told(
+        object: &mut Object,
+        context: &mut Context,
+        field: usize,
+        line: usize,
+        at: Cursor,
+    ) -> Option<Cursor>;
+
     /// [`super::skip::skip_inner`], compiled for this engine.
     ///
     /// # Safety
@@ -79,6 +92,19 @@ macro_rules! compile_for {
             at: Cursor,
         ) -> Option<Cursor> {
             crate::decode::record::parse_inner::<Self>(column, context, at)
+        }
+
+        $(#[$feature])?
+        #[cold]
+        #[inline(never)]
+        unsafe fn pass_told(
+            object: &mut Object,
+            context: &mut Context,
+            field: usize,
+            line: usize,
+            at: Cursor,
+        ) -> Option<Cursor> {
+            crate::decode::record::pass_told::<Self>(object, context, field, line, at)
         }
 
         $(#[$feature])?
