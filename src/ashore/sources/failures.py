@@ -26,6 +26,15 @@ TIMED_OUT = KafkaError._TIMED_OUT
 ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
 MAYBE_ABSENT = ABSENT | {NO_LEADERS, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC}
 
+# What a leader says to a client that knows an older one, or the same of an older epoch.
+OLD_LEADER = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+
 UNREACHABLE = frozenset(
     {
         TIMED_OUT,

@@ -37,7 +37,7 @@ from ashore.sources.base import (
     StreamShard,
 )
 from ashore.sources.client import Admin, Cluster, wait_for
-from ashore.sources.failures import ABSENT, MAYBE_ABSENT
+from ashore.sources.failures import ABSENT, MAYBE_ABSENT, OLD_LEADER
 from ashore.sources.histories import find_refused
 from ashore.sources.plain import PlainReader
 
@@ -232,6 +232,8 @@ class KafkaSource:
             except KafkaException as error:
                 if error.args[0].code() in MAYBE_ABSENT:
                     _check_there(client, shards, wait_s)
+                if error.args[0].code() in OLD_LEADER:
+                    _look_for_leaders(client, shards, wait_s)
                 raise
 
         return self._ask(attempt)
@@ -260,6 +262,12 @@ def _describe(client: AdminClient, streams: Sequence[str], wait_s: float) -> dic
             shards = tuple(str(each.id) for each in topic.partitions)
             found[name] = StreamInfo(name, stream_id_of(name, topic.topic_id), shards)
     return found
+
+
+def _look_for_leaders(client: AdminClient, shards: Sequence[StreamShard], wait_s: float) -> None:
+    """Let the library learn the leaders anew: for minutes it asks by those that it knows."""
+    for stream in {each.stream for each in shards}:
+        client.list_topics(stream, timeout=wait_s)
 
 
 def _check_there(client: AdminClient, shards: Sequence[StreamShard], wait_s: float) -> None:

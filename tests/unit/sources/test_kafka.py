@@ -1,10 +1,18 @@
-"""The words for topics: missing ones, and their ids."""
+"""The words for topics: missing ones, and their ids; leaders that the library has kept."""
+
+from concurrent.futures import Future
 
 import pytest
-from confluent_kafka import Uuid
+from confluent_kafka import KafkaError, KafkaException, TopicPartition, Uuid
+from confluent_kafka.admin import ListOffsetsResultInfo
 
 from ashore.errors import InvariantBroken, SourceError
+from ashore.protocol.plan_batch import ShardOffsets
+from ashore.sources.base import StreamShard
+from ashore.sources.client import Admin, Cluster
+from ashore.sources.failures import OLD_LEADER, Complaints
 from ashore.sources.kafka import KafkaSource, stream_id_of, stream_missing
+from ashore.testing import FakeClock
 
 
 def test_a_missing_topic_has_the_nearest_name_as_hint() -> None:
@@ -34,3 +42,39 @@ def test_a_source_is_closed_once_and_for_all() -> None:
     source.close()
     with pytest.raises(InvariantBroken, match="source is closed"):
         source.list_streams()
+
+
+class OldLeaderClient:
+    """Asks the leader that it knows until it is let look for leaders, as librdkafka does."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+        self.looked_for: list[str] = []
+
+    def poll(self, _timeout_s: float) -> int:
+        return 0
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        assert timeout > 0
+        self.looked_for.append(topic)
+
+    def list_offsets(
+        self, asked: dict[TopicPartition, object], **_: object
+    ) -> dict[TopicPartition, "Future[ListOffsetsResultInfo]"]:
+        answers = {each: Future[ListOffsetsResultInfo]() for each in asked}
+        for each, answer in answers.items():
+            if each.topic in self.looked_for:
+                answer.set_result(ListOffsetsResultInfo(7, -1, 3))
+            else:
+                answer.set_exception(KafkaException(KafkaError(self._code)))
+        return answers
+
+
+@pytest.mark.parametrize("code", sorted(OLD_LEADER))
+def test_offsets_are_asked_of_the_new_leader_once_an_old_one_says_so(code: int) -> None:
+    client, clock = OldLeaderClient(code), FakeClock()
+    source, shard = KafkaSource("127.0.0.1:1", {}, 20), StreamShard("clicks", "0")
+    source._admin = Admin(Cluster("127.0.0.1:1", {}, 20.0, clock), client, Complaints())
+
+    assert source.read_offsets([shard]) == {shard: ShardOffsets(7, 7, 3)}
+    assert client.looked_for == ["clicks"], "once, as it is known then"
