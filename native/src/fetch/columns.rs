@@ -8,6 +8,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Fields, TimeUnit};
 
 use super::batch::Raw;
+use super::spare::SPARE;
 use super::wire::Parsed;
 
 /// The years 1 to 9999, in milliseconds: no table holds other times.
@@ -72,7 +73,7 @@ impl Bytes {
             self.enter_nulls();
         }
         let rows = self.len();
-        let buffers = vec![Buffer::from_vec(self.ends), Buffer::from_vec(self.content)];
+        let buffers = vec![Buffer::from_vec(self.ends), SPARE.lend(self.content)];
         array(kind, rows, self.valid.finish(), buffers, vec![])
     }
 }
@@ -160,10 +161,9 @@ impl Columns {
             column
                 .ends
                 .reserve_exact((column.ends.len() - 1) * more / rows);
-            let content = column.content.len();
-            column
-                .content
-                .reserve_exact(content.saturating_mul(more) / rows);
+            let content = std::mem::take(&mut column.content);
+            let more = content.len().saturating_mul(more) / rows;
+            column.content = SPARE.grow(content, more, bytes + bytes / 8);
         }
     }
 

@@ -16,6 +16,7 @@ mod protocol;
 mod ranges;
 mod reading;
 mod sasl;
+mod spare;
 mod stream;
 #[cfg(test)]
 mod tests;
