@@ -1,8 +1,9 @@
 """The whole comparison: topics filled once, every peer measured on them, results written.
 
 What it is: the order of measurements, and what is kept of each.
-What it promises: the order of the peers rotates; progress goes to stderr; all that is written
-while it runs is in one temporary directory, which is gone at the end, as are all processes.
+What it promises: the order of the peers rotates; the broker is warm; progress goes to stderr; all
+that is written while it runs is in one temporary directory, which is gone at the end, as are all
+processes.
 What it must not know: peers.
 """
 
@@ -25,7 +26,7 @@ from bench.peers.run import ALONE, PEERS, run_bounded
 from bench.peers.settings import CHECKPOINT_INTERVAL_S
 from bench.peers.shapes import SHAPES, SMALL, WIDE, Shape
 from bench.peers.streaming import run_streaming
-from bench.peers.workload import fill_topic
+from bench.peers.workload import fill_topic, read_repeatedly
 
 PARTS = ("small", "large", "calls", "stream")  # what the README shows
 ONE_CORE = "one-core"
@@ -46,13 +47,14 @@ class Scale:
     repeats: int
     stream_s: float
     stream_rate: int  # records a second
+    broker_s: float  # so long the broker is read from before the first peer
     peers: tuple[str, ...] = PEERS
     parts: tuple[str, ...] = PARTS
 
 
-FULL = Scale("make bench-peers", 1, 3, 20.0, 5_000)
+FULL = Scale("make bench-peers", 1, 3, 20.0, 5_000, 15.0)
 FULL_WIDE = replace(FULL, command="make bench-peers SHAPES=wide", repeats=2, peers=WIDE_PEERS)
-SMALL_SCALE = Scale("python -m bench.peers run --small", 20, 1, 12.0, 2_000)
+SMALL_SCALE = Scale("python -m bench.peers run --small", 20, 1, 12.0, 2_000, 1.0)
 
 
 class Comparison:
@@ -97,6 +99,8 @@ class Comparison:
         self._say(f"{shape.name}: producing {count + count // 4:,} records")
         fill_topic(self._servers, topics[0], shape, count // 4)
         size = fill_topic(self._servers, topics[1], shape, count)
+        self._say(f"{shape.name}: reading, so that the broker is warm")
+        read_repeatedly(self._servers, topics[1], shape.partitions, self._scale.broker_s)
         pinned = () if cores == CORES else ("taskset", "-c", f"0-{cores - 1}")
         for repeat in range(self._scale.repeats):
             for peer in rotated([each for each in self._scale.peers if each != ALONE], repeat):

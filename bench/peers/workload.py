@@ -10,7 +10,14 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from ashore.sources.producer import create_topics
 from bench.peers.shapes import LARGE, SEED, SHAPES, SMALL, Shape
@@ -84,6 +91,23 @@ def fill_topic(servers: str, topic: str, shape: Shape, count: int) -> int:
     sender.send(topic, turn % shape.partitions, run)
     sender.finish()
     return size
+
+
+def read_repeatedly(servers: str, topic: str, partitions: int, seconds: float) -> None:
+    """Read a topic from its beginning, again and again, for so long.
+
+    A broker that has just started compiles what answers fetches while it answers them. What that
+    costs is no peer's, and would be counted against the first ones.
+    """
+    settings = {"bootstrap.servers": servers, "group.id": "reads", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    beginning = [TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)]
+    consumer.assign(beginning)
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        if not consumer.consume(10_000, timeout=0.5):
+            consumer.assign(beginning)
+    consumer.close()
 
 
 def produce_steadily(servers: str, topic: str, rate: int, seconds: float) -> int:
