@@ -22,6 +22,13 @@ const REASON_MAX: usize = 200;
 /// Digits on either side of the point that `JsonDecoder` reads of a DECIMAL.
 const DECIMAL_SIDE_MAX: usize = 38;
 
+/// What is said of a number before it.
+macro_rules! no_integer {
+    ($name:literal) => {
+        concat!("Failed to convert JSON to ", $name, ", couldn't parse:")
+    };
+}
+
 /// The faults of one record.
 #[derive(Default)]
 pub struct Faults {
@@ -96,10 +103,10 @@ impl Faults {
     /// Note what keeps a number from being one of its column: it does not fit.
     pub fn note_number(&mut self, wanted: &DataType, token: &[u8]) {
         match wanted {
-            DataType::Int8 => self.note_integer("int8", token),
-            DataType::Int16 => self.note_integer("int16", token),
-            DataType::Int32 => self.note_integer("int32", token),
-            DataType::Int64 => self.note_integer("int64", token),
+            DataType::Int8 => self.note_integer(no_integer!("int8"), token),
+            DataType::Int16 => self.note_integer(no_integer!("int16"), token),
+            DataType::Int32 => self.note_integer(no_integer!("int32"), token),
+            DataType::Int64 => self.note_integer(no_integer!("int64"), token),
             DataType::Float32 => {
                 let is_double = parse(token, numbers::parse_double).is_some();
                 self.add_conversion(is_double.then_some(&[BAD_FLOAT]));
@@ -128,14 +135,9 @@ impl Faults {
         }
     }
 
-    fn note_integer(&mut self, name: &str, token: &[u8]) {
+    fn note_integer(&mut self, words: &str, token: &[u8]) {
         match std::str::from_utf8(token) {
-            Ok(text) => self.add_number(Some(&[
-                "Failed to convert JSON to ",
-                name,
-                ", couldn't parse:",
-                text,
-            ])),
+            Ok(text) => self.add_number(Some(&[words, text])),
             Err(_) => self.add_number(None),
         }
     }
@@ -147,15 +149,14 @@ impl Faults {
         if token.is_empty() {
             return self.add_number(Some(&["Empty string cannot be converted to decimal256"]));
         }
-        if token.windows(2).any(|pair| matches!(pair, b"e-" | b"E-")) {
-            return self.add_unsure(); // `JsonDecoder` looks at such exponents before anything else
-        }
-        if token
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte))
-            && token.iter().any(|byte| matches!(byte, b'e' | b'E'))
-        {
-            return self.add_number(None);
+        if token.iter().any(|byte| byte | 0x20 == b'e') {
+            if token.windows(2).any(|pair| matches!(pair, b"e-" | b"E-")) {
+                return self.add_unsure(); // `JsonDecoder` looks at these before anything else
+            }
+            let may_be_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+            if token.iter().all(may_be_number) {
+                return self.add_number(None);
+            }
         }
         let Some((whole, behind)) = split_decimal(text) else {
             return self.add_number(Some(&[
@@ -171,8 +172,14 @@ impl Faults {
             return self.add_conversion(Some(&[LOST_DIGITS]));
         }
         if whole.trim_start_matches('0').len() > (precision - scale) as usize {
-            let precision = precision.to_string();
-            let words = ["Decimal value does not fit in precision ", &precision];
+            let digits = [b'0' + precision / 10, b'0' + precision % 10];
+            let digits = if precision < 10 {
+                &digits[1..]
+            } else {
+                &digits
+            };
+            let digits = std::str::from_utf8(digits).unwrap_or_default();
+            let words = ["Decimal value does not fit in precision ", digits];
             return self.add_conversion(Some(&words));
         }
         self.add_conversion(None); // it is one

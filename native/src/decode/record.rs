@@ -323,16 +323,18 @@ pub fn pass_told<E: Engine>(
         }
         Told::Kind(field, kind)
     };
-    // SAFETY: whoever runs this engine has looked for its instructions.
-    let end = unsafe { E::skip_inner(at, context.depth) };
-    if is_twice || end.is_some() {
+    if is_twice && !context.has_map {
         context.told = Some(told);
+        return None;
     }
+    // SAFETY: whoever runs this engine has looked for its instructions.
+    let end = unsafe { E::skip_inner(at, context.depth) }?;
+    context.told = Some(told);
     if !context.has_map {
         return None;
     }
     slot.seen = context.record;
-    let at = end?.skip_space();
+    let at = end.skip_space();
     match at.byte() {
         b',' => parse_members::<E>(object, context, context.record, at.skip(1), line, true),
         b'}' => Some(at.skip(1)),
