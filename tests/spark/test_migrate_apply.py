@@ -130,26 +130,26 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(
     assert landed(site) == expected([*first, *second], "CN", START_MS + 3 * MINUTE_MS)
     assert "no query" in migrate("undo", old, "--take-over", code=2)["error"]["message"]
 
-    if not again:
-        return
-    free = {"text": RIGHT, "refresh": "1m"}
-    done = apply_with_three(asked, sql_job(site, RIGHT, *tables, sql=free), new)
+    if again:
+        change_again(site, topic, asked, new, pins)
+
+
+def change_again(
+    site: Site, topic: str, asked: tuple[object, ...], new: Path, pins: list[dict[str, object]]
+) -> None:
+    """Apply again, with three partitions: refused while the new job file names a number itself."""
+    asked = (*asked, "--accept", "partial", "--partitions", 3)
+    assert "state_partitions: 2" in migrate(*asked, code=2)["error"]["message"]
+    tables, free = (read_only(topic), PER_MINUTE_TABLE), {"text": RIGHT, "refresh": "1m"}
+    sql_job(site, RIGHT, *tables, sql=free).rename(new)
+    done = migrate(*asked)
+    assert done["planned"][0]["partitions"] == 3
     assert (done["done"], done["queries"][0]["edits"]["pin"]) == (True, pins), "it was kept"
     third, minute = clicks(200, 100), START_MS + 3 * MINUTE_MS
     site.produce(topic, encode(third))
     run(site, new)
     assert len(migrations(site)) == 3
     assert landed(site)[minute, "DE"] == totals(third, "DE")[minute]
-
-
-def apply_with_three(asked: tuple[object, ...], free: Path, new: Path) -> dict[str, object]:
-    """Apply with three partitions: refused while the new job file names a number itself."""
-    asked = (*asked, "--accept", "partial", "--partitions", 3)
-    assert "state_partitions: 2" in migrate(*asked, code=2)["error"]["message"]
-    free.rename(new)
-    done = migrate(*asked)
-    assert done["planned"][0]["partitions"] == 3
-    return done
 
 
 def write_mapping(old: Path, new: Path, mapping: Path) -> list[dict[str, object]]:
