@@ -34,6 +34,7 @@ class Calls:
         self._unclear: list[tuple[str, bytes]] = []
         self._stopped = threading.Event()
         storage.create("seen/file", b"seen")
+        storage.create("create/before", b"")  # its directory is synced from the beginning on
         self._threads = [
             threading.Thread(target=self._run, args=(kind,), daemon=True) for kind in kinds
         ]
