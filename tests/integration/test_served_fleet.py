@@ -19,6 +19,7 @@ import pytest
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 from tests.served import ended, kill_jobs, serving, wait_for
+from tests.spark.site import SHORT_LIVED
 
 from ashore.control.jobs import open_job
 from ashore.jobs.heartbeat import read_heartbeat
@@ -35,8 +36,8 @@ STARTED_S = 300.0
 SMALL = {
     "master": "local[1]",
     "conf": {
+        **SHORT_LIVED,
         "spark.driver.memory": "600m",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     },
 }
 COUNTS = """

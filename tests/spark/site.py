@@ -19,6 +19,7 @@ from tests.kafka_tools import create_topic, produce
 from ashore.control.jobs import open_job
 from ashore.control.verify import VerifyResult
 from ashore.control.verify.job import verify_job
+from ashore.jobs import java
 from ashore.landing.batch import BatchOrder, BatchRunner, TaskResult
 from ashore.landing.committer import Progress, Quiet
 from ashore.landing.job import load_job_file
@@ -38,7 +39,7 @@ from ashore.storage.open import open_storage
 SCHEMA = "id BIGINT, country STRING, ts BIGINT"
 DEADLINE_S = 30.0
 # Tests end before the second compiler of the JVM pays: a job process starts in half the time.
-SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+SHORT_LIVED = {"spark.driver.extraJavaOptions": " ".join(java.SHORT_LIVED)}
 # Of a job whose processes read little, and several of which may run at once.
 LOCAL = {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "512m"}}
 PROVENANCE = ("kafka_topic", "kafka_partition", "kafka_offset")

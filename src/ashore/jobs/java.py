@@ -19,8 +19,9 @@ from ashore.errors import JavaMissing, ServiceError
 JAVA_MAJOR_MIN = 17
 HINT = "install a Java 17 runtime (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME"
 
-# For a JVM with a short life on few cores: it compiles quickly and collects without threads.
-SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# For a JVM with a short life, or with little to do, on few cores: it compiles quickly and collects
+# without threads.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 LOG4J = """\
 rootLogger.level = INFO

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from ashore.config import Job
 from ashore.config.model import Spark
 from ashore.errors import JobFileInvalid, SparkNotStarted
+from ashore.jobs.java import SHORT_LIVED
 from ashore.landing.job import lake_of
 from ashore.landing.writer import TASK_ENVIRONMENT
 from ashore.storage.open import LakeAddress
@@ -59,8 +60,7 @@ DEFAULTS = {
 # For a JVM that plans and starts tasks, and sees no record: the compiler for code that runs long,
 # and the collector with threads of its own, cost more than they bring, at the start above all.
 LIGHT_JVM = {
-    f"spark.{process}.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    for process in ("driver", "executor")
+    f"spark.{process}.extraJavaOptions": " ".join(SHORT_LIVED) for process in ("driver", "executor")
 }
 DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 # A local master talks to itself only; without this Spark warns about the host's name.

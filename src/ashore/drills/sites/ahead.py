@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
+from ashore.jobs.java import SHORT_LIVED
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 
 # A drill's processes end before the second compiler of the JVM pays: they start in half the time.
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JVM = " ".join(SHORT_LIVED)
 DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 
 
