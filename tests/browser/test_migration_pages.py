@@ -111,7 +111,8 @@ def test_nothing_that_loses_state_is_applied_without_a_word(served, open_page, c
     page = open_page("/ui/jobs/clicks/migrate")
     page.get_by_role("button", name="Check").click()
     page.get_by_role("link", name="Apply", exact=True).click()
-    page.evaluate("document.getElementById('agreed').required = false")
+    # Waits for the page: a click on a link returns before the browser has followed it.
+    page.locator("#agreed").evaluate("box => { box.required = false; }")
     page.get_by_role("button", name="Apply").click()
     expect(page.get_by_role("alert")).to_contain_text("nobody has agreed")
     assert len(commands.asked) == 1

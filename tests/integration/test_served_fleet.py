@@ -16,6 +16,7 @@ from uuid import uuid4
 import httpx
 import psutil
 import pytest
+from tests.frozen import freeze
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 from tests.served import ended, kill_jobs, serving, wait_for
@@ -192,7 +193,7 @@ def ask_for_savepoint(client: httpx.Client, fleet: Fleet) -> tuple[str, int]:
     record = fleet.files.operations / operation / "process.json"
     wait_for(record.exists)
     pid = int(json.loads(record.read_text("utf-8"))["pid"])
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
     found = client.get(f"/api/operations/{operation}").json()
     assert (found["state"], found["exit_code"]) == ("running", None)
     return operation, pid

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 import psutil
+from tests.frozen import freeze
 from tests.kafka_tools import delete_topic
 from tests.served import ServedJob, ended, kill_tree, serving, wait_for
 
@@ -67,7 +68,7 @@ def test_a_real_operation_is_cancelled(site: ServedJob) -> None:
         place = site.files.operations / asked / "process.json"
         wait_for(place.exists, bool)
         pid = json.loads(place.read_text("utf-8"))["pid"]
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
         client.post(f"/api/operations/{asked}/cancel").raise_for_status()
         assert client.get(f"/api/operations/{asked}").json()["state"] == "running"
         os.kill(pid, signal.SIGCONT)  # now it hears it

@@ -2,11 +2,11 @@
 
 import json
 import os
-import signal
 import subprocess
 from pathlib import Path
 
 import psutil
+from tests.frozen import freeze
 from tests.integration.test_terminal import ASHORE, WITHIN_S, job_file, running
 
 from ashore.control.jobs import open_job
@@ -59,7 +59,7 @@ def test_a_job_is_asked_to_stop_and_the_asker_learns_that_it_did(
 
     with running(job_file, home) as run:
         pid = int(run.wait_for(r"started, process (\d+)")[1])
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
         code, out, err = stop(job_file, home)
         assert (code, out) == (1, "")
         assert f"process {pid} is there and has not answered" in err

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import psutil
 import pytest
+from tests.frozen import freeze
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
@@ -82,7 +83,7 @@ def test_an_interrupt_waits_for_the_batch_and_a_second_one_does_not(
             capture_output=True, text=True, check=True, env=environment,
         )  # fmt: skip
         assert f"process {pid}" in status.stdout
-        os.kill(pid, signal.SIGSTOP)  # a batch that does not end
+        freeze(pid)  # a batch that does not end
         run.process.send_signal(signal.SIGINT)
         run.wait_for("finishing the batch, Ctrl-C again to stop now")
         time.sleep(1)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.frozen import freeze
 
 from ashore.base.clock import SystemClock
 from ashore.cli.run_command import warn_running
@@ -117,7 +118,7 @@ def test_one_that_dies_before_it_has_answered(process: "subprocess.Popen[str]") 
 
 
 def test_one_that_is_frozen(process: "subprocess.Popen[str]") -> None:
-    os.kill(process.pid, signal.SIGSTOP)
+    freeze(process.pid)
     with pytest.raises(JobNotAnswering, match="is there and has not answered") as silent:
         asked("count", HASTY)
     assert f"kill -9 {process.pid}" in silent.value.hint

@@ -1,7 +1,5 @@
 """A savepoint of a job: by its process where one answers, else of the files that it has left."""
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.checkpoint_files import unpack
+from tests.frozen import freeze
 from tests.unit.cli.test_checkpoint_commands import JOB
 from tests.unit.cli.test_commands import invoke
 from tests.unit.control.test_ask import ROOT
@@ -93,7 +92,7 @@ def test_one_that_runs_is_asked_and_what_it_refuses_is_said(
 def test_one_that_is_frozen_is_an_error_within_seconds(
     job_file: Path, process: "subprocess.Popen[str]"
 ) -> None:
-    os.kill(process.pid, signal.SIGSTOP)
+    freeze(process.pid)
     code, out, err = save(job_file)
     assert (code, out) == (1, "")
     assert f"process {process.pid} is there and has not answered" in err
