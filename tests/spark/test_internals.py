@@ -24,7 +24,10 @@ from ashore.spark.internals.version import KNOWN_SPARKS, refuse_unknown
 PARTITIONS = 4  # of the session that tests share
 FOLDER = Path(jvm.__file__).parent
 # PySpark's private members that lead into the JVM.
-WAYS_IN = {"_gateway", "_jc", "_jdf", "_jreader", "_jsc", "_jsparkSession", "_jvm", "_jwrite"}
+WAYS_IN = {
+    "_gateway", "_gateway_client", "_javaAccumulator", "_jc", "_jdf", "_jrdd", "_jreader", "_jsc",
+    "_jsparkSession", "_jvm", "_jwrite", "_python_includes",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

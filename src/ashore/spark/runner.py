@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from py4j.protocol import Py4JError
-from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -23,6 +22,7 @@ from ashore.landing.splits import plan_splits
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
+from ashore.spark.internals import NumberedJobs, Work
 from ashore.spark.reader import read_in_spark
 from ashore.spark.task import (
     RESULT_DDL,
@@ -32,6 +32,7 @@ from ashore.spark.task import (
     land_probes,
     land_splits,
     land_splits_as_rows,
+    of_number,
     read_row,
 )
 from ashore.storage.open import LakeAddress
@@ -59,7 +60,7 @@ class SparkRunner:
         self._kafka = kafka
         self._lake = lake
         self._group = group
-        self._jobs = _Jobs(spark)
+        self._jobs = NumberedJobs(spark)
 
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
         """Run one Spark job and return what its tasks report. Raises BatchFailed, BadRecord."""
@@ -86,7 +87,7 @@ class SparkRunner:
         land_mine = functools.partial(land_splits, order, self._kafka, splits)
         frames = read_in_spark(self._spark, self._kafka, plan, tables)
         if not frames:
-            return self._jobs.run(len(splits), land_mine), _Cut(0, ())
+            return self._jobs.run(len(splits), _numbered(land_mine)), _Cut(0, ())
         cut = _Cut(
             sum(frame.rdd.getNumPartitions() for frame in frames),
             tuple(each for each in plan.ranges if tables[each.key.stream].is_decoded_by_spark),
@@ -104,7 +105,7 @@ class SparkRunner:
         self._join_group("probe")
         write = functools.partial(land_probes, self._lake, files)
         try:
-            (message,) = self._jobs.run(1, write)
+            (message,) = self._jobs.run(1, _numbered(write))
         except (PySparkException, Py4JError) as error:
             raise BatchFailed(f"the probe failed in Spark: {_cause(error)}") from error
         if message:
@@ -139,27 +140,11 @@ def start_worker(spark: SparkSession) -> None:
     What keeps it from starting, the probe will tell.
     """
     with contextlib.suppress(PySparkException, Py4JError):
-        _Jobs(spark).run(1, do_nothing)
+        NumberedJobs(spark).run(1, _numbered(do_nothing))
 
 
-class _Jobs:
-    """Jobs of RDDs: Spark plans nothing, and no row passes through Arrow.
-
-    That is most of what a frame costs that has no more than numbers.
-    """
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._context = spark.sparkContext
-        self._numbers: dict[int, RDD[int]] = {}  # making one takes as long as a small task
-
-    def run(self, tasks: int, work: Callable[[Iterable[int]], Iterator[T]]) -> list[T]:
-        """Run a job of so many tasks, each given its number, and return what they yield."""
-        numbers = self._numbers.get(tasks)
-        if numbers is None:
-            numbers = self._context.parallelize(range(tasks), tasks)
-            self._numbers = {**self._numbers, tasks: numbers} if len(self._numbers) < 64 else {}
-        done: list[T] = numbers.mapPartitions(work).collect()
-        return done
+def _numbered(work: Callable[[Iterable[int]], Iterator[T]]) -> Work[T]:
+    return functools.partial(of_number, work)
 
 
 def _cause(error: Exception) -> str:
@@ -167,5 +152,6 @@ def _cause(error: Exception) -> str:
     text = str(error)
     causes = re.findall(r"Caused by: ([^\n]+)", text)
     python = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception): [^\n]+)", text, re.MULTILINE)
-    lines = causes or python or [line for line in text.splitlines() if line.strip()] or ["unknown"]
+    # What Python raised comes first: the JVM's cause is that Python has raised something.
+    lines = python or causes or [line for line in text.splitlines() if line.strip()] or ["unknown"]
     return str(lines[-1]).strip()[:500]

@@ -11,7 +11,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -30,6 +30,8 @@ from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.storage.open import LakeAddress
+
+T = TypeVar("T")
 
 RESULT_DDL = "is_error BOOLEAN, content BINARY"
 _SCHEMA = pa.schema([("is_error", pa.bool_()), ("content", pa.binary())])
@@ -71,6 +73,15 @@ def land_splits(
         return result.having_read(ranges, counts)
 
     yield _report(write)
+
+
+def of_number(
+    work: Callable[[Iterable[int]], Iterator[T]], number: int, nothing: Iterable[object]
+) -> Iterator[T]:
+    """Do `work` for one task of `NumberedJobs`, which is given its number alone."""
+    for _ in nothing:  # else PySpark does not keep the worker
+        pass
+    return work((number,))
 
 
 def land_splits_as_rows(

@@ -9,9 +9,11 @@ What it must not know: what the answers mean.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from py4j.java_gateway import JavaObject
+from py4j.java_collections import ListConverter, MapConverter
+from py4j.java_gateway import GatewayClient, JavaClass, JavaObject
+from pyspark import RDD
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -57,13 +59,45 @@ class Static:
 
     def __call__(self, spark: SparkSession, *arguments: object) -> Any:
         """Call it. Raises Py4JError, or what PySpark makes of Spark's exception."""
-        java_class = spark._jvm  # noqa: SLF001 - the way in
-        for part in self.owner.split("."):
-            java_class = getattr(java_class, part)
+        # By its whole name: for each part of it the JVM would look for a class in all jars.
+        java_class = JavaClass(self.owner, _client_of(spark))
         if self.name == "<init>":
             return java_class(*arguments)
         return getattr(java_class, self.name)(*arguments)
 
+
+# ---- jobs of Python functions
+PYTHON = "org.apache.spark.api.python"
+RDD_OF_ROWS = "org.apache.spark.rdd.RDD"
+JAVA_RDD = "org.apache.spark.api.java.JavaRDD"
+FUTURE = "org.apache.spark.api.java.JavaFutureAction"
+LIST = "java.util.List"
+ACCUMULATOR = "org.apache.spark.util.CollectionAccumulator"
+PYTHON_FUNCTION = Static(
+    f"{PYTHON}.SimplePythonFunction",
+    "<init>",
+    f"{PYTHON}.SimplePythonFunction",
+    (
+        "[B",
+        "java.util.Map",
+        LIST,
+        STRING,
+        STRING,
+        LIST,
+        "org.apache.spark.util.CollectionAccumulator",
+    ),
+)
+PYTHON_RDD = Static(
+    f"{PYTHON}.PythonRDD",
+    "<init>",
+    f"{PYTHON}.PythonRDD",
+    (RDD_OF_ROWS, f"{PYTHON}.PythonFunction", "boolean", "boolean"),
+)
+AS_JAVA_RDD = Method(f"{PYTHON}.PythonRDD", "asJavaRDD", JAVA_RDD)
+COLLECT_ASYNC = Method(JAVA_RDD, "collectAsync", FUTURE)
+WAIT_FOR = Method(FUTURE, "get", OBJECT)
+LIST_SIZE = Method(LIST, "size", "int")
+LIST_GET = Method(LIST, "get", OBJECT, ("int",))
 
 # ---- stages that run
 SPARK_CONTEXT = Method(CLASSIC_SESSION, "sparkContext", "org.apache.spark.SparkContext")
@@ -452,6 +486,39 @@ def session_of(spark: SparkSession) -> JavaObject:
 def dataset_of(frame: DataFrame) -> JavaObject:
     """Return the JVM's frame."""
     return frame._jdf  # noqa: SLF001 - the way in
+
+
+def rows_of(rdd: RDD[Any]) -> JavaObject:
+    """Return the JVM's RDD."""
+    return rdd._jrdd.rdd()  # noqa: SLF001 - the way in
+
+
+class Worker(NamedTuple):
+    """With what a Python worker is started, as PYTHON_FUNCTION takes it."""
+
+    environment: JavaObject
+    includes: JavaObject
+    executable: str
+    version: str
+    broadcasts: JavaObject  # none
+    accumulator: JavaObject
+
+
+def worker_of(spark: SparkSession) -> Worker:
+    """Return with what PySpark starts workers. One that differs is another worker."""
+    context, client = spark.sparkContext, _client_of(spark)
+    return Worker(
+        MapConverter().convert(context.environment, client),
+        ListConverter().convert(context._python_includes, client),  # noqa: SLF001 - the way in
+        context.pythonExec,
+        context.pythonVer,
+        ListConverter().convert([], client),
+        context._javaAccumulator,  # noqa: SLF001 - the way in
+    )
+
+
+def _client_of(spark: SparkSession) -> GatewayClient:
+    return spark.sparkContext._gateway._gateway_client  # noqa: SLF001 - the way in
 
 
 def take_calls(spark: SparkSession) -> None:

@@ -12,6 +12,11 @@ from ashore.errors import SparkUnknown
 KNOWN_SPARKS = ("4.2.0",)
 
 
+def is_known(version: str) -> bool:
+    """Tell whether a release of Spark is one that Ashore knows from inside."""
+    return version in KNOWN_SPARKS
+
+
 def require_known_spark(spark: SparkSession) -> None:
     """Raise SparkUnknown unless this release of Spark is one that Ashore knows from inside."""
     refuse_unknown(spark.version)
@@ -19,7 +24,7 @@ def require_known_spark(spark: SparkSession) -> None:
 
 def refuse_unknown(version: str) -> None:
     """Raise SparkUnknown unless `version` is on the list."""
-    if version in KNOWN_SPARKS:
+    if is_known(version):
         return
     known = ", ".join(KNOWN_SPARKS)
     raise SparkUnknown(
