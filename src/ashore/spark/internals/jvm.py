@@ -493,7 +493,7 @@ def rows_of(rdd: RDD[Any]) -> JavaObject:
     return rdd._jrdd.rdd()  # noqa: SLF001 - the way in
 
 
-class Worker(NamedTuple):
+class PythonWorker(NamedTuple):
     """With what a Python worker is started, as PYTHON_FUNCTION takes it."""
 
     environment: JavaObject
@@ -504,10 +504,10 @@ class Worker(NamedTuple):
     accumulator: JavaObject
 
 
-def worker_of(spark: SparkSession) -> Worker:
+def worker_of(spark: SparkSession) -> PythonWorker:
     """Return with what PySpark starts workers. One that differs is another worker."""
     context, client = spark.sparkContext, _client_of(spark)
-    return Worker(
+    return PythonWorker(
         MapConverter().convert(context.environment, client),
         ListConverter().convert(context._python_includes, client),  # noqa: SLF001 - the way in
         context.pythonExec,

@@ -32,7 +32,7 @@ class NumberedJobs:
         self._is_known = is_known(spark.version)
         self._empty: dict[int, RDD[Any]] = {}  # making one takes as long as a small task
         self._rows: dict[int, JavaObject] = {}
-        self._worker: jvm.Worker | None = None
+        self._worker: jvm.PythonWorker | None = None
 
     def run(self, tasks: int, work: Work[T]) -> list[T]:
         """Run a job of so many tasks, and return what they yield, in the order of their numbers.
