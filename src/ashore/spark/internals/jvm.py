@@ -77,15 +77,7 @@ PYTHON_FUNCTION = Static(
     f"{PYTHON}.SimplePythonFunction",
     "<init>",
     f"{PYTHON}.SimplePythonFunction",
-    (
-        "[B",
-        "java.util.Map",
-        LIST,
-        STRING,
-        STRING,
-        LIST,
-        "org.apache.spark.util.CollectionAccumulator",
-    ),
+    ("[B", "java.util.Map", LIST, STRING, STRING, LIST, ACCUMULATOR),
 )
 PYTHON_RDD = Static(
     f"{PYTHON}.PythonRDD",

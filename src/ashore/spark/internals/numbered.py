@@ -30,8 +30,7 @@ class NumberedJobs:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._is_known = is_known(spark.version)
-        self._empty: dict[int, RDD[Any]] = {}  # making one takes as long as a small task
-        self._rows: dict[int, JavaObject] = {}
+        self._rows: dict[int, JavaObject] = {}  # none, in so many partitions; dear to make
         self._worker: jvm.PythonWorker | None = None
 
     def run(self, tasks: int, work: Work[T]) -> list[T]:
@@ -42,12 +41,10 @@ class NumberedJobs:
 
         Raises PySparkException and Py4JError.
         """
-        empty = self._empty_of(tasks)
         if not self._is_known:
-            done: list[T] = empty.mapPartitionsWithIndex(work).collect()
+            done: list[T] = self._empty(tasks).mapPartitionsWithIndex(work).collect()
             return done
-        rows = self._rows.setdefault(tasks, jvm.rows_of(empty))
-        function = self._function_of(work)
+        rows, function = self._rows_of(tasks), self._function_of(work)
         # Asynchronously, and waited for: what `collect` hands to Spark is analysed by Spark each
         # time, the code of its largest classes included, which is 5 ms of a batch.
         future = jvm.COLLECT_ASYNC(
@@ -57,14 +54,15 @@ class NumberedJobs:
         found = (jvm.LIST_GET(pickled, index) for index in range(jvm.LIST_SIZE(pickled)))
         return [CPickleSerializer().loads(each) for each in found]
 
-    def _empty_of(self, tasks: int) -> RDD[Any]:
-        found = self._empty.get(tasks)
+    def _empty(self, tasks: int) -> RDD[Any]:
+        return self._spark.sparkContext.parallelize([], tasks)
+
+    def _rows_of(self, tasks: int) -> JavaObject:
+        found = self._rows.get(tasks)
         if found is None:
-            if len(self._empty) >= KEPT_MAX:
-                self._empty.clear()
+            if len(self._rows) >= KEPT_MAX:
                 self._rows.clear()
-            found = self._spark.sparkContext.parallelize([], tasks)
-            self._empty[tasks] = found
+            self._rows[tasks] = found = jvm.rows_of(self._empty(tasks))
         return found
 
     def _function_of(self, work: Work[T]) -> JavaObject:
