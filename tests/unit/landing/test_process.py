@@ -41,7 +41,8 @@ from ashore.landing.process import run_process
 class Starting:
     def start(self, job):
         child = subprocess.Popen(["sleep", "60"])
-        print(child.pid, flush=True)
+        sys.stdout.write(f"{child.pid}\\n")  # at once: print writes the end of a line by itself
+        sys.stdout.flush()
         time.sleep(60)
 
     def stop(self):
