@@ -335,6 +335,7 @@ OBJECT_TYPE = Static(
     f"{SQL}.types.ObjectType", "<init>", f"{SQL}.types.ObjectType", ("java.lang.Class",)
 )
 FIND_CLASS = Static("java.lang.Class", "forName", "java.lang.Class", (STRING,))
+NEW_ARRAY = Static("java.lang.reflect.Array", "newInstance", OBJECT, ("java.lang.Class", "int"))
 STRUCT = f"{SQL}.types.StructType"
 SCHEMA = Method(DATASET, "schema", STRUCT)
 FRAME_OF_ROWS = Method(
@@ -540,8 +541,7 @@ def count_partitions(frame: DataFrame) -> int:
 
 def array_of(spark: SparkSession, kind: str, items: Sequence[object]) -> JavaObject:
     """Return an array of Java's. `kind`: the class of its items."""
-    java = spark._jvm.java.lang  # noqa: SLF001 - the way in
-    made = java.reflect.Array.newInstance(java.Class.forName(kind), len(items))
+    made = NEW_ARRAY(spark, FIND_CLASS(spark, kind), len(items))
     for place, each in enumerate(items):
         made[place] = each
     return made
