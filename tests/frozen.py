@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 STOPPED = ("T", "t")  # proc_pid_stat(5): stopped by a signal, or by a debugger
@@ -24,5 +25,8 @@ def freeze(pid: int) -> None:
 
 def _states(pid: int) -> list[str]:
     """Return the state of each thread: what follows its name, which is in parentheses."""
-    texts = [each.read_text("ascii") for each in Path(f"/proc/{pid}/task").glob("*/stat")]
-    return [text.rpartition(")")[2].split()[0] for text in texts]
+    found = []
+    for each in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # one that ends meanwhile
+            found.append(each.read_text("ascii").rpartition(")")[2].split()[0])
+    return found
