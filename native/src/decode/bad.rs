@@ -15,8 +15,10 @@ pub struct BadValues {
 }
 
 const NONE: i32 = -1;
+/// In so many places of the table a text is looked for.
+const PLACES: usize = 32;
 
-/// Texts that differ, by number, one after the other.
+/// Texts by number, one after the other; nearly all differ.
 #[derive(Default)]
 struct Reasons {
     text: String,
@@ -36,36 +38,50 @@ impl Reasons {
         Some(&self.text[start..end.map_or(self.text.len(), |end| *end as usize)])
     }
 
-    /// The number of a text, which is new or known.
+    /// The number of a text, which is new or known; new as well where others that hash alike have
+    /// taken all its places.
     fn number_of(&mut self, reason: &str) -> i32 {
         if 2 * self.len() >= self.table.len() {
             self.grow();
         }
         let slot = self.slot_of(reason);
-        if self.table[slot] == NONE {
-            self.table[slot] = self.len() as i32;
-            let start = i32::try_from(self.text.len()).expect("2 GB of reasons");
-            self.starts.push(start);
-            self.text.push_str(reason);
+        if let Some(slot) = slot
+            && self.table[slot] != NONE
+        {
+            return self.table[slot];
         }
-        self.table[slot]
+        let number = self.push(reason);
+        if let Some(slot) = slot {
+            self.table[slot] = number;
+        }
+        number
     }
 
-    /// Where a text has its number, or would have it.
-    fn slot_of(&self, reason: &str) -> usize {
-        let last = self.table.len() - 1;
-        let mut slot = hash(reason.as_bytes()) & last;
-        while self.table[slot] != NONE && self.get(self.table[slot]) != Some(reason) {
-            slot = (slot + 1) & last;
-        }
-        slot
+    fn push(&mut self, reason: &str) -> i32 {
+        let start = i32::try_from(self.text.len()).expect("2 GB of reasons");
+        self.starts.push(start);
+        self.text.push_str(reason);
+        self.len() as i32 - 1
+    }
+
+    /// Where a text has its number, or would have it; None: all its places have those of others.
+    ///
+    /// Texts quote what producers wrote, who may make many that hash alike: these become reasons
+    /// of their own, which costs room, not a search among all of them.
+    fn slot_of(&self, reason: &str) -> Option<usize> {
+        let first = hash(reason.as_bytes());
+        let mut slots = (0..PLACES).map(|more| first.wrapping_add(more) & (self.table.len() - 1));
+        let is_its =
+            |slot: &usize| self.table[*slot] == NONE || self.get(self.table[*slot]) == Some(reason);
+        slots.find(is_its)
     }
 
     fn grow(&mut self) {
         self.table = vec![NONE; (4 * self.len()).next_power_of_two().max(16)];
         for number in 0..self.len() as i32 {
-            let slot = self.slot_of(self.get(number).unwrap_or_default());
-            self.table[slot] = number;
+            if let Some(slot) = self.slot_of(self.get(number).unwrap_or_default()) {
+                self.table[slot] = number;
+            }
         }
     }
 }
@@ -91,16 +107,8 @@ impl BadValues {
     /// Append a value.
     pub(super) fn push(&mut self, index: usize, reason: Option<&str>) {
         self.indices.push(index as i64);
-        let code = reason.map_or(NONE, |reason| self.code_of(reason));
+        let code = reason.map_or(NONE, |reason| self.reasons.number_of(reason));
         self.codes.push(code);
-    }
-
-    fn code_of(&mut self, reason: &str) -> i32 {
-        // Mostly it is the reason of the value before.
-        match self.codes.last() {
-            Some(last) if self.reasons.get(*last) == Some(reason) => *last,
-            _ => self.reasons.number_of(reason),
-        }
     }
 
     /// What is said of the values of a call, of which there are `count`.
@@ -181,5 +189,45 @@ fn said(indices: Vec<i64>, codes: Vec<i32>, reasons: Reasons) -> ArrayData {
             .add_child_data(integers(indices))
             .add_child_data(codes.build_unchecked())
             .build_unchecked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts that begin at the same place of every table here.
+    fn alike(count: usize) -> Vec<String> {
+        let texts = (0..).map(|number| format!("Column(/a{number}) was specified twice"));
+        let is_alike = |text: &String| hash(text.as_bytes()) % 1024 == 7;
+        texts.filter(is_alike).take(count).collect()
+    }
+
+    #[test]
+    fn a_number_is_that_of_its_text_whatever_hashes_alike() {
+        let texts = alike(2 * PLACES);
+        let mut reasons = Reasons::default();
+        for text in texts.iter().chain(&texts) {
+            let number = reasons.number_of(text);
+            assert_eq!(reasons.get(number), Some(text.as_str()));
+        }
+        assert!(reasons.table.len() <= 1024);
+    }
+
+    #[test]
+    fn texts_that_hash_alike_are_not_compared_with_all_others() {
+        let texts = alike(2 * PLACES);
+        let mut reasons = Reasons::default();
+        let mut numbers_of = |texts: &[String]| -> Vec<i32> {
+            texts.iter().map(|text| reasons.number_of(text)).collect()
+        };
+        let (first, again) = (numbers_of(&texts), numbers_of(&texts));
+        assert_eq!(first[..PLACES], again[..PLACES]);
+        assert!(
+            first[PLACES..]
+                .iter()
+                .zip(&again[PLACES..])
+                .all(|(a, b)| a != b)
+        );
     }
 }

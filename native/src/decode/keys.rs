@@ -263,19 +263,27 @@ impl Keys {
     }
 }
 
-/// A number that differs for most names.
-pub fn hash(name: &[u8]) -> usize {
-    let mut state = name.len() as u64;
-    let mut add = |word: [u8; 8]| {
-        state = (state ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        state ^= state >> 29;
+/// A number that differs for most texts, unless someone wants them alike: compare the texts.
+pub fn hash(text: &[u8]) -> usize {
+    let mut state = text.len() as u64;
+    let mut add = |part: &[u8; 16]| {
+        let (low, high) = part.split_at(8);
+        let word = |half: &[u8]| u64::from_le_bytes(half.try_into().unwrap());
+        let product = (word(low) ^ ODD) as u128 * (word(high) ^ ODD.rotate_left(32)) as u128;
+        // The parts are multiplied side by side; only this waits for what is before. What is before
+        // counts whatever a part is, also one whose product is 0.
+        state = state.rotate_left(23) ^ product as u64 ^ (product >> 64) as u64;
     };
-    let (words, rest) = name.as_chunks::<8>();
-    words.iter().for_each(|word| add(*word));
-    if !rest.is_empty() {
-        let mut word = [0; 8];
-        word[..rest.len()].copy_from_slice(rest);
-        add(word);
+    text.as_chunks().0.iter().for_each(&mut add);
+    match text.last_chunk() {
+        Some(last) => add(last), // some of it again: no copy of what is left
+        None => {
+            let mut padded = [0; 16];
+            padded[..text.len()].copy_from_slice(text);
+            add(&padded);
+        }
     }
     state as usize
 }
+
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -293,9 +293,8 @@ fn parse_members<E: Engine>(
     Some(at.skip(1))
 }
 
-/// Tell what is wrong with a field of the record's own object, and stop, as this comes first. Only
-/// beside a MAP parsing goes on behind the value that is at the cursor, once: there the rest may have
-/// something that comes before.
+/// Tell what is wrong with the value at the cursor, which no field of the record's own object may
+/// have. Parsing stops, as this comes first; only beside a MAP it may go on behind the value.
 #[inline(always)]
 pub fn pass_told<E: Engine>(
     object: &mut Object,
@@ -304,35 +303,48 @@ pub fn pass_told<E: Engine>(
     line: usize,
     at: Cursor,
 ) -> Option<Cursor> {
+    let told = told_of(&object.fields[field], context, field, at)?;
+    if context.has_map {
+        return pass_beside_map::<E>(object, context, told, line, at);
+    }
+    // A key that is there twice comes before what is wrong with its value.
+    // SAFETY: whoever runs this engine has looked for its instructions.
+    let is_certain =
+        matches!(told, Told::Twice(_)) || unsafe { E::skip_inner(at, context.depth) }.is_some();
+    context.told = is_certain.then_some(told);
+    None
+}
+
+/// What no field of the record's own object may have, and this one has, as far as the first byte of
+/// its value shows.
+#[inline(always)]
+fn told_of(slot: &Slot, context: &mut Context, field: usize, at: Cursor) -> Option<Told> {
+    if slot.seen == context.record {
+        return Some(Told::Twice(field));
+    }
+    context.stuck = Some((field, context.text.offset(at)));
+    let kind = kind_at(at.byte())?;
+    let is_other = !takes(kind_of(&slot.column.data_type), kind);
+    is_other.then_some(Told::Kind(field, kind))
+}
+
+/// Go on behind a value that is told of, once: the rest may have something that comes before it.
+#[inline(always)]
+fn pass_beside_map<E: Engine>(
+    object: &mut Object,
+    context: &mut Context,
+    told: Told,
+    line: usize,
+    at: Cursor,
+) -> Option<Cursor> {
+    let (Told::Twice(field) | Told::Kind(field, _)) = told;
     let slot = &mut object.fields[field];
-    let is_twice = slot.seen == context.record;
-    if !is_twice {
-        context.stuck = Some((field, context.text.offset(at)));
-    }
-    let is_first = context.told.is_none();
-    let comes_later = context.has_map && holds_map(&slot.column.data_type);
-    if !is_first || comes_later {
-        return None;
-    }
-    let told = if is_twice {
-        Told::Twice(field)
-    } else {
-        let kind = kind_at(at.byte())?;
-        if takes(kind_of(&slot.column.data_type), kind) {
-            return None;
-        }
-        Told::Kind(field, kind)
-    };
-    if is_twice && !context.has_map {
-        context.told = Some(told);
+    if context.told.is_some() || holds_map(&slot.column.data_type) {
         return None;
     }
     // SAFETY: whoever runs this engine has looked for its instructions.
     let end = unsafe { E::skip_inner(at, context.depth) }?;
     context.told = Some(told);
-    if !context.has_map {
-        return None;
-    }
     slot.seen = context.record;
     let at = end.skip_space();
     match at.byte() {

@@ -35,11 +35,8 @@ impl Spare {
     /// each. Room that is not written to costs no memory.
     pub(super) fn grow(&self, mut content: Vec<u8>, more: usize, usual: usize) -> Vec<u8> {
         let size = content.len().saturating_add(more);
-        if size < LARGE {
+        if size < LARGE || size <= content.capacity() {
             content.reserve_exact(more);
-            return content;
-        }
-        if size <= content.capacity() {
             return content;
         }
         let mut grown = self
