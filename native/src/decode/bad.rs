@@ -2,7 +2,7 @@
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::DataType;
 
 use super::keys::hash;
 
@@ -84,6 +84,25 @@ impl Reasons {
             }
         }
     }
+
+    /// As Arrow has them: a text for each of some codes.
+    fn by(mut self, codes: Vec<i32>) -> ArrayData {
+        let count = self.len();
+        let end = i32::try_from(self.text.len()).expect("2 GB of reasons");
+        self.starts.push(end);
+        let build = |kind: DataType, len| ArrayData::builder(kind).len(len);
+        let texts = build(DataType::Utf8, count)
+            .add_buffer(Buffer::from_vec(self.starts))
+            .add_buffer(Buffer::from_vec(self.text.into_bytes()));
+        let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let coded = build(dictionary, codes.len()).add_buffer(Buffer::from_vec(codes));
+        // SAFETY: a code is the number of a reason, and reasons were texts.
+        unsafe {
+            coded
+                .add_child_data(texts.build_unchecked())
+                .build_unchecked()
+        }
+    }
 }
 
 impl BadValues {
@@ -117,17 +136,21 @@ impl BadValues {
         let is_known = |code: &i32| *code != NONE;
         let pairs = || self.indices.iter().zip(&self.codes);
         if self.codes.iter().all(is_known) {
-            let asked = integers(Vec::new());
-            let bad = said(self.indices, self.codes, self.reasons);
-            return Verdicts { good, bad, asked };
+            return Verdicts {
+                good,
+                bad: integers(self.indices),
+                reasons: self.reasons.by(self.codes),
+                asked: None,
+            };
         }
         let asked = pairs().filter(|(_, code)| !is_known(code));
-        let known = pairs().filter(|(_, code)| is_known(code));
-        let (indices, codes) = known.unzip();
+        let asked = asked.map(|(index, _)| *index).collect();
+        let (bad, codes) = pairs().filter(|(_, code)| is_known(code)).unzip();
         Verdicts {
             good,
-            asked: integers(asked.map(|(index, _)| *index).collect()),
-            bad: said(indices, codes, self.reasons),
+            bad: integers(bad),
+            reasons: self.reasons.by(codes),
+            asked: Some(integers(asked)),
         }
     }
 
@@ -148,10 +171,13 @@ impl BadValues {
 pub struct Verdicts {
     /// Those that are rows.
     pub good: ArrayData,
-    /// Those that are none: a struct of `index` and `reason`.
+    /// Those that are none.
     pub bad: ArrayData,
-    /// Those that `JsonDecoder` is to be asked of, which knows why they are none, or that they are.
-    pub asked: ArrayData,
+    /// Why each of these is none: a dictionary.
+    pub reasons: ArrayData,
+    /// Those that `JsonDecoder` is to be asked of, which knows why they are none, or that they are;
+    /// None: there are none.
+    pub asked: Option<ArrayData>,
 }
 
 fn integers(values: Vec<i64>) -> ArrayData {
@@ -160,34 +186,6 @@ fn integers(values: Vec<i64>) -> ArrayData {
     unsafe {
         builder
             .add_buffer(Buffer::from_vec(values))
-            .build_unchecked()
-    }
-}
-
-/// A struct of indices and reasons, of which each has a code.
-fn said(indices: Vec<i64>, codes: Vec<i32>, reasons: Reasons) -> ArrayData {
-    let Reasons {
-        text, mut starts, ..
-    } = reasons;
-    let (rows, count) = (indices.len(), starts.len());
-    starts.push(i32::try_from(text.len()).expect("2 GB of reasons"));
-    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let build = |kind: DataType, len| ArrayData::builder(kind).len(len);
-    let reasons = build(DataType::Utf8, count)
-        .add_buffer(Buffer::from_vec(starts))
-        .add_buffer(Buffer::from_vec(text.into_bytes()));
-    let codes = build(dictionary.clone(), rows).add_buffer(Buffer::from_vec(codes));
-    let fields = Fields::from(vec![
-        Field::new("index", DataType::Int64, false),
-        Field::new("reason", dictionary, false),
-    ]);
-    // SAFETY: an index and a code for each value; a code is the number of a reason, and reasons
-    // were texts.
-    unsafe {
-        let codes = codes.add_child_data(reasons.build_unchecked());
-        build(DataType::Struct(fields), rows)
-            .add_child_data(integers(indices))
-            .add_child_data(codes.build_unchecked())
             .build_unchecked()
     }
 }

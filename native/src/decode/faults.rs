@@ -143,9 +143,9 @@ impl Faults {
     }
 
     fn note_decimal(&mut self, token: &[u8], precision: u8, scale: u8) {
-        let Ok(text) = std::str::from_utf8(token) else {
-            return self.add_number(None);
-        };
+        if let Some((whole, behind)) = split_decimal(token) {
+            return self.note_digits(whole, behind, precision, scale);
+        }
         if token.is_empty() {
             return self.add_number(Some(&["Empty string cannot be converted to decimal256"]));
         }
@@ -158,20 +158,28 @@ impl Faults {
                 return self.add_number(None);
             }
         }
-        let Some((whole, behind)) = split_decimal(text) else {
-            return self.add_number(Some(&[
+        match std::str::from_utf8(token) {
+            Ok(text) => self.add_number(Some(&[
                 "The string '",
                 text,
                 "' is not a valid decimal256 number",
-            ]));
-        };
+            ])),
+            Err(_) => self.add_number(None),
+        }
+    }
+
+    /// As `note_decimal`, of a number by its digits on both sides of the point.
+    fn note_digits(&mut self, whole: &[u8], behind: &[u8], precision: u8, scale: u8) {
         if whole.len() > DECIMAL_SIDE_MAX || behind.len() > DECIMAL_SIDE_MAX {
             return self.add_number(None);
         }
-        if behind.trim_end_matches('0').len() > scale as usize {
+        let is_not_zero = |digit: &u8| *digit != b'0';
+        let scale_needed = behind.iter().rposition(is_not_zero).map_or(0, |at| at + 1);
+        if scale_needed > scale as usize {
             return self.add_conversion(Some(&[LOST_DIGITS]));
         }
-        if whole.trim_start_matches('0').len() > (precision - scale) as usize {
+        let zeros = whole.iter().position(is_not_zero).unwrap_or(whole.len());
+        if whole.len() - zeros > (precision - scale) as usize {
             let digits = [b'0' + precision / 10, b'0' + precision % 10];
             let digits = if precision < 10 {
                 &digits[1..]
@@ -346,10 +354,16 @@ fn parse<T>(token: &[u8], with: impl Fn(Cursor) -> Option<(T, Cursor)>) -> Optio
 
 /// The digits on both sides of the point, of a number without exponent as Arrow reads a DECIMAL;
 /// none where it is no number.
-fn split_decimal(text: &str) -> Option<(&str, &str)> {
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let (whole, behind) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number(whole) && is_number(behind) && whole.len() + behind.len() > 0)
-        .then_some((whole, behind))
+fn split_decimal(token: &[u8]) -> Option<(&[u8], &[u8])> {
+    let unsigned = token.strip_prefix(b"+").or(token.strip_prefix(b"-"));
+    let digits = unsigned.unwrap_or(token);
+    let point = digits.iter().position(|byte| !byte.is_ascii_digit());
+    let (whole, rest) = digits.split_at(point.unwrap_or(digits.len()));
+    let behind = match rest {
+        [] => rest,
+        [b'.', behind @ ..] => behind,
+        _ => return None,
+    };
+    let is_number = behind.iter().all(u8::is_ascii_digit) && whole.len() + behind.len() > 0;
+    is_number.then_some((whole, behind))
 }

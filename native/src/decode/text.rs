@@ -6,6 +6,8 @@
 //! NUL behind the record. A read takes at most [`PADDING`] bytes from where the cursor stands. In
 //! debug builds, which tests use, both are checked at each step.
 
+use std::ptr::NonNull;
+
 /// So many NULs stand behind a record at least, and so many bytes a step may look ahead.
 pub const PADDING: usize = 64;
 
@@ -41,17 +43,15 @@ impl Text {
     /// How many bytes are before a cursor.
     #[inline(always)]
     pub fn offset(&self, at: Cursor) -> usize {
-        at.at as usize - self.bytes.as_ptr() as usize
+        at.at.addr().get() - self.bytes.as_ptr().addr()
     }
 
     /// A cursor at the first byte.
     #[inline(always)]
     pub fn start(&self) -> Cursor {
-        let at = self.bytes.as_ptr();
         Cursor {
-            at,
-            // SAFETY: the record is a part of the buffer.
-            end: unsafe { at.add(self.len) },
+            at: NonNull::from(&self.bytes[..]).cast(), // of all of them: it may look at the padding
+            end: self.bytes[self.len..].as_ptr(),
         }
     }
 }
@@ -59,7 +59,7 @@ impl Text {
 /// A place in a [`Text`]. It must not outlive what the text holds now.
 #[derive(Clone, Copy)]
 pub struct Cursor {
-    at: *const u8,
+    at: NonNull<u8>, // so that a cursor or none is handed back in registers
     end: *const u8,
 }
 
@@ -97,13 +97,13 @@ impl Cursor {
     /// How many bytes of the record are left.
     #[inline(always)]
     pub fn left(self) -> usize {
-        self.end as usize - self.at as usize
+        self.end.addr() - self.at.addr().get()
     }
 
     /// How many bytes lie between an earlier cursor and this one.
     #[inline(always)]
     pub fn since(self, earlier: Cursor) -> usize {
-        self.at as usize - earlier.at as usize
+        self.at.addr().get() - earlier.at.addr().get()
     }
 
     /// The bytes between an earlier cursor and this one. They are there until the text changes.
@@ -111,13 +111,13 @@ impl Cursor {
     pub fn from<'a>(self, earlier: Cursor) -> &'a [u8] {
         // SAFETY: both are in one record, which holds what lies between them; see `Cursor` for
         // how long.
-        unsafe { std::slice::from_raw_parts(earlier.at, self.since(earlier)) }
+        unsafe { std::slice::from_raw_parts(earlier.pointer(), self.since(earlier)) }
     }
 
     /// Where it points, for an engine.
     #[inline(always)]
     pub fn pointer(self) -> *const u8 {
-        self.at
+        self.at.as_ptr()
     }
 
     /// The place behind white space, as JSON knows it.

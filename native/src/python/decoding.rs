@@ -25,14 +25,18 @@ struct JsonDecoder {
     decoder: Mutex<decode::Decoder>,
 }
 
+/// Of values by their numbers: those that are rows, those that are none, a reason for each of
+/// these, and those that are left.
+type Verdicts = (Py<Block>, Py<Block>, Py<Block>, Option<Py<Block>>);
+
 /// What became of the values of a call.
 #[pyclass(frozen, get_all)]
 struct DecodedJson {
     /// The rows: blocks that Arrow can take.
     blocks: Vec<Py<Block>>,
-    /// Where not all values are rows: which are, by their numbers; which are not, as columns `index`
-    /// and `reason`; and of which the decoder in Python is to be asked. Each ascends.
-    verdicts: Option<(Py<Block>, Py<Block>, Py<Block>)>,
+    /// Where not all values are rows: which are, by their numbers; which are not, and why; and of
+    /// which, if any, the decoder in Python is to be asked. Each ascends.
+    verdicts: Option<Verdicts>,
     /// How many rows have top-level fields that the schema does not name.
     unknown_records: usize,
     /// Names of such fields.
@@ -71,7 +75,12 @@ impl JsonDecoder {
         let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let verdicts = Some(decoded.bad).filter(|bad| !bad.is_empty()).map(|bad| {
             let found = bad.into_verdicts(values.len());
-            PyResult::Ok((block(found.good)?, block(found.bad)?, block(found.asked)?))
+            PyResult::Ok((
+                block(found.good)?,
+                block(found.bad)?,
+                block(found.reasons)?,
+                found.asked.map(block).transpose()?,
+            ))
         });
         Ok(DecodedJson {
             blocks: decoded

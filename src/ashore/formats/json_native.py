@@ -54,14 +54,13 @@ class NativeJsonDecoder:
         if found.verdicts is None:
             check(table.num_rows == len(values), "a value was lost while decoding JSON")
             return Decoded(table, None, unknown_records=found.unknown_records, unknown_names=names)
-        good, bad, asked = found.verdicts
-        indices, reasons = pa.record_batch(bad).columns
-        rows, left = pa.array(good), pa.array(asked)
+        good, bad, reasons, asked = found.verdicts
+        rows = pa.array(good)
         check(table.num_rows == len(rows), "a row is of no value")
-        known = BadRows(indices.to_numpy(), reasons)
+        known = BadRows(pa.array(bad).to_numpy(), pa.array(reasons))
         decoded = Decoded(table, rows, known, found.unknown_records, names)
-        if len(left):
-            decoded = self._ask(values, decoded, rows, left)
+        if asked is not None:
+            decoded = self._ask(values, decoded, rows, pa.array(asked))
         is_whole = decoded.table.num_rows + len(decoded.bad) == len(values)
         check(is_whole, "a value was lost while decoding JSON")
         return decoded
