@@ -62,7 +62,7 @@ class GaveUp(ReadingFailed): ...
 
 class DecodedJson:
     blocks: list[Block]
-    verdicts: tuple[Block, Block, Block] | None
+    verdicts: tuple[Block, Block, Block, Block | None] | None
     unknown_records: int
     unknown_names: list[str]
 
