@@ -1,9 +1,10 @@
-"""How long `ashore run` takes to the first row that can be read, with and without kept classes.
+"""How long `ashore run` takes to the first row that can be read, and what shortens it.
 
     python -m bench.first_row
 
 A topic of 1,000 small records on a real broker, a lake on local disk, Spark on two cores. Kept
-classes: the archive that `ashore warm-up` makes. Rounds are interleaved; figures are medians.
+classes: the archive that `ashore warm-up` makes. Workers that import: those of `pyspark.daemon`.
+Rounds are interleaved; figures are medians.
 Seconds of CPU are those of the command, its job process and the JVM, from the start to the end of
 `--available-now`.
 """
@@ -23,12 +24,19 @@ from ashore.control.warm_up import warm_up
 from ashore.jobs.class_archive import find_archive
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics
+from ashore.spark.daemon import PLAIN
+from ashore.spark.session import DAEMON
 from bench.start_up import RECORDS
 from bench.table import Row
 
 ROUNDS = 4  # the first one warms up
 # A job's own options, which have to do with an archive, are left as they are.
 WITHOUT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -DArchive=none"
+CONF = {
+    "without": {"spark.driver.extraJavaOptions": WITHOUT},
+    "imports": {DAEMON: PLAIN},
+    "with": {},
+}
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -90,32 +98,32 @@ def main() -> list[Row]:
     if find_archive() is None:
         warm_up()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    found: dict[str, list[Start]] = {"without": [], "with": []}
+    found: dict[str, list[Start]] = {name: [] for name in CONF}
     with tempfile.TemporaryDirectory() as scratch, Kafka(Path(scratch) / "kafka") as kafka:
         folder, servers = Path(scratch), kafka.bootstrap_servers
         create_topics(servers, {"records": 2})
         with Producer(servers) as producer:
             for number in range(RECORDS):
                 producer.send("records", number % 2, b'{"id": %d}' % number)
-        conf = {"without": {"spark.driver.extraJavaOptions": WITHOUT}, "with": {}}
         for number in range(ROUNDS):
             for name, starts in found.items():
-                job_file = write_job(folder, f"{name}-{number}", servers, conf[name])
+                job_file = write_job(folder, f"{name}-{number}", servers, CONF[name])
                 starts.append(time_run(job_file))
                 print(f"{name:8}", *(f"{each:6.2f}" for each in starts[-1]), file=sys.stderr)
     return rows_of({name: starts[1:] for name, starts in found.items()})
 
 
 def rows_of(found: dict[str, list[Start]]) -> list[Row]:
-    before, after = (
-        Start(*map(median, zip(*found[name], strict=True))) for name in ("without", "with")
-    )
+    before, imports, after = (Start(*map(median, zip(*found[name], strict=True))) for name in CONF)
     return [
         Row("`ashore run`: first word", after.said_s, "s"),
         Row("`ashore run`: first row readable, without kept classes", before.row_s, "s"),
         Row("`ashore run`: first row readable, with kept classes", after.row_s, "s"),
+        Row("`ashore run`: first row readable, workers that import", imports.row_s, "s"),
         Row("first row readable, with v. without kept classes", after.row_s / before.row_s),
         Row("CPU of such a run, with v. without kept classes", after.cpu_s / before.cpu_s),
+        Row("CPU of such a run, workers that are forked", after.cpu_s, "s"),
+        Row("CPU of such a run, workers that import", imports.cpu_s, "s"),
     ]
 
 

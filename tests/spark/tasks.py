@@ -1,16 +1,20 @@
 """Tasks with something wrong, sent to executors by value: `tests` cannot be imported there."""
 
 import os
+import random
 import resource
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from ashore.base.unique import unique
 from ashore.errors import AnswerUnknown
 from ashore.landing.batch import BatchOrder, RowsOrder
 from ashore.protocol.positions import ShardRange
@@ -110,3 +114,10 @@ def land_rows_but_one(
     context = TaskContext.get()
     if context is None or context.partitionId() != 1:
         yield from results
+
+
+def draw(_numbers: Iterable[int]) -> Iterator[tuple[int, float, float, str]]:
+    """Draw a number from each generator, beside another task, so that each has a worker."""
+    time.sleep(2)
+    drawn = np.random.random()  # noqa: NPY002 - the generator that all of a process share
+    yield os.getpid(), drawn, random.random(), unique()

@@ -22,6 +22,7 @@ from ashore.landing.splits import plan_splits
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
+from ashore.spark.daemon import why_no_worker
 from ashore.spark.internals import NumberedJobs, Work
 from ashore.spark.reader import read_in_spark
 from ashore.spark.task import (
@@ -150,6 +151,8 @@ def _numbered(work: Callable[[Iterable[int]], Iterator[T]]) -> Work[T]:
 def _cause(error: Exception) -> str:
     """Return the innermost cause of a Spark error, in one line."""
     text = str(error)
+    if no_worker := why_no_worker(text):
+        return no_worker
     causes = re.findall(r"Caused by: ([^\n]+)", text)
     python = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception): [^\n]+)", text, re.MULTILINE)
     # What Python raised comes first: the JVM's cause is that Python has raised something.

@@ -25,6 +25,7 @@ from ashore.errors import JobFileInvalid, SparkNotStarted
 from ashore.jobs.java import SHORT_LIVED
 from ashore.landing.job import lake_of
 from ashore.landing.writer import TASK_ENVIRONMENT
+from ashore.spark.daemon import MODULE
 from ashore.storage.open import LakeAddress
 
 # 65,536 values suit decoding; the bound in bytes keeps a batch of large values in a binary column.
@@ -65,6 +66,9 @@ LIGHT_JVM = {
 DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 # A local master talks to itself only; without this Spark warns about the host's name.
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+DAEMON = "spark.python.daemon.module"
+# Python files that Spark hands to each task, after its worker has started.
+PYTHON_FILES = "spark.submit.pyFiles"
 # Between the JVM and its Python workers; see `_local_sockets`.
 SOCKETS = "spark.python.unix.domain.socket"
 _SOCKET_NAME = len("/.00000000-0000-0000-0000-000000000000.sock")
@@ -121,7 +125,8 @@ def start_session(
     given = conf.get("spark.jars")
     all_jars = [str(jar) for jar in jars] + ([given] if given else [])
     local = {**LOOPBACK, **_local_sockets()} if master.startswith("local") else {}
-    settings = {**DEFAULTS, **local, **conf, **OURS, "spark.jars": ",".join(all_jars)}
+    defaults = {**DEFAULTS, **_daemon(conf), **local}
+    settings = {**defaults, **conf, **OURS, "spark.jars": ",".join(all_jars)}
     for key, value in settings.items():
         builder = builder.config(key, value)
     for logger in LOUD:
@@ -136,6 +141,14 @@ def start_session(
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, on_interrupt)  # PySpark puts a handler of its own there
     return session
+
+
+def _daemon(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting by which workers are forked from a process that has loaded Ashore.
+
+    Not where it may be Spark that hands Ashore to tasks: that process would not find it.
+    """
+    return {} if conf.get(PYTHON_FILES) else {DAEMON: MODULE}
 
 
 def _local_sockets() -> dict[str, str]:

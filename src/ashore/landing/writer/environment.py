@@ -9,6 +9,8 @@ What it must not know: who starts the process.
 
 TASK_ENVIRONMENT = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
+    # Arrow's jemalloc starts a thread once Arrow is loaded, used or not; what forks may have none.
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": str(20 << 20),  # larger buffers go back when they are let go of
     "MALLOC_TRIM_THRESHOLD_": str(128 << 20),  # the default, 128 kB, has every batch fault pages

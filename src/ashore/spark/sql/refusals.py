@@ -21,6 +21,7 @@ from ashore.errors import (
     QueryRefused,
     RowNotComputed,
 )
+from ashore.spark.daemon import why_no_worker
 from ashore.spark.internals import explain_refusal
 from ashore.spark.sql.row_errors import RowError, find_row_error
 from ashore.spark.sql.topics import NO_KEY
@@ -166,6 +167,8 @@ def innermost_cause(text: str) -> str:
 
 def _causes(text: str) -> list[str]:
     """Return the causes in a Spark error, each in one line. Py4J writes the first after `: `."""
+    if no_worker := why_no_worker(text):
+        return [no_worker]
     found = re.findall(r"(?:^|Caused by): ([^\n]+)", text, re.MULTILINE)
     first = next((line for line in text.splitlines() if line.strip()), "unknown")
     return [str(each).strip()[:500] for each in found or [first]]
