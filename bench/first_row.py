@@ -6,7 +6,7 @@ A topic of 1,000 small records on a real broker, a lake on local disk, Spark on 
 classes: the archive that `ashore warm-up` makes. Workers that import: those of `pyspark.daemon`.
 Rounds are interleaved; figures are medians.
 Seconds of CPU are those of the command, its job process and the JVM, from the start to the end of
-`--available-now`.
+`--available-now`; those of Python workers are not in it, as their daemon waits for none of them.
 """
 
 import ctypes
@@ -122,8 +122,6 @@ def rows_of(found: dict[str, list[Start]]) -> list[Row]:
         Row("`ashore run`: first row readable, workers that import", imports.row_s, "s"),
         Row("first row readable, with v. without kept classes", after.row_s / before.row_s),
         Row("CPU of such a run, with v. without kept classes", after.cpu_s / before.cpu_s),
-        Row("CPU of such a run, workers that are forked", after.cpu_s, "s"),
-        Row("CPU of such a run, workers that import", imports.cpu_s, "s"),
     ]
 
 
