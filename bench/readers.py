@@ -9,7 +9,6 @@ also by TLS, and by TLS with a login.
 
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -28,15 +27,15 @@ from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.kafka import KafkaSource
 from ashore.sources.raw import choose
-from ashore.sources.reading import LIBRDKAFKA, Ranges, Use, read_ranges
+from ashore.sources.reading import LIBRDKAFKA, Ranges, ReadReport, Use, read_ranges
 from bench.peers.workload import PARTITIONS, SHAPES, Shape, fill_topic
 from bench.table import Row
 from bench.tasks import Stopwatch
 
 RECORDS = {"small": 1_600_000, "large": 200_000}
 ROUNDS = 7
-GAVE_UP: Counter[str] = Counter()
-READERS = {"native": Use(counts=GAVE_UP), "librdkafka": LIBRDKAFKA}
+REPORT = ReadReport()
+READERS = {"native": Use(report=REPORT), "librdkafka": LIBRDKAFKA}
 CERTIFICATES = Path(__file__).parents[1] / "tests" / "certificates"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 USER, PASSWORD = "bench", "of no worth"
@@ -120,7 +119,7 @@ def measure_way(cluster: Cluster, what: str, ranges: Ranges, count: int) -> Iter
                 raise RuntimeError(f"{name} read {read} records of {count}")
             best[name] = min(best[name], watch.cpu_s)
             quickest[name] = min(quickest[name], time.monotonic() - began_s)
-    if GAVE_UP:
+    if REPORT.counts:
         raise RuntimeError("the native reader gave up")
     for name in READERS:
         cpu_ns, wall_ns = (1e9 * each[name] / count for each in (best, quickest))

@@ -31,6 +31,7 @@ from ashore.protocol.positions import ShardRange
 from ashore.services.kafka import Kafka
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.producer import create_topics
+from ashore.sources.reading import ReadReport
 from ashore.spark import runner as runner_module
 from ashore.spark.assembly import SparkJob, assembled
 from ashore.spark.session import LIGHT_JVM, start_session
@@ -66,11 +67,13 @@ def land_watched(
     """Do as `land_splits` does, and leave what was marked beside the lake."""
     marks, began_s = Marks(), time.perf_counter()
     mine = [splits[number] for number in numbers]
-    records = _watched_reads(read_splits(kafka, mine, order.with_headers), marks)
+    seen = ReadReport()
+    records = _watched_reads(read_splits(kafka, mine, order, seen), marks)
     storage = watched(order.lake.open(), marks, "storage")
     task = min(splits.index(each) for each in mine)
     result: TaskResult = write_task(order, storage, task, records)
-    report = Report(False, result.having_read([r for split in mine for r in split]).to_bytes())
+    ranges = [each for split in mine for each in split]
+    report = Report(False, result.having_read(ranges, seen.counts, seen.by_id).to_bytes())
     marks.add("task", began_s, time.perf_counter())
     note = Path(f"{order.lake.uri.removeprefix('file://')}-{order.batch}-{task}.marks")
     note.write_text(json.dumps(marks.take()), "utf-8")

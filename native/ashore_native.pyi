@@ -1,6 +1,6 @@
 # What the crate under `native/` gives to Python.
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -41,16 +41,23 @@ class ReaderSettings:
         wave_records: int,
     ) -> None: ...
 
+class ReaderConnections:
+    def __init__(self) -> None: ...
+
 class RangeReader:
     def __init__(
         self,
         bootstrap: Sequence[tuple[str, int]],
         ranges: Sequence[tuple[str, int, int, int]],
         with_headers: Sequence[str],
+        topic_ids: Mapping[str, bytes],
         settings: ReaderSettings,
+        connections: ReaderConnections,
     ) -> None: ...
     @property
     def is_done(self) -> bool: ...
+    @property
+    def is_by_id(self) -> bool: ...
     def step(self, at_most_s: float) -> Block | None: ...
     def rest(self) -> list[int]: ...
     def counts(self) -> tuple[int, int, int, int]: ...

@@ -30,6 +30,7 @@ class TamperingProxy:
     def __init__(self, port: int, target_port: int) -> None:
         self.tamper: Tamper = let_pass
         self.port = port
+        self.accepted = 0  # connections so far
         self._target_port = target_port
         self._listener = socket.create_server((LOOPBACK, port))
         self._open: list[socket.socket] = []
@@ -48,10 +49,16 @@ class TamperingProxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                self.accepted += 1
                 server = socket.create_connection((LOOPBACK, self._target_port))
                 self._open += [client, server]
                 for work in (self._forward_requests, self._forward_answers):
                     threading.Thread(target=work, args=(client, server), daemon=True).start()
+
+    def close_all(self) -> None:
+        """Close what is open, as a broker does that stops, or finds a connection idle."""
+        while self._open:
+            _close(self._open.pop())
 
     def _forward_requests(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):

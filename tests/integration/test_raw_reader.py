@@ -5,16 +5,18 @@ What is read of a healthy broker, by each reader: `test_kafka_source.py` and its
 
 import itertools
 import logging
+import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from tests.fetched_rows import rows
-from tests.kafka_tools import Sender, Transaction, create_topic
+from tests.kafka_tools import Sender, Transaction, create_topic, delete_topic
 from tests.tampering import TamperingProxy, let_pass
 from tests.three_brokers import ThreeBrokers
 
@@ -26,8 +28,9 @@ from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.sources import raw
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
+from ashore.sources.kafka import KafkaSource
 from ashore.sources.raw import GaveUp, RawReading
-from ashore.sources.reading import read_ranges
+from ashore.sources.reading import ReadReport, Use, read_ranges
 
 TIMEOUT_S = 60.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -38,11 +41,18 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many fetches and many batches, so that much can happen between them."""
     monkeypatch.setattr(raw, "FETCH_BYTES", 100_000)
     monkeypatch.setattr(raw, "BATCH_RECORDS", 100)
+    raw._connections.cache_clear()
 
 
-def read_raw(servers: str, ranges: dict[StreamShard, OffsetRange], timeout_s: float = TIMEOUT_S):
+def read_raw(
+    servers: str,
+    ranges: dict[StreamShard, OffsetRange],
+    timeout_s: float = TIMEOUT_S,
+    topic_ids: Mapping[str, str] = MappingProxyType({}),
+    options: Mapping[str, str] = MappingProxyType({}),
+):
     """Return a reading by the native reader alone."""
-    return RawReading(Cluster.of(servers, {}, timeout_s), ranges, ())
+    return RawReading(Cluster.of(servers, options, timeout_s), ranges, (), topic_ids)
 
 
 def send(
@@ -266,7 +276,15 @@ def test_records_that_stay_damaged_are_never_delivered(
 def test_older_brokers_are_spoken_to_in_their_versions(
     proxy: TamperingProxy, servers: str, wanted: dict, highest: int
 ) -> None:
-    asked = []
+    asked: list[int] = []
+    proxy.tamper = speaks_up_to(highest, asked)
+
+    assert rows(read_raw(servers, whole(wanted)).read()) == wanted
+    assert asked
+
+
+def speaks_up_to(highest: int, asked: list[int]):
+    """Answer as a broker whose newest fetch is older; note in `asked` each time that it is told."""
 
     def tamper(number: int, answer: bytes) -> bytes:
         # The first answer of a connection lists requests: key, lowest and highest version, each of
@@ -278,10 +296,7 @@ def test_older_brokers_are_spoken_to_in_their_versions(
             asked.append(highest)
         return let_pass(number, answer)
 
-    proxy.tamper = tamper
-
-    assert rows(read_raw(servers, whole(wanted)).read()) == wanted
-    assert asked
+    return tamper
 
 
 def put(answer: bytes, at: int, version: int) -> bytes:
@@ -301,6 +316,134 @@ def test_a_broker_that_is_too_old_is_left_to_librdkafka(
 
     with pytest.raises(GaveUp, match="versions 4 to 10 of request 1, 11 to 16 are needed"):
         list(read_raw(servers, whole(wanted)).read())
+
+
+# --- topic ids -----------------------------------------------------------------------------------
+
+
+def id_of(servers: str, topic: str) -> str:
+    source = KafkaSource(servers, {})
+    found = source.describe_streams([topic])[topic].stream_id
+    source.close()
+    return found
+
+
+def create_again(servers: str, topic: str, partitions: int) -> None:
+    delete_topic(servers, topic)
+    create_topic(servers, topic, partitions)
+
+
+def test_ranges_that_were_read_by_topic_ids_are_told(kafka: Kafka) -> None:
+    servers, topic = kafka.bootstrap_servers, f"by-id-{uuid4().hex[:8]}"
+    create_topic(servers, topic)
+    send(servers, topic, [body(0, each) for each in range(300)])
+    ranges = {StreamShard(topic, "0"): OffsetRange(0, 300)}
+    cluster, ids = Cluster.of(servers, {}, TIMEOUT_S), {topic: id_of(servers, topic)}
+    told: dict[str, ReadReport] = {
+        each: ReadReport() for each in ("by id", "by name", "librdkafka")
+    }
+
+    list(read_ranges(cluster, ranges, Use(report=told["by id"]), topic_ids=ids))
+    list(read_ranges(cluster, ranges, Use(report=told["by name"])))
+    list(read_ranges(cluster, ranges, Use(raw=False, report=told["librdkafka"]), topic_ids=ids))
+
+    assert told.pop("by id").by_id == set(ranges.items())
+    assert not any(each.by_id for each in told.values())
+
+
+def test_of_a_topic_with_another_id_nothing_is_read(kafka: Kafka) -> None:
+    servers, topic = kafka.bootstrap_servers, f"another-{uuid4().hex[:8]}"
+    create_topic(servers, topic)
+    send(servers, topic, [body(0, each) for each in range(300)])
+    ids, report = {topic: id_of(servers, topic)}, ReadReport()
+    create_again(servers, topic, 1)
+    send(servers, topic, [body(1, each) for each in range(300)])
+    ranges, found = {StreamShard(topic, "0"): OffsetRange(0, 300)}, []
+    batches = read_ranges(
+        Cluster.of(servers, {}, TIMEOUT_S), ranges, Use(report=report), topic_ids=ids
+    )
+
+    with pytest.raises(SourceError, match="deleted and created again"):
+        found.extend(batches)
+    assert (found, report.by_id) == ([], set())
+
+
+def test_nor_of_one_that_is_created_again_between_two_fetches(kafka: Kafka) -> None:
+    servers, topic = kafka.bootstrap_servers, f"between-{uuid4().hex[:8]}"
+    create_topic(servers, topic)
+    send(servers, topic, [body(0, each) for each in range(3_000)])
+    shard, report = StreamShard(topic, "0"), ReadReport()
+    batches = read_ranges(
+        Cluster.of(servers, {}, TIMEOUT_S),
+        {shard: OffsetRange(0, 3_000)},
+        Use(report=report),
+        topic_ids={topic: id_of(servers, topic)},
+    )
+    seen = [next(batches)]
+    create_again(servers, topic, 1)
+    send(servers, topic, [body(1, each) for each in range(3_000)])
+
+    with pytest.raises(SourceError, match="deleted and created again"):
+        seen.extend(batches)
+    values = [each for batch in seen for each in batch.column("value").to_pylist()]
+    assert values == [body(0, each) for each in range(len(values))]
+    assert report.by_id == set()
+
+
+def test_an_old_broker_is_asked_by_name(proxy: TamperingProxy, servers: str, wanted: dict) -> None:
+    (topic,) = {shard.stream for shard in wanted}
+    ids = {topic: id_of(servers, topic)}
+    proxy.tamper = speaks_up_to(12, [])
+
+    reading = read_raw(servers, whole(wanted), topic_ids=ids)
+
+    assert rows(reading.read()) == wanted
+    assert not reading.is_by_id
+
+
+# --- connections ---------------------------------------------------------------------------------
+
+
+def test_the_next_reading_uses_the_connections_of_the_last(
+    proxy: TamperingProxy, servers: str, wanted: dict
+) -> None:
+    def read(**options: str) -> int:
+        """Read all; return how many connections were made for it."""
+        before = proxy.accepted
+        assert rows(read_raw(servers, whole(wanted), options=options).read()) == wanted
+        return proxy.accepted - before
+
+    assert [read(), read(), read()] == [2, 0, 0]  # one to ask for leaders, one to fetch
+    assert read(**{"client.id": "another"}) == 2  # what is made otherwise is not shared
+    proxy.close_all()
+    assert read() == 2
+
+
+def test_a_reading_that_ends_early_leaves_no_connection_on_which_an_answer_is_due(
+    proxy: TamperingProxy, servers: str, wanted: dict
+) -> None:
+    batches = read_raw(servers, whole(wanted)).read()
+    next(batches)
+    batches.close()
+
+    assert rows(read_raw(servers, whole(wanted)).read()) == wanted
+
+
+def test_a_child_that_was_forked_leaves_connections_to_its_parent(
+    proxy: TamperingProxy, servers: str, wanted: dict
+) -> None:
+    assert rows(read_raw(servers, whole(wanted)).read()) == wanted
+    before = proxy.accepted
+    child = os.fork()
+    if child == 0:
+        done = rows(read_raw(servers, whole(wanted)).read()) == wanted
+        os._exit(0 if done else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert proxy.accepted == before + 2
+
+    assert rows(read_raw(servers, whole(wanted)).read()) == wanted
+    assert proxy.accepted == before + 2
 
 
 # --- histories, sizes, codecs ------------------------------------------------------------------

@@ -175,6 +175,10 @@ impl Connection {
         }
     }
 
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
     pub(super) fn versions(&self) -> Versions {
         self.versions
     }
@@ -231,6 +235,22 @@ impl Connection {
             }
             wait_for_any([&*self], self.answer_within)?;
         }
+    }
+
+    /// Whether nothing is to come, and the broker has not closed the connection, as far as can be
+    /// told without a request.
+    pub(super) fn is_idle(&mut self) -> bool {
+        let mut came = Vec::new();
+        let has_ended = match self.stream.read(1, &mut came) {
+            Ok(_) => true,
+            Err(error) => !is_passing(&error),
+        };
+        !has_ended && came.is_empty() && self.size.is_none() && self.incoming.is_empty()
+    }
+
+    /// Let go of the room for answers.
+    pub(super) fn free_room(&mut self) {
+        self.incoming = Vec::new();
     }
 
     /// Give back the room of an answer, for the next one.

@@ -12,6 +12,7 @@ mod columns;
 mod connection;
 #[cfg(fuzzing)]
 mod fuzzed;
+mod idle;
 mod protocol;
 mod ranges;
 mod reading;
@@ -26,6 +27,8 @@ mod wire;
 pub use connection::{Address, Manners, Security};
 #[cfg(fuzzing)]
 pub use fuzzed::fuzz_batches;
+pub use idle::IdleConnections;
+pub use protocol::TopicId;
 pub use ranges::Range;
 pub use reading::{Counts, Failure, Limits, Reading, Step};
 pub use sasl::Login;

@@ -19,10 +19,11 @@ pub(super) const LOGIN_VERSION: i16 = 1;
 
 /// The versions that this reader can speak: from Kafka 2.4 on. From 13 on topics go by their ids.
 const SPOKEN: [(i16, i16, i16); 2] = [(FETCH, 11, 16), (METADATA, 9, 12)];
-const FETCH_BY_ID: i16 = 13;
+pub(super) const FETCH_BY_ID: i16 = 13;
 
 /// An id of a topic; all zeros where brokers have none.
-pub(super) type TopicId = [u8; 16];
+/// The id of a topic.
+pub type TopicId = [u8; 16];
 pub(super) const NO_ID: TopicId = [0; 16];
 
 /// Kafka's error codes, as far as they are told apart.

@@ -1,5 +1,7 @@
 //! The ranges of a reading: how far each is, and which are fetched side by side.
 
+use std::collections::HashMap;
+
 use super::columns::TopicColumn;
 use super::protocol::TopicId;
 
@@ -21,6 +23,7 @@ pub struct Range {
 pub(super) struct Topic {
     pub(super) name: String,
     pub(super) id: Option<TopicId>, // None: not asked yet
+    pub(super) is_expected: bool,   // `id` was told by who wants the records
     pub(super) column: TopicColumn,
     pub(super) reads_headers: bool,
     pub(super) bytes_per_offset: Option<f64>, // as fetched; None: nothing was
@@ -71,6 +74,7 @@ impl Progress {
 pub(super) fn arrange(
     ranges: &[Range],
     with_headers: &[String],
+    ids: &HashMap<String, TopicId>,
     wave_records: i64,
 ) -> (Vec<Topic>, Vec<Progress>) {
     let (mut topics, mut found): (Vec<Topic>, Vec<Progress>) = (Vec::new(), Vec::new());
@@ -100,7 +104,8 @@ pub(super) fn arrange(
         if topic.is_none() {
             topics.push(Topic {
                 name: range.topic.clone(),
-                id: None,
+                id: ids.get(&range.topic).copied(),
+                is_expected: ids.contains_key(&range.topic),
                 column: TopicColumn::new(range.topic.clone()),
                 reads_headers: with_headers.contains(&range.topic),
                 bytes_per_offset: None,
@@ -130,7 +135,7 @@ mod tests {
             .zip(sizes)
             .map(|(at, size)| range("t", at, size))
             .collect();
-        let (topics, found) = arrange(&ranges, &[], 100);
+        let (topics, found) = arrange(&ranges, &[], &HashMap::new(), 100);
         let waves: Vec<_> = found.iter().map(|each| each.wave).collect();
         assert_eq!((topics.len(), waves), (1, vec![0, 0, 1, 2, 3, 4, 4]));
     }

@@ -15,8 +15,10 @@ use super::batch::{Aborted, Batch, Unread, reach};
 use super::codecs::Codecs;
 use super::columns::Columns;
 use super::connection::{Address, Broken, Connection, Due, Manners, wait_for_any};
+use super::idle::IdleConnections;
 use super::protocol::{
-    self, Bounds, FETCH, FetchAnswer, Fetched, METADATA, Metadata, NO_ID, Named, Wanted, code,
+    self, Bounds, FETCH, FETCH_BY_ID, FetchAnswer, Fetched, METADATA, Metadata, NO_ID, Named,
+    TopicId, Wanted, code,
 };
 use super::ranges::{Progress, Range, Topic, arrange};
 
@@ -103,6 +105,7 @@ struct Link {
 /// See the module.
 pub struct Reading {
     manners: Manners,
+    idle: IdleConnections,
     limits: Limits,
     bootstrap: Vec<Address>,
     topics: Vec<Topic>,
@@ -116,6 +119,7 @@ pub struct Reading {
     answers: VecDeque<Answer>,
     columns: Option<(usize, Columns)>,
     codecs: Codecs,
+    is_by_id: bool,
     alive: Instant,
     was_away: bool, // records were handed out since the last step
     complaint: String,
@@ -125,19 +129,23 @@ pub struct Reading {
 
 impl Reading {
     /// Begin a reading; nothing is asked before the first step. Requires: the ranges are of
-    /// partitions that differ, and the partitions have them.
+    /// partitions that differ, and the partitions have them. `ids`: the ids of topics, where they
+    /// are known: a topic of another id is replaced, and nothing is read of it.
     #[must_use]
     pub fn new(
         bootstrap: Vec<Address>,
         ranges: &[Range],
         with_headers: &[String],
+        ids: &HashMap<String, TopicId>,
         manners: Manners,
+        idle: IdleConnections,
         limits: Limits,
     ) -> Self {
-        let (topics, ranges) = arrange(ranges, with_headers, limits.wave_records);
+        let (topics, ranges) = arrange(ranges, with_headers, ids, limits.wave_records);
         let now = Instant::now();
         Reading {
             manners,
+            idle,
             limits,
             bootstrap,
             topics,
@@ -151,6 +159,7 @@ impl Reading {
             answers: VecDeque::new(),
             columns: None,
             codecs: Codecs::default(),
+            is_by_id: true,
             alive: now,
             was_away: false,
             complaint: String::new(),
@@ -163,6 +172,13 @@ impl Reading {
     #[must_use]
     pub fn rest(&self) -> Vec<i64> {
         self.ranges.iter().map(|each| each.delivered).collect()
+    }
+
+    /// Whether each fetch named the ids that were given: no record is of another topic that has
+    /// the name, however late a broker hears that it was created again.
+    #[must_use]
+    pub fn is_by_id(&self) -> bool {
+        self.is_by_id
     }
 
     /// What came to pass so far.
@@ -185,7 +201,11 @@ impl Reading {
                 return Ok(Step::Records(records));
             }
             if self.ranges.iter().all(|each| each.decoded >= each.end) {
-                return Ok(self.flush()?.map_or(Step::Done, Step::Records));
+                let rest = self.flush()?;
+                if rest.is_none() {
+                    self.keep_connections();
+                }
+                return Ok(rest.map_or(Step::Done, Step::Records));
             }
             let has_come = self.advance(until)?;
             if !has_come && Instant::now() >= until {
@@ -198,6 +218,23 @@ impl Reading {
                 );
                 return Err(Failure::GaveUp(text));
             }
+        }
+    }
+
+    fn connect(&self, address: &Address) -> Result<Connection, Broken> {
+        match self.idle.take(address) {
+            Some(connection) => Ok(connection),
+            None => Connection::open(address, &self.manners),
+        }
+    }
+
+    /// Leave connections to the next reading.
+    fn keep_connections(&mut self) {
+        let links = std::mem::take(&mut self.links).into_values();
+        let at_rest = links.filter(|link| link.due.is_none());
+        let connections = at_rest.map(|link| link.connection);
+        for connection in connections.chain(self.control.take()) {
+            self.idle.give(connection);
         }
     }
 
@@ -404,6 +441,8 @@ impl Reading {
         let of = |topic: usize| self.topics[topic].id.unwrap_or(NO_ID);
         let have_ids = topics.iter().all(|&(topic, _)| of(topic) != NO_ID);
         let version = protocol::fetch_version(link.connection.versions(), have_ids);
+        let are_expected = topics.iter().all(|each| self.topics[each.0].is_expected);
+        self.is_by_id &= are_expected && version >= FETCH_BY_ID;
         let topics: Vec<_> = topics
             .into_iter()
             .map(|(topic, wanted)| (self.topics[topic].name.as_str(), of(topic), wanted))
@@ -438,7 +477,7 @@ impl Reading {
         let Some(address) = self.brokers.get(&node) else {
             return Err(Broken::Passing(format!("broker {node} has no address")));
         };
-        let connection = Connection::open(address, &self.manners)?;
+        let connection = self.connect(address)?;
         let not_before = Instant::now();
         self.links.insert(
             node,
@@ -665,7 +704,7 @@ impl Reading {
     fn ask_metadata(&mut self) -> Result<Metadata, Broken> {
         let mut connection = match self.control.take() {
             Some(connection) => connection,
-            None => Connection::open(&self.broker_to_ask()?, &self.manners)?,
+            None => self.connect(&self.broker_to_ask()?)?,
         };
         let version = connection.versions().metadata;
         let names = self.topics.iter().map(|each| each.name.as_str());
@@ -710,10 +749,13 @@ impl Reading {
                 complaint = self.take_topic_error(at, topic.error)?;
                 continue;
             }
-            let known = self.topics[at].id.get_or_insert(topic.id);
-            if *known != topic.id {
-                let text = format!("topic {} was deleted and created again", topic.name);
-                return Err(Failure::Replaced(text));
+            match &mut self.topics[at].id {
+                _ if topic.id == NO_ID => {} // an old broker: it tells none
+                Some(known) if *known != topic.id => {
+                    let text = format!("topic {} was deleted and created again", topic.name);
+                    return Err(Failure::Replaced(text));
+                }
+                known => *known = Some(topic.id),
             }
             for range in self.ranges.iter_mut().filter(|each| each.topic == at) {
                 let led = topic

@@ -1,5 +1,6 @@
 //! `fetch` as Python sees it.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use pyo3::prelude::*;
 use super::block::Block;
 use super::guarded;
 use crate::fetch::{
-    Address, Failure, Limits, Login, Manners, Pem, Range, Reading, Security, Step, Tls,
+    Address, Failure, IdleConnections, Limits, Login, Manners, Pem, Range, Reading, Security, Step,
+    Tls,
 };
 
 create_exception!(
@@ -47,13 +49,16 @@ struct RangeReader {
 
 #[pymethods]
 impl RangeReader {
-    /// Begin to read `ranges`: topic, partition, first offset, offset after the last.
+    /// Begin to read `ranges`: topic, partition, first offset, offset after the last. `topic_ids`:
+    /// of topics whose id is known, 16 bytes each.
     #[new]
     fn new(
         bootstrap: Vec<(String, u16)>,
         ranges: Vec<(String, i32, i64, i64)>,
         with_headers: Vec<String>,
+        topic_ids: HashMap<String, [u8; 16]>,
         settings: &ReaderSettings,
+        connections: &ReaderConnections,
     ) -> Self {
         let bootstrap = bootstrap
             .into_iter()
@@ -69,7 +74,15 @@ impl RangeReader {
             })
             .collect();
         let (manners, limits) = (settings.manners.clone(), settings.limits.clone());
-        let reading = Reading::new(bootstrap, &ranges, &with_headers, manners, limits);
+        let reading = Reading::new(
+            bootstrap,
+            &ranges,
+            &with_headers,
+            &topic_ids,
+            manners,
+            connections.0.clone(),
+            limits,
+        );
         RangeReader {
             reading: Some(reading),
             is_done: false,
@@ -117,6 +130,12 @@ impl RangeReader {
             .ok_or_else(|| PyRuntimeError::new_err("the reading is lost"))
     }
 
+    /// Whether each fetch so far named the ids that were given, of all its topics.
+    #[getter]
+    fn is_by_id(&self) -> bool {
+        self.reading.as_ref().is_some_and(Reading::is_by_id)
+    }
+
     /// Fetches, bytes, look-ups of leaders, damaged answers so far.
     fn counts(&self) -> (u64, u64, u64, u64) {
         let counts = self
@@ -130,6 +149,18 @@ impl RangeReader {
             counts.leader_lookups,
             counts.damaged,
         )
+    }
+}
+
+/// Connections between two readings of the same settings.
+#[pyclass(frozen)]
+struct ReaderConnections(IdleConnections);
+
+#[pymethods]
+impl ReaderConnections {
+    #[new]
+    fn new() -> Self {
+        ReaderConnections(IdleConnections::default())
     }
 }
 
@@ -225,6 +256,7 @@ fn seconds(wanted: f64) -> Duration {
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add_class::<RangeReader>()?;
+    module.add_class::<ReaderConnections>()?;
     module.add_class::<ReaderSecurity>()?;
     module.add_class::<ReaderSettings>()?;
     module.add("ReadingFailed", py.get_type::<ReadingFailed>())?;

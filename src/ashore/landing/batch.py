@@ -8,7 +8,7 @@ What it must not know: Spark, Kafka.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
@@ -22,6 +22,7 @@ from ashore.protocol.files import DataFile, Role, Target
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, find_seams
+from ashore.sources.base import StreamShard
 from ashore.storage.open import LakeAddress
 
 CRASHES = "crashes the decoder"  # why a record is bad that ends the process that decodes it
@@ -56,11 +57,17 @@ class BatchOrder(Order):
     tables: tuple[tuple[str, LandingSpec], ...]  # stream, its table
     keep: tuple[KeepSpan, ...] | None = None
     is_decoded: bool = True  # False: all are bad as they are, as decoding them ends a process
+    stream_ids: tuple[tuple[str, str], ...] = ()  # as the log has them
 
     @property
     def with_headers(self) -> frozenset[str]:
         """The streams whose records are wanted with their headers."""
         return frozenset(stream for stream, spec in self.tables if spec.headers)
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The identities that streams must have, by their names."""
+        return dict(self.stream_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,8 @@ class TaskResult:
     """What one task did. Indices in `files` refer to this result's `targets` and `reads`.
 
     `ranges` are those that the task was given and has read to their end, records in them or not.
+    `is_by_id`: each record was fetched by the identity of its stream in the order, and not by the
+    stream's name alone.
     """
 
     task: int
@@ -91,16 +100,29 @@ class TaskResult:
     files: tuple[DataFile, ...]
     counters: tuple[tuple[str, int], ...]
     ranges: tuple[ShardRange, ...] = ()
+    is_by_id: bool = False
 
     def having_read(
-        self, ranges: Iterable[ShardRange], counts: Mapping[str, int] = MappingProxyType({})
+        self,
+        ranges: Iterable[ShardRange],
+        counts: Mapping[str, int] = MappingProxyType({}),
+        by_id: Collection[tuple[StreamShard, OffsetRange]] = (),
     ) -> "TaskResult":
         """Return the result of a task that has read these ranges to their end.
 
-        `counts`: what the reader has counted, added to the counters.
+        `counts`: what the reader has counted, added to the counters. `by_id`: what it has fetched
+        by the identities of streams.
         """
-        counters = Counter(dict(self.counters)) + Counter(counts)
-        return replace(self, ranges=tuple(ranges), counters=tuple(sorted(counters.items())))
+        read = tuple(ranges)
+        return replace(
+            self,
+            ranges=read,
+            counters=tuple(sorted((Counter(dict(self.counters)) + Counter(counts)).items())),
+            is_by_id=all(
+                (StreamShard(each.key.stream, each.key.shard), each.offsets) in by_id
+                for each in read
+            ),
+        )
 
     def to_bytes(self) -> bytes:
         """Return the bytes that travel from the executor to the driver."""

@@ -6,7 +6,6 @@ What it must not know: other tasks; how the driver goes on.
 """
 
 import gc
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from ashore.landing.writer import write_probes, write_task
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
+from ashore.sources.reading import ReadReport
 from ashore.storage.open import LakeAddress
 
 
@@ -56,9 +56,9 @@ def _land(split: LandSplit) -> TaskResult:
     ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split.ranges}
     gc.disable()  # it would look at every message again and again, and find nothing
     try:
-        counts = Counter[str]()
-        records = split.kafka.read(ranges, split.order.with_headers, counts)
-        result = write_task(split.order, split.order.lake.open(), split.task, records)
-        return result.having_read(split.ranges, counts)
+        order, report = split.order, ReadReport()
+        records = split.kafka.read(ranges, order.with_headers, order.ids, report)
+        result = write_task(order, order.lake.open(), split.task, records)
+        return result.having_read(split.ranges, report.counts, report.by_id)
     finally:
         gc.enable()

@@ -6,10 +6,10 @@ bounded in records and bytes, and holds the records of a partition together, in 
 What it must not know: tables, decoding, Spark.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,7 @@ from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.fetched import FETCHED
 from ashore.sources.raw import choose
-from ashore.sources.reading import Use, read_ranges
+from ashore.sources.reading import ReadReport, Use, read_ranges
 
 BATCH_RECORDS = 65_536  # suits decoding
 BATCH_BYTES = 16 << 20
@@ -53,18 +53,21 @@ class KafkaAddress:
         self,
         ranges: Mapping[StreamShard, OffsetRange],
         with_headers: Collection[str] = (),
-        counts: Counter[str] | None = None,
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
+        report: ReadReport | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the committed records of ranges, in the columns of FETCHED.
 
         Where `with_headers` names topics, their records have their headers, those of others none.
-        `counts`: where what the reader counts is added.
+        `topic_ids`: ids of topics, as expected. `report`: where what the reader tells is added.
         Requires: the partitions have the ranges; the driver has looked.
         Raises OffsetsGone if retention overtakes the reading, SourceError, JobFileInvalid.
         """
         cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
-        use = Use(raw=self.reader != "python", counts=counts)
-        yield from gather(read_ranges(cluster, ranges, use, with_headers=with_headers))
+        use = Use(raw=self.reader != "python", report=report)
+        yield from gather(
+            read_ranges(cluster, ranges, use, with_headers=with_headers, topic_ids=topic_ids)
+        )
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,8 +7,11 @@ do, or cannot mend, ends as `GaveUp`; `rest` says from where another reader has 
 What it must not know: what becomes of the records, how the other reader works.
 """
 
+from base64 import urlsafe_b64decode
 from collections.abc import Collection, Iterator, Mapping
-from types import ModuleType
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -64,9 +67,23 @@ def choose(cluster: Cluster) -> Choice:
 
 
 class RawReading:
-    """One reading of ranges that the partitions have. Requires: `choose` says that it can be."""
+    """One reading of ranges that the partitions have. Requires: `choose` says that it can be.
 
-    def __init__(self, cluster: Cluster, ranges: Ranges, with_headers: Collection[str]) -> None:
+    Arguments:
+        cluster: where.
+        ranges: of partitions that differ.
+        with_headers: the topics whose records come with their headers.
+        topic_ids: ids of topics, where they are known: a topic that has another id is refused.
+
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        ranges: Ranges,
+        with_headers: Collection[str],
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         module = load()
         if module is None:
             fail("there is no native reader")
@@ -83,6 +100,7 @@ class RawReading:
                 for shard, each in ranges.items()
             ],
             sorted(with_headers),
+            {topic: _id_bytes(topic_id) for topic, topic_id in topic_ids.items()},
             self._module.ReaderSettings(
                 security=_security(module, settings),
                 client_id=settings.get("client.id", "ashore"),
@@ -95,6 +113,7 @@ class RawReading:
                 batch_bytes=BATCH_BYTES,
                 wave_records=WAVE_RECORDS,
             ),
+            _connections(module, _made_by(cluster)),
         )
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -126,6 +145,15 @@ class RawReading:
         }
 
     @property
+    def is_by_id(self) -> bool:
+        """Whether each record that was yielded was fetched by the id in `topic_ids`.
+
+        False: of an old broker, records come by the topic's name.
+        """
+        found: bool = self._reader.is_by_id
+        return found
+
+    @property
     def counts(self) -> dict[str, int]:
         """Return what came to pass: fetches and their bytes, look-ups of leaders, damage."""
         names = ("fetches", "bytes", "leader_lookups", "damaged")
@@ -142,6 +170,35 @@ def offsets_gone(shard: StreamShard, rest: OffsetRange, reason: str) -> OffsetsG
         start=rest.start,
         end=rest.end,
     )
+
+
+@lru_cache(maxsize=4)
+def _connections(module: ModuleType, _made_by: tuple[object, ...]) -> Any:
+    """Return where this process keeps connections between two readings that make them alike."""
+    return module.ReaderConnections()
+
+
+def _made_by(cluster: Cluster) -> tuple[object, ...]:
+    """Return what connections are made by: settings, and the state of files that they name.
+
+    A certificate that was renewed is used by the next reading.
+    """
+    settings = sorted(cluster.settings.items())
+    files = [_state(place) for name, place in settings if name.endswith(".location")]
+    return (tuple(settings), tuple(files), cluster.bootstrap_servers, cluster.timeout_s)
+
+
+def _state(place: str) -> tuple[int, ...]:
+    try:
+        found = Path(place).stat()
+    except OSError:
+        return ()  # who opens it tells
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _id_bytes(topic_id: str) -> bytes:
+    """Return the 16 bytes of a topic id, as Kafka's tools show it."""
+    return urlsafe_b64decode(topic_id + "==")
 
 
 def _security(module: ModuleType, settings: Mapping[str, str]) -> Any:

@@ -12,7 +12,8 @@ What it must not know: what becomes of the records.
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -55,19 +56,34 @@ Ranges = Mapping[StreamShard, OffsetRange]
 
 
 @dataclass(frozen=True, slots=True)
+class ReadReport:
+    """What readings tell beside records, each once it is over.
+
+    Arguments:
+        counts: how often the native reader gave up, as `reader_fallbacks`.
+        by_id: ranges all of whose records were fetched by the expected id of their topic. None of
+            them is of another topic that has the name, whatever happened while they were read.
+
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    by_id: set[tuple[StreamShard, OffsetRange]] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
 class Use:
     """Which readers may read.
 
     Arguments:
         raw: the native reader, where it can.
         native: librdkafka's consumer without Python's client, where it can.
-        counts: where it is added how often the native reader gave up.
+        report: where what they tell is added.
 
     """
 
     raw: bool = True
     native: bool = True
-    counts: Counter[str] | None = None
+    report: ReadReport | None = None
 
 
 ANY = Use()
@@ -99,28 +115,32 @@ def read_ranges(
     use: Use = ANY,
     *,
     with_headers: Collection[str] = (),
+    topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the committed records of ranges that the partitions have, a few thousand at a time.
 
     They come in the columns of FETCHED; where `with_headers` names topics, also with headers, which
     those of other topics do not have. Records of one partition come in order; those of small
-    ranges may alternate.
+    ranges may alternate. `topic_ids`: ids of topics that are expected; the native reader reads
+    nothing of a topic that has another one, and reports which ranges it has read so.
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
     choice = choose(cluster)
     if use.raw and not choice.is_raw:
         _log.info("librdkafka reads: %s", choice.why_not)
     if use.raw and choice.is_raw:
-        reading = RawReading(cluster, ranges, with_headers)
+        reading = RawReading(cluster, ranges, with_headers, topic_ids)
         try:
             yield from reading.read()
         except GaveUp as gave_up:
             ranges = reading.rest()
             _log.warning("the native reader gives up, librdkafka continues: %s", gave_up)
-            if use.counts is not None:
-                use.counts["reader_fallbacks"] += 1
+            if use.report is not None:
+                use.report.counts["reader_fallbacks"] += 1
             cluster = replace(cluster, settings={**cluster.settings, "check.crcs": "true"})
         else:
+            if use.report is not None and reading.is_by_id:
+                use.report.by_id.update(ranges.items())
             return
     complaints = Complaints()
     consumer = open_consumer(

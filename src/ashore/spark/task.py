@@ -8,7 +8,6 @@ What it must not know: how the driver goes on.
 
 import gc
 import pickle
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, TypeVar
@@ -29,6 +28,7 @@ from ashore.landing.writer import check_rows, write_letters, write_probes, write
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
+from ashore.sources.reading import ReadReport
 from ashore.storage.open import LakeAddress
 
 T = TypeVar("T")
@@ -67,10 +67,10 @@ def land_splits(
     ranges = [each for split in mine for each in split]
 
     def write(task: int) -> TaskResult:
-        counts = Counter[str]()
-        records = read_splits(kafka, mine, order.with_headers, counts)
+        report = ReadReport()
+        records = read_splits(kafka, mine, order, report)
         result = write_task(order, order.lake.open(), task, records)
-        return result.having_read(ranges, counts)
+        return result.having_read(ranges, report.counts, report.by_id)
 
     yield _report(write)
 
@@ -155,16 +155,17 @@ def _freeze_modules(_when: str) -> None:
 def read_splits(
     kafka: KafkaAddress,
     splits: Iterable[tuple[ShardRange, ...]],
-    with_headers: frozenset[str] = frozenset(),
-    counts: Counter[str] | None = None,
+    order: BatchOrder,
+    report: ReadReport,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of splits, to their ends, as `KafkaAddress.read`. Runs on an executor.
 
+    `report`: where what the reader tells is added.
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
     for split in splits:
         ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split}
-        yield from kafka.read(ranges, with_headers, counts)
+        yield from kafka.read(ranges, order.with_headers, order.ids, report)
 
 
 def read_row(is_error: bool, content: bytes) -> TaskResult:

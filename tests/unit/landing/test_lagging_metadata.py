@@ -7,12 +7,15 @@ import pytest
 from tests.crash.harness import CLICKS, World, memory_world, recorded_rows, reference
 
 from ashore.errors import OffsetsWentBack, StreamMissing, StreamReplaced
+from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.joins import LAG_S, look_again
 from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.worker import Tick
-from ashore.protocol.plan_batch import ShardOffsets
+from ashore.protocol.plan_batch import BatchPlan, ShardOffsets
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.sources.base import StreamInfo, StreamShard
 from ashore.testing import FakeClock, FaultyStorage, RecordedSource
+from ashore.testing.runner import RecordedRunner
 
 Streams = dict[str, StreamInfo]
 CLICKS_0 = StreamShard(CLICKS, "0")
@@ -120,6 +123,44 @@ def test_another_identity_stops_at_once(lags: list[Callable[[Streams], Streams]]
     with pytest.raises(StreamReplaced, match=CLICKS):
         loop.tick()
     assert world.clock.monotonic_s() == began_s
+
+
+@pytest.mark.parametrize("are_all", [True, False])
+def test_identities_by_which_tasks_have_read_are_not_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, are_all: bool
+) -> None:
+    _, source, loop = lagging_job()
+    run, expected = RecordedRunner.run, source.describe_streams([CLICKS])[CLICKS].stream_id
+
+    def run_by_id(runner: RecordedRunner, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
+        assert order.ids[CLICKS] == expected
+        first, *others = run(runner, order, plan)
+        return [replace(first, is_by_id=are_all), *(replace(o, is_by_id=True) for o in others)]
+
+    monkeypatch.setattr(RecordedRunner, "run", run_by_id)
+    source.lags = [true, replaced]
+    if are_all:
+        assert loop.tick() is not Tick.IDLE
+        assert source.lags == [replaced]
+    else:
+        with pytest.raises(StreamReplaced, match=CLICKS):
+            loop.tick()
+
+
+def test_a_task_has_read_by_ids_only_if_it_says_so_of_each_range() -> None:
+    first, second = (
+        ShardRange(ShardKey("kafka", CLICKS, 1, shard), OffsetRange(0, 5)) for shard in "01"
+    )
+    told = {
+        (StreamShard(CLICKS, "0"), OffsetRange(0, 5)),
+        (StreamShard(CLICKS, "1"), OffsetRange(0, 4)),
+    }
+    nothing = TaskResult(0, (), (), (), ())
+    assert nothing.having_read([first], by_id=told).is_by_id
+    assert not nothing.having_read([first, second], by_id=told).is_by_id
+    assert not nothing.having_read([first]).is_by_id
+    result = nothing.having_read([first], by_id=told)
+    assert TaskResult.from_bytes(result.to_bytes()) == result
 
 
 def test_what_is_looked_at_again_is_reported_once() -> None:
