@@ -5,6 +5,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class Daemon:
     def _read(self, size: int) -> bytes:
         assert self.process.stdout
         found = self.process.stdout.read(size)
-        assert len(found) == size, self.process.stderr and self.process.stderr.read()
+        assert len(found) == size, self.close()
         return found
 
     def fork(self) -> tuple[socket.socket, int]:
@@ -72,11 +73,12 @@ Start = Callable[..., Daemon]
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start daemons whose native module is other Python code, where a test gives it."""
     daemons = []
+    sockets = tempfile.TemporaryDirectory(prefix="ashore-")  # a socket's path must be short
 
     def start_one(native: str | None = None, worker: str = WORKER) -> Daemon:
         if native is not None:
             (tmp_path / "ashore_native.py").write_text(native, "utf-8")
-        daemons.append(Daemon(tmp_path, worker, tmp_path))
+        daemons.append(Daemon(Path(sockets.name), worker, tmp_path))
         return daemons[-1]
 
     yield start_one
@@ -84,6 +86,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         if daemon.process.returncode is None:
             daemon.process.kill()
             daemon.process.communicate()
+    sockets.cleanup()
 
 
 def open_files(pid: int) -> dict[int, str]:
