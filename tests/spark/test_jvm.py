@@ -24,7 +24,7 @@ OPTIONS = "spark.driver.extraJavaOptions"
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ("", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+        ("", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:CompileThresholdScaling=0.1"),
         ("    where: id > 1\n", None),
         (f'spark: {{conf: {{{OPTIONS}: "-Xss1m"}}}}\n', "-Xss1m"),
     ],

@@ -1,5 +1,7 @@
 """What Kafka does to a topic, and what becomes of the table: nothing lost, nothing made up."""
 
+from collections.abc import Callable
+
 import pytest
 from tests.kafka_tools import (
     Transaction,
@@ -16,6 +18,8 @@ from ashore.landing.recovery import rejoin
 from ashore.landing.worker import Tick
 from ashore.protocol.entries import Prepare, Skip
 from ashore.protocol.positions import OffsetRange, ShardKey
+
+Replaceable = tuple[str, Callable[[], None]]
 
 
 def ids(site: Site, table: str = "ods.events") -> list[int]:
@@ -183,7 +187,9 @@ def test_a_topic_created_again_stops_the_job_until_it_rejoins(site: Site) -> Non
     assert (totals.landed, totals.duplicated) == (50, 0)
 
 
-def test_a_topic_replaced_while_it_is_read_is_not_prepared(site: Site) -> None:
+@pytest.fixture
+def replaceable(site: Site) -> Replaceable:
+    """Return a topic with the ids 0 to 19, and what replaces it by one with 100 to 119."""
     topic = site.topic()
     site.produce(topic, events(0, 20))
 
@@ -192,13 +198,42 @@ def test_a_topic_replaced_while_it_is_read_is_not_prepared(site: Site) -> None:
         create_topic(site.servers, topic, 1)
         site.produce(topic, events(100, 20))
 
-    job_file = site.job_file(table_of(topic))
+    return topic, replace
+
+
+@pytest.mark.parametrize(
+    ("reader", "when"),
+    [
+        ("native", "before"),  # the reader notices: the batch fails, and is planned again
+        ("python", "before"),
+        ("python", "after"),
+    ],
+)
+def test_a_topic_replaced_while_it_is_read_is_not_prepared(
+    site: Site, replaceable: Replaceable, reader: str, when: str
+) -> None:
+    topic, replace = replaceable
+    job_file = site.job_file(table_of(topic), reader=reader)
 
     with pytest.raises(StreamReplaced):
-        site.writer(job_file, wrap=lambda runner: Around(runner, after=replace)).drain()
+        site.writer(job_file, wrap=lambda runner: Around(runner, **{when: replace})).drain()
 
     assert site.files() == []
     assert not any(isinstance(entry.body, Prepare) for entry in site.history())
+
+
+def test_what_was_read_by_its_id_lands_though_the_topic_is_replaced_then(
+    site: Site, replaceable: Replaceable
+) -> None:
+    topic, replace = replaceable
+    job_file = site.job_file(table_of(topic), reader="native")
+
+    site.writer(job_file, wrap=lambda runner: Around(runner, after=replace)).drain()
+
+    assert ids(site) == [*range(20)]
+    with pytest.raises(StreamReplaced):
+        site.writer(job_file).drain()
+    assert ids(site) == [*range(20)]
 
 
 def test_added_partitions_join_from_their_beginning(site: Site) -> None:
