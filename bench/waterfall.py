@@ -161,7 +161,7 @@ def cut_batch(began_s: float, ended_s: float, spans: list[Span], tasks: list[lis
         "task: decode, sort, encode": whole_s - reading_s - storage_s,
         "task: file written and synced, its directory synced": storage_s,
         "Spark, from the end of a task": run.end_s - last_s,
-        "topic ids again": created - run.end_s,
+        "results put together": created - run.end_s,
         "prepare entry, synced; look for its archive": move.begin_s - created,
         "move: readable now": moved - move.begin_s,
         "directories synced, and the rest": ended_s - moved,
