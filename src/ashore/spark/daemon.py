@@ -16,6 +16,8 @@ import sys
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
+import psutil
+
 from ashore import __version__
 
 MODULE = "ashore.spark.daemon"
@@ -70,11 +72,6 @@ def _is_installed(archive: Path, paths: list[str]) -> bool:
     return is_inside and str(archive.parents[3]) in paths
 
 
-def count_threads() -> int:
-    """Return how many threads this process has, those of libraries in C included."""
-    return sum(1 for _ in Path("/proc/self/task").iterdir())
-
-
 def why_no_worker(error: str) -> str | None:
     """Return why no daemon runs, of the text of an error of Spark; None where it is another error.
 
@@ -100,7 +97,7 @@ def main() -> None:
     if sys.argv[1:2] == [WORKER]:
         sys.path[:] = prefer_installed(sys.path)
         load()
-        if count_threads() > 1:
+        if psutil.Process().num_threads() > 1:  # those of libraries in C included
             sys.stderr.write(f"{MODULE}: a library has a thread: workers import it themselves\n")
             os.execv(sys.executable, [sys.executable, "-m", PLAIN, *sys.argv[1:]])  # noqa: S606
     from pyspark.daemon import manager  # noqa: PLC0415 - from where `prefer_installed` says
