@@ -25,15 +25,15 @@ from ashore.jobs.class_archive import find_archive
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics
 from ashore.spark.daemon import PLAIN
-from ashore.spark.session import DAEMON
+from ashore.spark.session import DAEMON, DRIVER_OPTIONS, LIGHT_JVM
 from bench.start_up import RECORDS
 from bench.table import Row
 
 ROUNDS = 4  # the first one warms up
 # A job's own options, which have to do with an archive, are left as they are.
-WITHOUT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -DArchive=none"
+WITHOUT = f"{LIGHT_JVM[DRIVER_OPTIONS]} -DArchive=none"
 CONF = {
-    "without": {"spark.driver.extraJavaOptions": WITHOUT},
+    "without": {DRIVER_OPTIONS: WITHOUT},
     "imports": {DAEMON: PLAIN},
     "with": {},
 }
