@@ -240,12 +240,10 @@ impl Connection {
     /// Whether nothing is to come, and the broker has not closed the connection, as far as can be
     /// told without a request.
     pub(super) fn is_idle(&mut self) -> bool {
-        let mut came = Vec::new();
-        let has_ended = match self.stream.read(1, &mut came) {
-            Ok(_) => true,
-            Err(error) => !is_passing(&error),
-        };
-        !has_ended && came.is_empty() && self.size.is_none() && self.incoming.is_empty()
+        // A byte, or the end of the stream, is no error.
+        let is_silent =
+            matches!(self.stream.read(1, &mut Vec::new()), Err(error) if is_passing(&error));
+        is_silent && self.size.is_none() && self.incoming.is_empty()
     }
 
     /// Let go of the room for answers.

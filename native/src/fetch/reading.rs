@@ -201,11 +201,11 @@ impl Reading {
                 return Ok(Step::Records(records));
             }
             if self.ranges.iter().all(|each| each.decoded >= each.end) {
-                let rest = self.flush()?;
-                if rest.is_none() {
-                    self.keep_connections();
+                if let Some(records) = self.flush()? {
+                    return Ok(Step::Records(records));
                 }
-                return Ok(rest.map_or(Step::Done, Step::Records));
+                self.keep_connections();
+                return Ok(Step::Done);
             }
             let has_come = self.advance(until)?;
             if !has_come && Instant::now() >= until {
