@@ -4,7 +4,9 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
+use super::column::Bytes;
 use super::keys::hash;
+use super::record::Told;
 
 /// The values of a call that are no rows, ascending.
 #[derive(Default)]
@@ -12,36 +14,44 @@ pub struct BadValues {
     indices: Vec<i64>,
     codes: Vec<i32>, // of their reasons; NONE: it is not known
     reasons: Reasons,
+    told: Option<(Told, i32)>, // last, and the code of its reason
+}
+
+/// Why a value is no row.
+#[derive(Clone, Copy)]
+pub struct Reason<'a> {
+    /// In words: text in UTF-8.
+    pub words: &'a [u8],
+    /// What they say, where it has the same words each time.
+    pub told: Option<Told>,
+}
+
+impl<'a> From<&'a [u8]> for Reason<'a> {
+    fn from(words: &'a [u8]) -> Self {
+        Reason { words, told: None }
+    }
 }
 
 const NONE: i32 = -1;
 /// In so many places of the table a text is looked for.
 const PLACES: usize = 32;
 
-/// Texts by number, one after the other; nearly all differ.
+/// Texts by number; nearly all differ.
 #[derive(Default)]
 struct Reasons {
-    text: String,
-    starts: Vec<i32>,
-    table: Vec<i32>, // of numbers, by the hash of their texts; at most half full
+    texts: Bytes,
+    table: Vec<i32>, // of numbers, by the hash of their texts; at most a quarter full
 }
 
 impl Reasons {
-    fn len(&self) -> usize {
-        self.starts.len()
-    }
-
-    fn get(&self, number: i32) -> Option<&str> {
-        let number = usize::try_from(number).ok()?;
-        let start = *self.starts.get(number)? as usize;
-        let end = self.starts.get(number + 1);
-        Some(&self.text[start..end.map_or(self.text.len(), |end| *end as usize)])
+    fn get(&self, number: i32) -> &[u8] {
+        self.texts.get(number as usize)
     }
 
     /// The number of a text, which is new or known; new as well where others that hash alike have
     /// taken all its places.
-    fn number_of(&mut self, reason: &str) -> i32 {
-        if 2 * self.len() >= self.table.len() {
+    fn number_of(&mut self, reason: &[u8]) -> i32 {
+        if 4 * self.texts.len() >= self.table.len() {
             self.grow();
         }
         let slot = self.slot_of(reason);
@@ -57,29 +67,33 @@ impl Reasons {
         number
     }
 
-    fn push(&mut self, reason: &str) -> i32 {
-        let start = i32::try_from(self.text.len()).expect("2 GB of reasons");
-        self.starts.push(start);
-        self.text.push_str(reason);
-        self.len() as i32 - 1
+    fn push(&mut self, reason: &[u8]) -> i32 {
+        self.texts.data.extend_from_slice(reason);
+        assert!(
+            self.texts.data.len() <= i32::MAX as usize,
+            "2 GB of reasons"
+        );
+        self.texts.end_value();
+        self.texts.len() as i32 - 1
     }
 
     /// Where a text has its number, or would have it; None: all its places have those of others.
     ///
     /// Texts quote what producers wrote, who may make many that hash alike: these become reasons
     /// of their own, which costs room, not a search among all of them.
-    fn slot_of(&self, reason: &str) -> Option<usize> {
-        let first = hash(reason.as_bytes());
+    fn slot_of(&self, reason: &[u8]) -> Option<usize> {
+        let first = hash(reason);
         let mut slots = (0..PLACES).map(|more| first.wrapping_add(more) & (self.table.len() - 1));
         let is_its =
-            |slot: &usize| self.table[*slot] == NONE || self.get(self.table[*slot]) == Some(reason);
+            |slot: &usize| self.table[*slot] == NONE || self.get(self.table[*slot]) == reason;
         slots.find(is_its)
     }
 
+    #[cold]
     fn grow(&mut self) {
-        self.table = vec![NONE; (4 * self.len()).next_power_of_two().max(16)];
-        for number in 0..self.len() as i32 {
-            if let Some(slot) = self.slot_of(self.get(number).unwrap_or_default()) {
+        self.table = vec![NONE; (8 * self.texts.len()).next_power_of_two().max(64)];
+        for number in 0..self.texts.len() as i32 {
+            if let Some(slot) = self.slot_of(self.get(number)) {
                 self.table[slot] = number;
             }
         }
@@ -87,16 +101,14 @@ impl Reasons {
 
     /// As Arrow has them: a text for each of some codes.
     fn by(mut self, codes: Vec<i32>) -> ArrayData {
-        let count = self.len();
-        let end = i32::try_from(self.text.len()).expect("2 GB of reasons");
-        self.starts.push(end);
         let build = |kind: DataType, len| ArrayData::builder(kind).len(len);
-        let texts = build(DataType::Utf8, count)
-            .add_buffer(Buffer::from_vec(self.starts))
-            .add_buffer(Buffer::from_vec(self.text.into_bytes()));
+        let texts = build(DataType::Utf8, self.texts.len());
+        let (starts, data) = self.texts.take();
+        simdutf8::basic::from_utf8(&data).expect("a reason is no text");
+        let texts = texts.add_buffer(starts).add_buffer(data);
         let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         let coded = build(dictionary, codes.len()).add_buffer(Buffer::from_vec(codes));
-        // SAFETY: a code is the number of a reason, and reasons were texts.
+        // SAFETY: a code is the number of a reason; all are text, and each ends where a letter ends.
         unsafe {
             coded
                 .add_child_data(texts.build_unchecked())
@@ -120,14 +132,29 @@ impl BadValues {
     /// row after all.
     pub fn iter(&self) -> impl Iterator<Item = (usize, Option<&str>)> {
         let pairs = self.indices.iter().zip(&self.codes);
-        pairs.map(|(index, code)| (*index as usize, self.reasons.get(*code)))
+        let words = |code| str::from_utf8(self.reasons.get(code)).unwrap_or_default();
+        pairs.map(move |(index, code)| {
+            let reason = (*code != NONE).then(|| words(*code));
+            (*index as usize, reason)
+        })
     }
 
     /// Append a value.
-    pub(super) fn push(&mut self, index: usize, reason: Option<&str>) {
+    pub(super) fn push(&mut self, index: usize, reason: Option<Reason<'_>>) {
         self.indices.push(index as i64);
-        let code = reason.map_or(NONE, |reason| self.reasons.number_of(reason));
+        let code = reason.map_or(NONE, |reason| self.code_of(reason));
         self.codes.push(code);
+    }
+
+    fn code_of(&mut self, reason: Reason<'_>) -> i32 {
+        if let (Some((last, code)), Some(told)) = (self.told, reason.told)
+            && last == told
+        {
+            return code;
+        }
+        let code = self.reasons.number_of(reason.words);
+        self.told = reason.told.map(|told| (told, code)).or(self.told);
+        code
     }
 
     /// What is said of the values of a call, of which there are `count`.
@@ -206,8 +233,8 @@ mod tests {
         let texts = alike(2 * PLACES);
         let mut reasons = Reasons::default();
         for text in texts.iter().chain(&texts) {
-            let number = reasons.number_of(text);
-            assert_eq!(reasons.get(number), Some(text.as_str()));
+            let number = reasons.number_of(text.as_bytes());
+            assert_eq!(reasons.get(number), text.as_bytes());
         }
         assert!(reasons.table.len() <= 1024);
     }
@@ -217,7 +244,10 @@ mod tests {
         let texts = alike(2 * PLACES);
         let mut reasons = Reasons::default();
         let mut numbers_of = |texts: &[String]| -> Vec<i32> {
-            texts.iter().map(|text| reasons.number_of(text)).collect()
+            texts
+                .iter()
+                .map(|text| reasons.number_of(text.as_bytes()))
+                .collect()
         };
         let (first, again) = (numbers_of(&texts), numbers_of(&texts));
         assert_eq!(first[..PLACES], again[..PLACES]);

@@ -135,14 +135,16 @@ fn pack(flags: &[u8]) -> BooleanBuffer {
     BooleanBuffer::collect_bool(flags.len(), |row| flags[row] != 0)
 }
 
-impl Bytes {
-    fn new() -> Self {
+impl Default for Bytes {
+    fn default() -> Self {
         Bytes {
             offsets: vec![0],
             data: Vec::new(),
         }
     }
+}
 
+impl Bytes {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
@@ -153,6 +155,12 @@ impl Bytes {
     pub fn end_value(&mut self) {
         // A block is bounded so that its bytes can be counted in 31 bits (`Decoder::decode`).
         self.offsets.push(self.data.len() as i32);
+    }
+
+    /// One of them.
+    #[inline(always)]
+    pub fn get(&self, number: usize) -> &[u8] {
+        &self.data[self.offsets[number] as usize..self.offsets[number + 1] as usize]
     }
 
     /// The values from one on.
@@ -172,7 +180,8 @@ impl Bytes {
         growth.reserve(&mut self.data);
     }
 
-    fn take(&mut self) -> (Buffer, Buffer) {
+    /// Take them as Arrow has them: where each begins, and all of them.
+    pub fn take(&mut self) -> (Buffer, Buffer) {
         let offsets = std::mem::replace(&mut self.offsets, vec![0]);
         (
             Buffer::from_vec(offsets),
@@ -209,8 +218,8 @@ impl Column {
             DataType::Int64 => Values::I64(Vec::new()),
             DataType::Float32 => Values::F32(Vec::new()),
             DataType::Float64 => Values::F64(Vec::new()),
-            DataType::Utf8 => Values::Text(Bytes::new()),
-            DataType::Binary => Values::Binary(Bytes::new()),
+            DataType::Utf8 => Values::Text(Bytes::default()),
+            DataType::Binary => Values::Binary(Bytes::default()),
             DataType::Date32 => Values::Date(Vec::new()),
             DataType::Timestamp(TimeUnit::Microsecond, None) => Values::Local(Vec::new()),
             DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) if &**zone == "UTC" => {
@@ -227,7 +236,7 @@ impl Column {
             }),
             DataType::Map(entry, _) => Values::Map(Maps {
                 offsets: vec![0],
-                keys: Bytes::new(),
+                keys: Bytes::default(),
                 items: Box::new(Column::new(value_of(entry)?)?),
             }),
             DataType::Struct(fields) => {

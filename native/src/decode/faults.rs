@@ -47,7 +47,7 @@ pub struct Faults {
 struct Kind {
     place: (bool, usize),
     count: usize,
-    reason: Option<String>,
+    reason: Option<Vec<u8>>,
 }
 
 impl Faults {
@@ -82,13 +82,13 @@ impl Faults {
 
     /// The words for the one that `JsonDecoder` meets first; none where it is not certain which that
     /// is, or whether it is one.
-    pub fn first(&self) -> Option<&str> {
+    pub fn first(&self) -> Option<&[u8]> {
         if self.is_unsure {
             None
         } else if self.numbers.count > 0 {
             self.numbers.single()
         } else if self.is_null {
-            Some(NULL)
+            Some(NULL.as_bytes())
         } else {
             self.conversions.single()
         }
@@ -109,7 +109,7 @@ impl Faults {
             DataType::Int64 => self.note_integer(no_integer!("int64"), token),
             DataType::Float32 => {
                 let is_double = parse(token, numbers::parse_double).is_some();
-                self.add_conversion(is_double.then_some(&[BAD_FLOAT]));
+                self.add_conversion(is_double.then_some(&[BAD_FLOAT.as_bytes()]));
             }
             DataType::Decimal128(precision, scale) => {
                 self.note_decimal(token, *precision, *scale as u8);
@@ -136,10 +136,7 @@ impl Faults {
     }
 
     fn note_integer(&mut self, words: &str, token: &[u8]) {
-        match std::str::from_utf8(token) {
-            Ok(text) => self.add_number(Some(&[words, text])),
-            Err(_) => self.add_number(None),
-        }
+        self.add_number(Some(&[words.as_bytes(), token]));
     }
 
     fn note_decimal(&mut self, token: &[u8], precision: u8, scale: u8) {
@@ -147,7 +144,7 @@ impl Faults {
             return self.note_digits(whole, behind, precision, scale);
         }
         if token.is_empty() {
-            return self.add_number(Some(&["Empty string cannot be converted to decimal256"]));
+            return self.add_number(Some(&[b"Empty string cannot be converted to decimal256"]));
         }
         if token.iter().any(|byte| byte | 0x20 == b'e') {
             if token.windows(2).any(|pair| matches!(pair, b"e-" | b"E-")) {
@@ -158,14 +155,11 @@ impl Faults {
                 return self.add_number(None);
             }
         }
-        match std::str::from_utf8(token) {
-            Ok(text) => self.add_number(Some(&[
-                "The string '",
-                text,
-                "' is not a valid decimal256 number",
-            ])),
-            Err(_) => self.add_number(None),
-        }
+        self.add_number(Some(&[
+            b"The string '",
+            token,
+            b"' is not a valid decimal256 number",
+        ]));
     }
 
     /// As `note_decimal`, of a number by its digits on both sides of the point.
@@ -176,7 +170,7 @@ impl Faults {
         let is_not_zero = |digit: &u8| *digit != b'0';
         let scale_needed = behind.iter().rposition(is_not_zero).map_or(0, |at| at + 1);
         if scale_needed > scale as usize {
-            return self.add_conversion(Some(&[LOST_DIGITS]));
+            return self.add_conversion(Some(&[LOST_DIGITS.as_bytes()]));
         }
         let zeros = whole.iter().position(is_not_zero).unwrap_or(whole.len());
         if whole.len() - zeros > (precision - scale) as usize {
@@ -186,25 +180,21 @@ impl Faults {
             } else {
                 &digits
             };
-            let digits = std::str::from_utf8(digits).unwrap_or_default();
-            let words = ["Decimal value does not fit in precision ", digits];
-            return self.add_conversion(Some(&words));
+            return self
+                .add_conversion(Some(&[b"Decimal value does not fit in precision ", digits]));
         }
         self.add_conversion(None); // it is one
     }
 
     fn note_date(&mut self, text: &[u8]) {
         if times::is_time(text) && text.len() == 10 {
-            return self.add_conversion(Some(&[BAD_YEAR]));
+            return self.add_conversion(Some(&[BAD_YEAR.as_bytes()]));
         }
-        match std::str::from_utf8(text) {
-            Ok(text) => self.add_conversion(Some(&[
-                "Failed to parse string: '",
-                text,
-                "' as a scalar of type date32[day]",
-            ])),
-            Err(_) => self.add_conversion(None),
-        }
+        self.add_conversion(Some(&[
+            b"Failed to parse string: '",
+            text,
+            b"' as a scalar of type date32[day]",
+        ]));
     }
 
     /// See `_to_instants` in src/ashore/formats/wire.py for what is parsed as what.
@@ -212,13 +202,10 @@ impl Faults {
         let Some(text) = times::cut_fractions(text) else {
             return self.add_conversion(None);
         };
-        let Ok(text) = std::str::from_utf8(&text) else {
-            return self.add_conversion(None);
-        };
-        let has_zone = times::is_zone_seen(text.as_bytes());
-        let is_zone_wanted = may_have_zone && times::ends_like_zone(text.as_bytes());
-        if times::is_time(text.as_bytes()) && has_zone == is_zone_wanted {
-            return self.add_conversion(Some(&[BAD_YEAR]));
+        let has_zone = times::is_zone_seen(&text);
+        let is_zone_wanted = may_have_zone && times::ends_like_zone(&text);
+        if times::is_time(&text) && has_zone == is_zone_wanted {
+            return self.add_conversion(Some(&[BAD_YEAR.as_bytes()]));
         }
         let (zone, more) = match (is_zone_wanted, has_zone) {
             (true, false) => (", tz=UTC", ZONE_EXPECTED),
@@ -227,12 +214,12 @@ impl Faults {
             (false, false) => ("", ""),
         };
         self.add_conversion(Some(&[
-            "Failed to parse string: '",
-            text,
-            "' as a scalar of type timestamp[us",
-            zone,
-            "]",
-            more,
+            b"Failed to parse string: '",
+            &text,
+            b"' as a scalar of type timestamp[us",
+            zone.as_bytes(),
+            b"]",
+            more.as_bytes(),
         ]));
     }
 
@@ -247,16 +234,16 @@ impl Faults {
             None if count % 4 != 1 => "Incorrect padding",
             None => {
                 return self.add_conversion(Some(&[
-                    "not base64: Invalid base64-encoded string: number of data characters (",
-                    &count.to_string(),
-                    ") cannot be 1 more than a multiple of 4",
+                    b"not base64: Invalid base64-encoded string: number of data characters (",
+                    count.to_string().as_bytes(),
+                    b") cannot be 1 more than a multiple of 4",
                 ]));
             }
         };
-        self.add_conversion(Some(&["not base64: ", words]));
+        self.add_conversion(Some(&[b"not base64: ", words.as_bytes()]));
     }
 
-    fn add_number(&mut self, words: Option<&[&str]>) {
+    fn add_number(&mut self, words: Option<&[&[u8]]>) {
         self.is_any = true;
         let has_map = self.has_map.get(self.column).copied().unwrap_or(false);
         self.numbers.add((has_map, self.column), words);
@@ -267,7 +254,7 @@ impl Faults {
         self.is_unsure = true;
     }
 
-    fn add_conversion(&mut self, words: Option<&[&str]>) {
+    fn add_conversion(&mut self, words: Option<&[&[u8]]>) {
         self.is_any = true;
         self.conversions.add((false, self.column), words);
     }
@@ -277,7 +264,7 @@ const ZONE_EXPECTED: &str = ": expected a zone offset. If these timestamps are i
 to timestamp without timezone, then call assume_timezone.";
 
 impl Kind {
-    fn add(&mut self, place: (bool, usize), words: Option<&[&str]>) {
+    fn add(&mut self, place: (bool, usize), words: Option<&[&[u8]]>) {
         if self.count > 0 && place > self.place {
             return;
         }
@@ -291,13 +278,13 @@ impl Kind {
             Some(words) => {
                 let reason = self.reason.get_or_insert_default(); // its memory is used again
                 reason.clear();
-                reason.extend(words.iter().copied());
+                words.iter().for_each(|part| reason.extend_from_slice(part));
             }
         }
     }
 
     /// The reason of the only one.
-    fn single(&self) -> Option<&str> {
+    fn single(&self) -> Option<&[u8]> {
         self.reason
             .as_deref()
             .filter(|_| self.count == 1)
@@ -305,16 +292,18 @@ impl Kind {
     }
 }
 
-/// A reason as it is told.
-pub fn shortened(reason: &str) -> &str {
+/// A reason, which is text in UTF-8, as it is told.
+pub fn shortened(reason: &[u8]) -> &[u8] {
     if reason.len() <= REASON_MAX {
         return reason;
     }
-    if reason.as_bytes()[..REASON_MAX].is_ascii() {
+    if reason[..REASON_MAX].is_ascii() {
         return &reason[..REASON_MAX];
     }
-    let end = reason.char_indices().nth(REASON_MAX);
-    &reason[..end.map_or(reason.len(), |(at, _)| at)]
+    let is_start = |(_, byte): &(usize, &u8)| **byte & 0xc0 != 0x80;
+    let mut letters = reason.iter().enumerate().filter(is_start);
+    let end = letters.nth(REASON_MAX).map_or(reason.len(), |(at, _)| at);
+    &reason[..end]
 }
 
 /// Whether a number, or a text with its quotes that has no escapes, is a value of a type for those

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields};
 
+use super::bad::Reason;
 use super::faults::{Faults, fits, shortened};
 use super::kinds::{holds_map, kind_of, takes};
 use super::record::{Context, Told};
@@ -107,10 +108,13 @@ impl Judge {
     }
 
     /// The words for what was told of a record.
-    fn say(&mut self, told: Told) -> &str {
+    fn say(&mut self, told: Told) -> Reason<'_> {
         let said = self.said.take().filter(|(last, _)| *last == told);
         let said = said.unwrap_or_else(|| (told, self.words_for(told)));
-        shortened(&self.said.insert(said).1)
+        Reason {
+            words: shortened(self.said.insert(said).1.as_bytes()),
+            told: Some(told),
+        }
     }
 
     fn words_for(&self, told: Told) -> String {
@@ -130,13 +134,13 @@ impl Judge {
     /// Say why a record is no row: what was told of it; or what is found from where parsing it has
     /// come to, as the context says, and the fields of what is done are in `had`. Nothing:
     /// `JsonDecoder` is to be asked, for which it may be one.
-    pub fn judge<'a>(&'a mut self, record: &[u8], context: &'a mut Context) -> Option<&'a str> {
+    pub fn judge<'a>(&'a mut self, record: &[u8], context: &'a mut Context) -> Option<Reason<'a>> {
         let text = trim(record);
         if text.is_empty() {
-            return Some(EMPTY);
+            return Some(EMPTY.as_bytes().into());
         }
         if !text.starts_with(b"{") || !text.ends_with(b"}") {
-            return Some(NOT_AN_OBJECT);
+            return Some(NOT_AN_OBJECT.as_bytes().into());
         }
         if self.has_decimal && may_have_exponent(text) {
             return None; // `JsonDecoder` looks at such texts before anything else
@@ -145,7 +149,7 @@ impl Judge {
             return Some(self.say(told));
         }
         if context.done == 0 && simdutf8::basic::from_utf8(text).is_err() {
-            return Some(NOT_UTF8);
+            return Some(NOT_UTF8.as_bytes().into());
         }
         let lead = text.as_ptr() as usize - record.as_ptr() as usize;
         let start = Start::new(context, lead);
@@ -156,8 +160,8 @@ impl Judge {
             self.read_with_maps(text, start, &mut context.faults)
         };
         match judged {
-            Ok(()) => context.faults.first(),
-            Err(Stop::Because) => Some(shortened(&self.paper.reason)),
+            Ok(()) => context.faults.first().map(Reason::from),
+            Err(Stop::Because) => Some(shortened(self.paper.reason.as_bytes()).into()),
             Err(Stop::Unsure) => None,
         }
     }

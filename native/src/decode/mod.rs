@@ -23,6 +23,7 @@ use std::collections::BTreeSet;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
 
+use bad::Reason;
 pub use bad::{BadValues, Verdicts};
 use judge::Judge;
 use record::{Context, Object, Parsed};
@@ -144,9 +145,9 @@ impl Decoder {
 
     /// Why a record that was just refused is no row; None: ask `JsonDecoder`.
     #[inline(never)]
-    fn explain(&mut self, record: &[u8], refused: Parsed) -> Option<&str> {
+    fn explain(&mut self, record: &[u8], refused: Parsed) -> Option<Reason<'_>> {
         if refused == Parsed::Unfit {
-            return self.context.faults.first();
+            return self.context.faults.first().map(Reason::from);
         }
         if self.context.told.is_none() {
             self.object.copy_seen(&self.context, self.judge.had());

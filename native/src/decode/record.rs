@@ -424,8 +424,12 @@ fn pass_misfit<E: Engine>(
     if !is_its_kind {
         return None;
     }
-    // SAFETY: whoever runs this engine has looked for its instructions.
-    let end = unsafe { E::skip_inner(at, context.depth) }?;
+    let end = if is_text {
+        // SAFETY: whoever runs this engine has looked for its instructions.
+        unsafe { E::skip_inner(at, context.depth) }?
+    } else {
+        numbers::skip_number(at)?
+    };
     let token = end.from(at);
     if is_text {
         let text = &token[1..token.len() - 1];
