@@ -401,7 +401,10 @@ fn parse_value<E: Engine>(
         }
         return Some(at.skip(4));
     }
-    push_value::<E>(column, context, at).or_else(|| pass_misfit::<E>(column, context, at))
+    match push_value::<E>(column, context, at) {
+        None => pass_misfit::<E>(column, context, at),
+        end => end,
+    }
 }
 
 /// Note what is wrong with a value that is not null, and put something in its place; none: it is
