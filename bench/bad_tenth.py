@@ -32,7 +32,7 @@ from bench.table import Row
 ROWS = 65_536
 BYTES = 16 << 20
 EVERY = 10
-ROUNDS = 9
+ROUNDS = 25
 SLOW_S = 0.5
 AT_MOST = 1.1
 
