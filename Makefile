@@ -14,9 +14,10 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	$$p -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$p && break; done)
 
-# Tests share the cores. Those of servers wait for half of their time, so three workers share two
-# cores; what has a server for itself is a group for one worker (tests/servers.py). Groups come
-# first, and what is short comes last, so that the workers end at one time.
+# Tests share the cores. Those of servers wait now and then, so three workers share two cores, which
+# they and their JVMs keep busy: a fourth shortens nothing. What has a server for itself is a group
+# for one worker (tests/servers.py). Groups come first, and what is short comes last, so that the
+# workers end at one time.
 # TIMES=FILE measures what each file of tests takes.
 FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \

@@ -8,7 +8,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from tests.spark import tasks
 from tests.spark.programs import Use
-from tests.spark.site import SHORT_LIVED, Site
+from tests.spark.site import SHARED, Site
 
 from ashore.drills.sites.ahead import Ahead
 from ashore.jobs.jars import jar_paths
@@ -21,7 +21,7 @@ cloudpickle.register_pickle_by_value(tasks)  # executors cannot import tests
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Start the session that all tests in this process share. Tasks are tried three times."""
-    session = start_session("tests", "local[2,3]", SHORT_LIVED, jar_paths("spark-kafka"))
+    session = start_session("tests", "local[2,3]", SHARED, jar_paths("spark-kafka"))
     yield session
     session.stop()
 
