@@ -5,6 +5,7 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::column::Bytes;
+use super::faults::shortened;
 use super::keys::hash;
 use super::record::Told;
 
@@ -15,21 +16,6 @@ pub struct BadValues {
     codes: Vec<i32>, // of their reasons; NONE: it is not known
     reasons: Reasons,
     told: Option<(Told, i32)>, // last, and the code of its reason
-}
-
-/// Why a value is no row.
-#[derive(Clone, Copy)]
-pub struct Reason<'a> {
-    /// In words: text in UTF-8.
-    pub words: &'a [u8],
-    /// What they say, where it has the same words each time.
-    pub told: Option<Told>,
-}
-
-impl<'a> From<&'a [u8]> for Reason<'a> {
-    fn from(words: &'a [u8]) -> Self {
-        Reason { words, told: None }
-    }
 }
 
 const NONE: i32 = -1;
@@ -139,22 +125,25 @@ impl BadValues {
         })
     }
 
-    /// Append a value.
-    pub(super) fn push(&mut self, index: usize, reason: Option<Reason<'_>>) {
-        self.indices.push(index as i64);
-        let code = reason.map_or(NONE, |reason| self.code_of(reason));
-        self.codes.push(code);
+    /// Append a value, and why it is bad, which is text in UTF-8.
+    pub(super) fn push(&mut self, index: usize, reason: Option<&[u8]>) {
+        let code = reason.map_or(NONE, |reason| self.reasons.number_of(reason));
+        self.push_code(index, code);
     }
 
-    fn code_of(&mut self, reason: Reason<'_>) -> i32 {
-        if let (Some((last, code)), Some(told)) = (self.told, reason.told)
-            && last == told
-        {
-            return code;
-        }
-        let code = self.reasons.number_of(reason.words);
-        self.told = reason.told.map(|told| (told, code)).or(self.told);
-        code
+    /// Append a value that is bad for what is told of it. Its words are the same each time.
+    pub(super) fn push_told(&mut self, index: usize, told: Told, words: impl FnOnce() -> String) {
+        let code = match self.told {
+            Some((last, code)) if last == told => code,
+            _ => self.reasons.number_of(shortened(words().as_bytes())),
+        };
+        self.told = Some((told, code));
+        self.push_code(index, code);
+    }
+
+    fn push_code(&mut self, index: usize, code: i32) {
+        self.indices.push(index as i64);
+        self.codes.push(code);
     }
 
     /// What is said of the values of a call, of which there are `count`.

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields};
 
-use super::bad::Reason;
 use super::faults::{Faults, fits, shortened};
 use super::kinds::{holds_map, kind_of, takes};
 use super::record::{Context, Told};
@@ -55,7 +54,6 @@ pub struct Judge {
     none: Columns,
     has_decimal: bool,
     paper: Paper,
-    said: Option<(Told, String)>, // last, and its words
 }
 
 /// Some columns of a table, and their numbers in it.
@@ -72,6 +70,16 @@ struct Paper {
     path: String,
     had: Vec<bool>,  // of all fields, where reading begins
     seen: Vec<bool>, // of the fields of the objects that are open, the inner ones last
+}
+
+/// Why a record is no row.
+pub enum Judged<'a> {
+    /// For what was told of it, see `Judge::words_for`.
+    Told(Told),
+    /// For this reason: text in UTF-8.
+    Because(&'a [u8]),
+    /// It is not known, and it may be one: `JsonDecoder` is to be asked.
+    Unsure,
 }
 
 /// Why parsing ends before the end.
@@ -98,7 +106,6 @@ impl Judge {
             none: Columns::default(),
             has_decimal: fields.iter().any(|field| holds_decimal(field.data_type())),
             paper: Paper::default(),
-            said: None,
         }
     }
 
@@ -107,17 +114,8 @@ impl Judge {
         &mut self.paper.had
     }
 
-    /// The words for what was told of a record.
-    fn say(&mut self, told: Told) -> Reason<'_> {
-        let said = self.said.take().filter(|(last, _)| *last == told);
-        let said = said.unwrap_or_else(|| (told, self.words_for(told)));
-        Reason {
-            words: shortened(self.said.insert(said).1.as_bytes()),
-            told: Some(told),
-        }
-    }
-
-    fn words_for(&self, told: Told) -> String {
+    /// The words for what was told of a record, which are not shortened.
+    pub fn words_for(&self, told: Told) -> String {
         match told {
             Told::Twice(field) => {
                 let name = self.all.fields[field].name();
@@ -132,24 +130,23 @@ impl Judge {
     }
 
     /// Say why a record is no row: what was told of it; or what is found from where parsing it has
-    /// come to, as the context says, and the fields of what is done are in `had`. Nothing:
-    /// `JsonDecoder` is to be asked, for which it may be one.
-    pub fn judge<'a>(&'a mut self, record: &[u8], context: &'a mut Context) -> Option<Reason<'a>> {
+    /// come to, as the context says, and the fields of what is done are in `had`.
+    pub fn judge<'a>(&'a mut self, record: &[u8], context: &'a mut Context) -> Judged<'a> {
         let text = trim(record);
         if text.is_empty() {
-            return Some(EMPTY.as_bytes().into());
+            return Judged::Because(EMPTY.as_bytes());
         }
         if !text.starts_with(b"{") || !text.ends_with(b"}") {
-            return Some(NOT_AN_OBJECT.as_bytes().into());
+            return Judged::Because(NOT_AN_OBJECT.as_bytes());
         }
         if self.has_decimal && may_have_exponent(text) {
-            return None; // `JsonDecoder` looks at such texts before anything else
+            return Judged::Unsure; // `JsonDecoder` looks at such texts before anything else
         }
         if let Some(told) = context.told {
-            return Some(self.say(told));
+            return Judged::Told(told);
         }
         if context.done == 0 && simdutf8::basic::from_utf8(text).is_err() {
-            return Some(NOT_UTF8.as_bytes().into());
+            return Judged::Because(NOT_UTF8.as_bytes());
         }
         let lead = text.as_ptr() as usize - record.as_ptr() as usize;
         let start = Start::new(context, lead);
@@ -160,9 +157,12 @@ impl Judge {
             self.read_with_maps(text, start, &mut context.faults)
         };
         match judged {
-            Ok(()) => context.faults.first().map(Reason::from),
-            Err(Stop::Because) => Some(shortened(self.paper.reason.as_bytes()).into()),
-            Err(Stop::Unsure) => None,
+            Ok(()) => context
+                .faults
+                .first()
+                .map_or(Judged::Unsure, Judged::Because),
+            Err(Stop::Because) => Judged::Because(shortened(self.paper.reason.as_bytes())),
+            Err(Stop::Unsure) => Judged::Unsure,
         }
     }
 

@@ -23,9 +23,8 @@ use std::collections::BTreeSet;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
 
-use bad::Reason;
 pub use bad::{BadValues, Verdicts};
-use judge::Judge;
+use judge::{Judge, Judged};
 use record::{Context, Object, Parsed};
 use scan::Engine;
 pub use scan::{Chosen, choose};
@@ -125,7 +124,7 @@ impl Decoder {
             match unsafe { E::parse_record(&mut self.object, &mut self.context, record) } {
                 Parsed::Row => self.count_unknown(decoded),
                 refused => {
-                    decoded.bad.push(index, self.explain(record, refused));
+                    self.explain(record, refused, index, &mut decoded.bad);
                     self.context.faults.clear();
                 }
             }
@@ -143,16 +142,20 @@ impl Decoder {
             .reserve(left.min(fitting).min(BLOCK_ROWS - SAMPLE_ROWS));
     }
 
-    /// Why a record that was just refused is no row; None: ask `JsonDecoder`.
+    /// Say of a record that was just refused why it is no row, or that it is not known.
     #[inline(never)]
-    fn explain(&mut self, record: &[u8], refused: Parsed) -> Option<Reason<'_>> {
+    fn explain(&mut self, record: &[u8], refused: Parsed, index: usize, bad: &mut BadValues) {
         if refused == Parsed::Unfit {
-            return self.context.faults.first().map(Reason::from);
+            return bad.push(index, self.context.faults.first());
         }
         if self.context.told.is_none() {
             self.object.copy_seen(&self.context, self.judge.had());
         }
-        self.judge.judge(record, &mut self.context)
+        match self.judge.judge(record, &mut self.context) {
+            Judged::Told(told) => bad.push_told(index, told, || self.judge.words_for(told)),
+            Judged::Because(reason) => bad.push(index, Some(reason)),
+            Judged::Unsure => bad.push(index, None),
+        }
     }
 
     fn end_block(&mut self, decoded: &mut Decoded) {
