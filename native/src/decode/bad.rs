@@ -5,7 +5,6 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::column::Bytes;
-use super::faults::shortened;
 use super::keys::hash;
 use super::record::Told;
 
@@ -19,6 +18,8 @@ pub struct BadValues {
 }
 
 const NONE: i32 = -1;
+/// A reason is told to so many letters.
+const REASON_MAX: usize = 200;
 /// In so many places of the table a text is looked for.
 const PLACES: usize = 32;
 
@@ -37,6 +38,7 @@ impl Reasons {
     /// The number of a text, which is new or known; new as well where others that hash alike have
     /// taken all its places.
     fn number_of(&mut self, reason: &[u8]) -> i32 {
+        let reason = shortened(reason);
         if 4 * self.texts.len() >= self.table.len() {
             self.grow();
         }
@@ -135,7 +137,7 @@ impl BadValues {
     pub(super) fn push_told(&mut self, index: usize, told: Told, words: impl FnOnce() -> String) {
         let code = match self.told {
             Some((last, code)) if last == told => code,
-            _ => self.reasons.number_of(shortened(words().as_bytes())),
+            _ => self.reasons.number_of(words().as_bytes()),
         };
         self.told = Some((told, code));
         self.push_code(index, code);
@@ -181,6 +183,20 @@ impl BadValues {
         good.extend(next..count as i64);
         good
     }
+}
+
+/// A reason, which is text in UTF-8, as it is told.
+fn shortened(reason: &[u8]) -> &[u8] {
+    if reason.len() <= REASON_MAX {
+        return reason;
+    }
+    if reason[..REASON_MAX].is_ascii() {
+        return &reason[..REASON_MAX];
+    }
+    let is_start = |(_, byte): &(usize, &u8)| **byte & 0xc0 != 0x80;
+    let mut letters = reason.iter().enumerate().filter(is_start);
+    let end = letters.nth(REASON_MAX).map_or(reason.len(), |(at, _)| at);
+    &reason[..end]
 }
 
 /// The values of a call, by their numbers, ascending.

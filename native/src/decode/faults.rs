@@ -18,7 +18,6 @@ const NULL: &str = "null or no value in a NOT NULL column";
 const BAD_YEAR: &str = "a time is not within the years 1 to 9999, in UTC";
 const BAD_FLOAT: &str = "a number does not fit into FLOAT";
 const LOST_DIGITS: &str = "Rescaling Decimal value would cause data loss";
-const REASON_MAX: usize = 200;
 /// Digits on either side of the point that `JsonDecoder` reads of a DECIMAL.
 const DECIMAL_SIDE_MAX: usize = 38;
 
@@ -285,25 +284,8 @@ impl Kind {
 
     /// The reason of the only one.
     fn single(&self) -> Option<&[u8]> {
-        self.reason
-            .as_deref()
-            .filter(|_| self.count == 1)
-            .map(shortened)
+        self.reason.as_deref().filter(|_| self.count == 1)
     }
-}
-
-/// A reason, which is text in UTF-8, as it is told.
-pub fn shortened(reason: &[u8]) -> &[u8] {
-    if reason.len() <= REASON_MAX {
-        return reason;
-    }
-    if reason[..REASON_MAX].is_ascii() {
-        return &reason[..REASON_MAX];
-    }
-    let is_start = |(_, byte): &(usize, &u8)| **byte & 0xc0 != 0x80;
-    let mut letters = reason.iter().enumerate().filter(is_start);
-    let end = letters.nth(REASON_MAX).map_or(reason.len(), |(at, _)| at);
-    &reason[..end]
 }
 
 /// Whether a number, or a text with its quotes that has no escapes, is a value of a type for those

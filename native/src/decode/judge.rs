@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields};
 
-use super::faults::{Faults, fits, shortened};
+use super::faults::{Faults, fits};
 use super::kinds::{holds_map, kind_of, takes};
 use super::record::{Context, Told};
 use super::scan::find_special;
@@ -114,7 +114,7 @@ impl Judge {
         &mut self.paper.had
     }
 
-    /// The words for what was told of a record, which are not shortened.
+    /// The words for what was told of a record.
     pub fn words_for(&self, told: Told) -> String {
         match told {
             Told::Twice(field) => {
@@ -161,7 +161,7 @@ impl Judge {
                 .faults
                 .first()
                 .map_or(Judged::Unsure, Judged::Because),
-            Err(Stop::Because) => Judged::Because(shortened(self.paper.reason.as_bytes())),
+            Err(Stop::Because) => Judged::Because(self.paper.reason.as_bytes()),
             Err(Stop::Unsure) => Judged::Unsure,
         }
     }

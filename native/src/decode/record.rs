@@ -429,18 +429,17 @@ fn pass_misfit<E: Engine>(
     }
     let end = if is_text {
         // SAFETY: whoever runs this engine has looked for its instructions.
-        unsafe { E::skip_inner(at, context.depth) }?
-    } else {
-        numbers::skip_number(at)?
-    };
-    let token = end.from(at);
-    if is_text {
+        let end = unsafe { E::skip_inner(at, context.depth) }?;
+        let token = end.from(at);
         let text = &token[1..token.len() - 1];
         let is_plain = !text.contains(&b'\\');
         context.faults.note_text(&column.data_type, text, is_plain);
+        end
     } else {
-        context.faults.note_number(&column.data_type, token);
-    }
+        let end = numbers::skip_number(at)?;
+        context.faults.note_number(&column.data_type, end.from(at));
+        end
+    };
     column.push_misfit();
     Some(end)
 }
