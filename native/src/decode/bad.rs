@@ -2,11 +2,11 @@
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Fields};
 
 use super::column::Bytes;
 use super::keys::hash;
-use super::record::Told;
+use super::reason::{Common, Reason};
 
 /// The values of a call that are no rows, ascending.
 #[derive(Default)]
@@ -14,7 +14,7 @@ pub struct BadValues {
     indices: Vec<i64>,
     codes: Vec<i32>, // of their reasons; NONE: it is not known
     reasons: Reasons,
-    told: Option<(Told, i32)>, // last, and the code of its reason
+    known: Known,
 }
 
 const NONE: i32 = -1;
@@ -22,6 +22,32 @@ const NONE: i32 = -1;
 const REASON_MAX: usize = 200;
 /// In so many places of the table a text is looked for.
 const PLACES: usize = 32;
+
+/// Codes of common reasons, by what they are: without a look at their words.
+#[derive(Default)]
+struct Known {
+    places: Vec<(u64, i32)>, // by the identity of a reason; none, or KNOWN
+}
+
+/// So many common reasons may be known, unless two have the same place.
+const KNOWN: usize = 256;
+
+impl Known {
+    /// The code of a common reason; of one that is not known, that which is found.
+    fn code_of(&mut self, common: Common, find: impl FnOnce() -> i32) -> i32 {
+        if self.places.is_empty() {
+            self.places = vec![(0, NONE); KNOWN];
+        }
+        let id = common.id();
+        let spread = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = &mut self.places[(spread >> 56) as usize];
+        if place.0 == id {
+            return place.1;
+        }
+        *place = (id, find());
+        place.1
+    }
+}
 
 /// Texts by number; nearly all differ.
 #[derive(Default)]
@@ -127,23 +153,15 @@ impl BadValues {
         })
     }
 
-    /// Append a value, and why it is bad, which is text in UTF-8.
-    pub(super) fn push(&mut self, index: usize, reason: Option<&[u8]>) {
-        let code = reason.map_or(NONE, |reason| self.reasons.number_of(reason));
-        self.push_code(index, code);
-    }
-
-    /// Append a value that is bad for what is told of it. Its words are the same each time.
-    pub(super) fn push_told(&mut self, index: usize, told: Told, words: impl FnOnce() -> String) {
-        let code = match self.told {
-            Some((last, code)) if last == told => code,
-            _ => self.reasons.number_of(words().as_bytes()),
+    /// Append a value, and why it is bad, of records of these columns.
+    pub(super) fn push(&mut self, index: usize, reason: Reason<'_>, fields: &Fields) {
+        let code = match reason {
+            Reason::Common(common) => self.known.code_of(common, || {
+                self.reasons.number_of(common.words(fields).as_bytes())
+            }),
+            Reason::Words(words) => self.reasons.number_of(words),
+            Reason::Unknown => NONE,
         };
-        self.told = Some((told, code));
-        self.push_code(index, code);
-    }
-
-    fn push_code(&mut self, index: usize, code: i32) {
         self.indices.push(index as i64);
         self.codes.push(code);
     }

@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Fields};
 
 use super::kinds::holds_map;
 use super::numbers;
+use super::reason::{Common, Reason};
 use super::scan::Scalar;
 use super::text::{Cursor, Text};
 use super::times;
@@ -37,13 +38,14 @@ pub struct Faults {
     is_any: bool,
     is_unsure: bool,
     is_null: bool,
-    numbers: Kind,
-    conversions: Kind,
+    numbers: Stage,
+    conversions: Stage,
 }
 
-/// Faults of one kind: how many are in the first of the columns that have some, and the last of them.
+/// Faults that `JsonDecoder` meets at one stage: how many are in the first of the columns that have
+/// some, and the last of them.
 #[derive(Default)]
-struct Kind {
+struct Stage {
     place: (bool, usize),
     count: usize,
     reason: Option<Vec<u8>>,
@@ -79,15 +81,15 @@ impl Faults {
         self.conversions.count = 0;
     }
 
-    /// The words for the one that `JsonDecoder` meets first; none where it is not certain which that
-    /// is, or whether it is one.
-    pub fn first(&self) -> Option<&[u8]> {
+    /// The one that `JsonDecoder` meets first; unknown where it is not certain which that is, or
+    /// whether it is one.
+    pub fn first(&self) -> Reason<'_> {
         if self.is_unsure {
-            None
+            Reason::Unknown
         } else if self.numbers.count > 0 {
             self.numbers.single()
         } else if self.is_null {
-            Some(NULL.as_bytes())
+            Reason::Common(Common::Fixed(NULL))
         } else {
             self.conversions.single()
         }
@@ -262,7 +264,7 @@ impl Faults {
 const ZONE_EXPECTED: &str = ": expected a zone offset. If these timestamps are in local time, cast \
 to timestamp without timezone, then call assume_timezone.";
 
-impl Kind {
+impl Stage {
     fn add(&mut self, place: (bool, usize), words: Option<&[&[u8]]>) {
         if self.count > 0 && place > self.place {
             return;
@@ -282,9 +284,12 @@ impl Kind {
         }
     }
 
-    /// The reason of the only one.
-    fn single(&self) -> Option<&[u8]> {
-        self.reason.as_deref().filter(|_| self.count == 1)
+    /// The reason of the only one; unknown: there are more, or none.
+    fn single(&self) -> Reason<'_> {
+        match &self.reason {
+            Some(words) if self.count == 1 => Reason::Words(words),
+            _ => Reason::Unknown,
+        }
     }
 }
 

@@ -13,14 +13,14 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields};
 
 use super::faults::{Faults, fits};
-use super::kinds::{holds_map, kind_of, takes};
-use super::record::{Context, Told};
+use super::kinds::{Kind, holds_map, kind_of};
+use super::reason::{Common, Reason};
+use super::record::{Context, Object};
 use super::scan::find_special;
 use super::skip::DEPTH_MAX;
 
 const EMPTY: &str = "empty value";
 const NOT_AN_OBJECT: &str = "not a JSON object";
-const NOT_UTF8: &str = "not UTF-8";
 const NO_MAP: &str = "the value of a MAP column is not an object";
 const MAP_TWICE: &str = "a key appears twice in a MAP";
 const TOO_BIG: &str = "Number too big to be stored in double.";
@@ -68,25 +68,16 @@ struct Columns {
 struct Paper {
     reason: String,
     path: String,
-    had: Vec<bool>,  // of all fields, where reading begins
     seen: Vec<bool>, // of the fields of the objects that are open, the inner ones last
 }
 
-/// Why a record is no row.
-pub enum Judged<'a> {
-    /// For what was told of it, see `Judge::words_for`.
-    Told(Told),
-    /// For this reason: text in UTF-8.
-    Because(&'a [u8]),
-    /// It is not known, and it may be one: `JsonDecoder` is to be asked.
-    Unsure,
-}
-
-/// Why parsing ends before the end.
+/// Why reading ends before the end.
 enum Stop {
-    /// It is on the paper.
-    Because,
-    Unsure,
+    /// For what is often the case.
+    Common(&'static str),
+    /// For what is on the paper.
+    Words,
+    Unknown,
 }
 
 type Step<T> = Result<T, Stop>;
@@ -109,66 +100,46 @@ impl Judge {
         }
     }
 
-    /// Where to say which fields the part of a record that is `done` has.
-    pub fn had(&mut self) -> &mut Vec<bool> {
-        &mut self.paper.had
-    }
-
-    /// The words for what was told of a record.
-    pub fn words_for(&self, told: Told) -> String {
-        match told {
-            Told::Twice(field) => {
-                let name = self.all.fields[field].name();
-                format!("Column(/{name}) was specified twice")
-            }
-            Told::Kind(field, kind) => {
-                let field = &self.all.fields[field];
-                let (name, expected) = (field.name(), kind_of(field.data_type()));
-                format!("Column(/{name}) changed from {expected} to {kind}")
-            }
-        }
-    }
-
-    /// Say why a record is no row: what was told of it; or what is found from where parsing it has
-    /// come to, as the context says, and the fields of what is done are in `had`.
-    pub fn judge<'a>(&'a mut self, record: &[u8], context: &'a mut Context) -> Judged<'a> {
+    /// Say why a record is no row: what was told of it; or what is found from where parsing it into
+    /// an object has come to, as the context says.
+    pub fn judge<'a>(
+        &'a mut self,
+        record: &[u8],
+        object: &Object,
+        context: &'a mut Context,
+    ) -> Reason<'a> {
         let text = trim(record);
         if text.is_empty() {
-            return Judged::Because(EMPTY.as_bytes());
+            return Reason::Common(Common::Fixed(EMPTY));
         }
         if !text.starts_with(b"{") || !text.ends_with(b"}") {
-            return Judged::Because(NOT_AN_OBJECT.as_bytes());
+            return Reason::Common(Common::Fixed(NOT_AN_OBJECT));
         }
         if self.has_decimal && may_have_exponent(text) {
-            return Judged::Unsure; // `JsonDecoder` looks at such texts before anything else
+            return Reason::Unknown; // `JsonDecoder` looks at such texts before anything else
         }
         if let Some(told) = context.told {
-            return Judged::Told(told);
-        }
-        if context.done == 0 && simdutf8::basic::from_utf8(text).is_err() {
-            return Judged::Because(NOT_UTF8.as_bytes());
+            return Reason::Common(told);
         }
         let lead = text.as_ptr() as usize - record.as_ptr() as usize;
-        let start = Start::new(context, lead);
-        let judged = if self.slow.fields.is_empty() {
+        let start = Start::new(object, context, lead);
+        let read = if self.slow.fields.is_empty() {
             let faults = &mut context.faults;
             Reader::new(text, &self.all, Aim::Columns, faults, &mut self.paper).read(start)
         } else {
             self.read_with_maps(text, start, &mut context.faults)
         };
-        match judged {
-            Ok(()) => context
-                .faults
-                .first()
-                .map_or(Judged::Unsure, Judged::Because),
-            Err(Stop::Because) => Judged::Because(self.paper.reason.as_bytes()),
-            Err(Stop::Unsure) => Judged::Unsure,
+        match read {
+            Ok(()) => context.faults.first(),
+            Err(Stop::Common(words)) => Reason::Common(Common::Fixed(words)),
+            Err(Stop::Words) => Reason::Words(self.paper.reason.as_bytes()),
+            Err(Stop::Unknown) => Reason::Unknown,
         }
     }
 
     /// Python's parser comes first where there are maps; then it looks at the maps, and only then are
     /// columns parsed, those without maps first.
-    fn read_with_maps(&mut self, text: &[u8], start: Start, faults: &mut Faults) -> Step<()> {
+    fn read_with_maps(&mut self, text: &[u8], start: Start<'_>, faults: &mut Faults) -> Step<()> {
         let mut read = |columns, aim, faults: &mut Faults| {
             Reader::new(text, columns, aim, faults, &mut self.paper).read(start)
         };
@@ -184,7 +155,14 @@ impl Judge {
 
 /// Where reading begins: what is before is in order.
 #[derive(Clone, Copy)]
-enum Start {
+struct Start<'a> {
+    place: Place,
+    object: &'a Object,
+    record: u64, // its number in the object
+}
+
+#[derive(Clone, Copy)]
+enum Place {
     /// At the first byte.
     First,
     /// At the value of a field of the record's own object.
@@ -193,14 +171,26 @@ enum Start {
     Behind(usize),
 }
 
-impl Start {
-    /// Where parsing stopped; `lead`: how much white space was before the text.
-    fn new(context: &Context, lead: usize) -> Self {
-        match context.stuck {
-            Some((field, at)) => Start::Value(field, at - lead),
-            None if context.done > 0 => Start::Behind(context.done - lead),
-            None => Start::First,
+impl<'a> Start<'a> {
+    /// Where parsing into an object stopped; `lead`: how much white space was before the text.
+    fn new(object: &'a Object, context: &Context, lead: usize) -> Self {
+        let place = match context.stuck {
+            Some((field, at)) => Place::Value(field, at - lead),
+            None if context.done > 0 => Place::Behind(context.done - lead),
+            None => Place::First,
+        };
+        let record = context.record();
+        Start {
+            place,
+            object,
+            record,
         }
+    }
+
+    /// Whether a field of the record's own object is before, or begins here.
+    fn has(&self, field: usize) -> bool {
+        matches!(self.place, Place::Value(here, _) if here == field)
+            || self.object.has_seen(field, self.record)
     }
 }
 
@@ -310,26 +300,24 @@ impl<'a, 'p> Reader<'a, 'p> {
         }
     }
 
-    fn read(&mut self, start: Start) -> Step<()> {
+    fn read(&mut self, start: Start<'_>) -> Step<()> {
         let columns = self.columns;
-        let Paper { had, seen, .. } = &mut *self.paper;
-        seen.clear();
-        match start {
-            Start::First => {
+        self.paper.seen.clear();
+        match start.place {
+            Place::First => {
                 self.object(Some(&columns.fields), 0)?;
                 return self.end();
             }
-            Start::Value(field, at) => {
-                seen.extend(columns.numbers.iter().map(|number| had[*number]));
+            Place::Value(field, at) => {
                 self.at = at;
                 self.value_of(field)?;
             }
-            Start::Behind(at) => {
-                seen.extend(columns.numbers.iter().map(|number| had[*number]));
-                self.at = at;
-            }
+            Place::Behind(at) => self.at = at,
         }
-        if self.ends(b'}', NO_COMMA)? {
+        let is_last = self.ends(b'}', NO_COMMA)?;
+        let seen = columns.numbers.iter().map(|field| start.has(*field));
+        self.paper.seen.extend(seen);
+        if is_last {
             self.end_object(&columns.fields, 0);
         } else {
             self.members(&columns.fields, 0, 0)?;
@@ -345,7 +333,6 @@ impl<'a, 'p> Reader<'a, 'p> {
         };
         let field = &columns.fields[number];
         self.enter(number, field);
-        self.paper.seen[number] = true;
         self.value(Some(field.data_type()), 0)?;
         self.paper.path.clear();
         Ok(())
@@ -353,7 +340,7 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     fn end(&self) -> Step<()> {
         if self.at < self.text.len() {
-            return Err(Stop::Unsure); // another document, or something else
+            return Err(Stop::Unknown); // another document, or something else
         }
         Ok(())
     }
@@ -368,27 +355,25 @@ impl<'a, 'p> Reader<'a, 'p> {
     }
 
     #[cold]
-    fn stop<T>(&mut self, words: &[&str]) -> Step<T> {
+    fn stop<T>(&self, words: &'static str) -> Step<T> {
         if self.aim == Aim::Text {
-            return Err(Stop::Unsure); // Python's parser has other words, or takes it
+            return Err(Stop::Unknown); // Python's parser has other words, or takes it
         }
-        self.paper.reason.clear();
-        self.paper.reason.extend(words.iter().copied());
-        Err(Stop::Because)
+        Err(Stop::Common(words))
     }
 
     /// Stop because the text is not in order here.
     #[cold]
     fn broken<T>(&mut self, broken: Broken) -> Step<T> {
         if self.aim != Aim::Text {
-            return self.stop(&[broken.0]);
+            return self.stop(broken.0);
         }
         // From Python 3.13 on a comma before the end has words of its own.
         if broken == NO_NAME && self.peek() == b'}' || broken == NO_VALUE && self.peek() == b']' {
-            return Err(Stop::Unsure);
+            return Err(Stop::Unknown);
         }
         let Some(before) = self.text.get(..self.at) else {
-            return Err(Stop::Unsure);
+            return Err(Stop::Unknown);
         };
         let letters = count_letters(before);
         let (mut newlines, mut column) = (0, letters);
@@ -409,17 +394,19 @@ impl<'a, 'p> Reader<'a, 'p> {
             push_number(words, number);
         }
         words.push(')');
-        Err(Stop::Because)
+        Err(Stop::Words)
     }
 
     /// Stop because of the column at `path`.
     #[cold]
-    fn stop_at<T>(&mut self, what: &str, from: &str, to: &str) -> Step<T> {
-        let path = std::mem::take(&mut self.paper.path);
-        let and = if to.is_empty() { "" } else { " to " };
-        let stopped = self.stop(&["Column(", &path, what, from, and, to]);
-        self.paper.path = path; // its memory is used again
-        stopped
+    fn stop_at<T>(&mut self, words: &[&str]) -> Step<T> {
+        if self.aim == Aim::Text {
+            return Err(Stop::Unknown); // Python's parser takes it
+        }
+        let Paper { reason, path, .. } = &mut *self.paper;
+        reason.clear();
+        reason.extend(["Column(", path].iter().chain(words).copied());
+        Err(Stop::Words)
     }
 
     #[inline(always)]
@@ -466,7 +453,7 @@ impl<'a, 'p> Reader<'a, 'p> {
                 self.enter(number, field);
                 let seen = &mut self.paper.seen[outer + number];
                 if std::mem::replace(seen, true) && self.aim == Aim::Columns {
-                    return self.stop_at(") was specified twice", "", "");
+                    return self.stop_at(&[") was specified twice"]);
                 }
                 wanted = Some(field.data_type());
                 self.colon()?;
@@ -532,25 +519,25 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     fn value(&mut self, wanted: Wanted<'_>, depth: usize) -> Step<()> {
         if depth > DEPTH_MAX {
-            return Err(Stop::Unsure);
+            return Err(Stop::Unknown);
         }
         if let (Some(DataType::Map(..)), Aim::Maps) = (wanted, self.aim)
             && !matches!(self.peek(), b'{' | b'n')
         {
-            return self.stop(&[NO_MAP]);
+            return self.stop(NO_MAP);
         }
         match self.peek() {
             b'n' => self.word(b"null"),
             b't' => self
                 .word(b"true")
-                .and_then(|()| self.expect(wanted, "boolean")),
+                .and_then(|()| self.expect(wanted, Kind::Boolean)),
             b'f' => self
                 .word(b"false")
-                .and_then(|()| self.expect(wanted, "boolean")),
+                .and_then(|()| self.expect(wanted, Kind::Boolean)),
             b'"' => {
                 let start = self.at;
                 let text = self.string()?;
-                self.expect(wanted, "string")?;
+                self.expect(wanted, Kind::String)?;
                 self.judge_text(wanted, &text, start);
                 Ok(())
             }
@@ -559,7 +546,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             _ => {
                 let start = self.at;
                 self.number()?;
-                self.expect(wanted, "number")?;
+                self.expect(wanted, Kind::Number)?;
                 self.judge_number(wanted, start);
                 Ok(())
             }
@@ -575,17 +562,17 @@ impl<'a, 'p> Reader<'a, 'p> {
     }
 
     /// Stop unless a value of this kind may stand in its column.
-    fn expect(&mut self, wanted: Wanted<'_>, kind: &str) -> Step<()> {
+    fn expect(&mut self, wanted: Wanted<'_>, kind: Kind) -> Step<()> {
         let Some(wanted) = wanted else { return Ok(()) };
         let expected = kind_of(wanted);
-        if takes(expected, kind) || self.aim == Aim::Maps {
+        if expected.takes(kind) || self.aim == Aim::Maps {
             return Ok(());
         }
-        self.stop_at(") changed from ", expected, kind)
+        self.stop_at(&[") changed from ", expected.name(), " to ", kind.name()])
     }
 
     fn array(&mut self, wanted: Wanted<'_>, depth: usize) -> Step<()> {
-        self.expect(wanted, "array")?;
+        self.expect(wanted, Kind::Array)?;
         let element = match wanted {
             Some(DataType::List(element)) => Some(element.data_type()),
             _ => None,
@@ -613,7 +600,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             Some(DataType::Map(entry, _)) => self.map(entry, depth + 1),
             Some(DataType::Struct(fields)) => self.object(Some(fields), depth + 1),
             _ => {
-                self.expect(wanted, "object")?;
+                self.expect(wanted, Kind::Object)?;
                 self.object(None, depth + 1)
             }
         }
@@ -621,7 +608,7 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     fn map(&mut self, entry: &Field, depth: usize) -> Step<()> {
         let DataType::Struct(pair) = entry.data_type() else {
-            return Err(Stop::Unsure);
+            return Err(Stop::Unknown);
         };
         let length = self.paper.path.len();
         self.paper.path.push_str("/[]/value");
@@ -643,7 +630,7 @@ impl<'a, 'p> Reader<'a, 'p> {
         self.paper.path.truncate(length);
         keys.sort_unstable();
         if self.aim == Aim::Maps && keys.windows(2).any(|two| two[0] == two[1]) {
-            return self.stop(&[MAP_TWICE]);
+            return self.stop(MAP_TWICE);
         }
         Ok(())
     }
@@ -665,8 +652,8 @@ impl<'a, 'p> Reader<'a, 'p> {
                     return Ok(Cow::Owned(text));
                 }
                 b'\\' => self.escape(&mut text)?,
-                0 => return self.stop(&["Missing a closing quotation mark in string."]),
-                1..0x20 => return self.stop(&["Invalid encoding in string."]),
+                0 => return self.stop("Missing a closing quotation mark in string."),
+                1..0x20 => return self.stop("Invalid encoding in string."),
                 _ => {
                     let start = self.at;
                     self.plain();
@@ -705,7 +692,7 @@ impl<'a, 'p> Reader<'a, 'p> {
                 let letter = self.unicode()?;
                 text.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
             }
-            _ => return self.stop(&["Invalid escape character in string."]),
+            _ => return self.stop("Invalid escape character in string."),
         }
         Ok(())
     }
@@ -714,24 +701,24 @@ impl<'a, 'p> Reader<'a, 'p> {
         const HALF: &str = "The surrogate pair in string is invalid.";
         let high = self.unit()?;
         if !(0xd800..0xe000).contains(&high) {
-            return char::from_u32(high).ok_or(Stop::Unsure);
+            return char::from_u32(high).ok_or(Stop::Unknown);
         }
         if high >= 0xdc00 || !self.starts(b"\\u") {
-            return self.stop(&[HALF]);
+            return self.stop(HALF);
         }
         self.at += 2;
         let low = self.unit()?;
         if !(0xdc00..0xe000).contains(&low) {
-            return self.stop(&[HALF]);
+            return self.stop(HALF);
         }
-        char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)).ok_or(Stop::Unsure)
+        char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)).ok_or(Stop::Unknown)
     }
 
     fn unit(&mut self) -> Step<u32> {
         let mut unit = 0;
         for _ in 0..4 {
             let Some(digit) = (self.peek() as char).to_digit(16) else {
-                return self.stop(&["Incorrect hex digit after \\u escape in string."]);
+                return self.stop("Incorrect hex digit after \\u escape in string.");
             };
             unit = unit << 4 | digit;
             self.at += 1;
@@ -767,7 +754,7 @@ impl<'a, 'p> Reader<'a, 'p> {
                 }
                 // `Infi` and so on: the words of the parser differ.
                 return if self.peek() == b'i' {
-                    Err(Stop::Unsure)
+                    Err(Stop::Unknown)
                 } else {
                     Ok(())
                 };
@@ -782,7 +769,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             self.at += 1;
             behind = self.digits();
             if behind == 0 {
-                return self.stop(&["Miss fraction part in number."]);
+                return self.stop("Miss fraction part in number.");
             }
         }
         if matches!(self.peek(), b'e' | b'E') {
@@ -810,7 +797,7 @@ impl<'a, 'p> Reader<'a, 'p> {
         let start = self.at;
         let size = self.digits();
         if size == 0 {
-            return self.stop(&["Miss exponent in number."]);
+            return self.stop("Miss exponent in number.");
         }
         let exponent: usize = std::str::from_utf8(&self.text[start..self.at])
             .ok()
@@ -821,9 +808,9 @@ impl<'a, 'p> Reader<'a, 'p> {
         }
         // What is close to the limit depends on how the parser counts digits.
         if count + behind <= 15 && exponent > 308 + behind {
-            self.stop(&[TOO_BIG])
+            self.stop(TOO_BIG)
         } else {
-            Err(Stop::Unsure)
+            Err(Stop::Unknown)
         }
     }
 

@@ -12,6 +12,7 @@ mod judge;
 mod keys;
 mod kinds;
 mod numbers;
+mod reason;
 mod record;
 mod scan;
 mod skip;
@@ -21,10 +22,10 @@ mod times;
 use std::collections::BTreeSet;
 
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{DataType, Fields, Schema};
 
 pub use bad::{BadValues, Verdicts};
-use judge::{Judge, Judged};
+use judge::Judge;
 use record::{Context, Object, Parsed};
 use scan::Engine;
 pub use scan::{Chosen, choose};
@@ -68,7 +69,7 @@ pub struct Decoder {
     object: Object,
     context: Context,
     judge: Judge,
-    row_type: DataType,
+    fields: Fields,
     engine: Chosen,
 }
 
@@ -79,7 +80,7 @@ impl Decoder {
             object: Object::new(schema.fields.iter().map(AsRef::as_ref))?,
             context: Context::new(&schema.fields),
             judge: Judge::new(&schema.fields),
-            row_type: DataType::Struct(schema.fields.clone()),
+            fields: schema.fields.clone(),
             engine,
         })
     }
@@ -145,17 +146,11 @@ impl Decoder {
     /// Say of a record that was just refused why it is no row, or that it is not known.
     #[inline(never)]
     fn explain(&mut self, record: &[u8], refused: Parsed, index: usize, bad: &mut BadValues) {
-        if refused == Parsed::Unfit {
-            return bad.push(index, self.context.faults.first());
-        }
-        if self.context.told.is_none() {
-            self.object.copy_seen(&self.context, self.judge.had());
-        }
-        match self.judge.judge(record, &mut self.context) {
-            Judged::Told(told) => bad.push_told(index, told, || self.judge.words_for(told)),
-            Judged::Because(reason) => bad.push(index, Some(reason)),
-            Judged::Unsure => bad.push(index, None),
-        }
+        let reason = match refused {
+            Parsed::Unfit => self.context.faults.first(),
+            _ => self.judge.judge(record, &self.object, &mut self.context),
+        };
+        bad.push(index, reason, &self.fields);
     }
 
     fn end_block(&mut self, decoded: &mut Decoded) {
@@ -163,7 +158,7 @@ impl Decoder {
         if rows == 0 {
             return;
         }
-        let block = ArrayData::builder(self.row_type.clone())
+        let block = ArrayData::builder(DataType::Struct(self.fields.clone()))
             .len(rows)
             .child_data(self.object.take());
         // SAFETY: each column has as many values as there are rows; see `Column::take`.

@@ -12,11 +12,14 @@ use arrow_schema::{DataType, Field, Fields};
 use super::column::{Bytes, Column, Growth, Lists, Maps, Values, keys_of};
 use super::faults::Faults;
 use super::keys::{Keys, Target};
-use super::kinds::{holds_map, kind_at, kind_of, takes};
+use super::kinds::{holds_map, kind_at, kind_of};
+use super::reason::Common;
 use super::scan::Engine;
 use super::text::{Cursor, Text};
 use super::{escapes, numbers, times};
 use crate::base64;
+
+const NOT_UTF8: &str = "not UTF-8";
 
 /// The fields of the objects in one place of a schema.
 pub struct Object {
@@ -45,22 +48,13 @@ pub struct Context {
     pub stuck: Option<(usize, usize)>,
     /// How many bytes of the record are in order, up to behind a value of its own object.
     pub done: usize,
-    /// What is wrong with one of its own object's fields, where that alone says why it is no row.
-    pub told: Option<Told>,
+    /// Why it is no row, where that is known for certain.
+    pub told: Option<Common>,
     has_map: bool, // `JsonDecoder` reads such a record to its end before it looks at columns
     /// The keys of the record's own object that are no fields: those that were learnt.
     pub unknown: Vec<usize>,
     /// Those that were not, by name.
     pub unknown_names: Vec<Box<[u8]>>,
-}
-
-/// What no field of a record's own object may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// It is there twice.
-    Twice(usize),
-    /// Its value is of another kind than its column.
-    Kind(usize, &'static str),
 }
 
 /// What became of a record.
@@ -82,6 +76,11 @@ impl Context {
             has_map: fields.iter().any(|field| holds_map(field.data_type())),
             ..Context::default()
         }
+    }
+
+    /// The number of the record's own object, see `Object::has_seen`.
+    pub fn record(&self) -> u64 {
+        self.record
     }
 
     /// Forget what is known of the record: it is to be judged from its first byte on.
@@ -157,10 +156,9 @@ impl Object {
             .collect()
     }
 
-    /// Say which fields the part of a record that is done has.
-    pub fn copy_seen(&self, context: &Context, seen: &mut Vec<bool>) {
-        seen.clear();
-        seen.extend(self.fields.iter().map(|slot| slot.seen == context.record));
+    /// Whether the part that is done of the record whose own object has this number has a field.
+    pub fn has_seen(&self, field: usize, record: u64) -> bool {
+        self.fields[field].seen == record
     }
 
     /// The name of a key that is no field.
@@ -183,6 +181,7 @@ pub fn parse_record<E: Engine>(
     context.told = None;
     let is_ascii = context.text.set::<E>(record);
     if !is_ascii && simdutf8::basic::from_utf8(context.text.bytes()).is_err() {
+        context.told = Some(Common::Fixed(NOT_UTF8));
         return Parsed::Stopped;
     }
     let rows = object.len;
@@ -305,12 +304,12 @@ pub fn pass_told<E: Engine>(
 ) -> Option<Cursor> {
     let told = told_of(&object.fields[field], context, field, at)?;
     if context.has_map {
-        return pass_beside_map::<E>(object, context, told, line, at);
+        return pass_beside_map::<E>(object, context, field, told, line, at);
     }
     // A key that is there twice comes before what is wrong with its value.
     // SAFETY: whoever runs this engine has looked for its instructions.
     let is_certain =
-        matches!(told, Told::Twice(_)) || unsafe { E::skip_inner(at, context.depth) }.is_some();
+        matches!(told, Common::Twice(_)) || unsafe { E::skip_inner(at, context.depth) }.is_some();
     context.told = is_certain.then_some(told);
     None
 }
@@ -318,14 +317,14 @@ pub fn pass_told<E: Engine>(
 /// What no field of the record's own object may have, and this one has, as far as the first byte of
 /// its value shows.
 #[inline(always)]
-fn told_of(slot: &Slot, context: &mut Context, field: usize, at: Cursor) -> Option<Told> {
+fn told_of(slot: &Slot, context: &mut Context, field: usize, at: Cursor) -> Option<Common> {
     if slot.seen == context.record {
-        return Some(Told::Twice(field));
+        return Some(Common::Twice(field));
     }
     context.stuck = Some((field, context.text.offset(at)));
     let kind = kind_at(at.byte())?;
-    let is_other = !takes(kind_of(&slot.column.data_type), kind);
-    is_other.then_some(Told::Kind(field, kind))
+    let is_other = !kind_of(&slot.column.data_type).takes(kind);
+    is_other.then_some(Common::Kind(field, kind))
 }
 
 /// Go on behind a value that is told of, once: the rest may have something that comes before it.
@@ -333,11 +332,11 @@ fn told_of(slot: &Slot, context: &mut Context, field: usize, at: Cursor) -> Opti
 fn pass_beside_map<E: Engine>(
     object: &mut Object,
     context: &mut Context,
-    told: Told,
+    field: usize,
+    told: Common,
     line: usize,
     at: Cursor,
 ) -> Option<Cursor> {
-    let (Told::Twice(field) | Told::Kind(field, _)) = told;
     let slot = &mut object.fields[field];
     if context.told.is_some() || holds_map(&slot.column.data_type) {
         return None;
