@@ -11,7 +11,7 @@ use super::text::Cursor;
 /// So many keys that are no fields are learnt.
 const UNKNOWN_MAX: usize = 256;
 const LONGEST: usize = 160;
-/// So many lines further is looked for a key before it is read.
+/// Among so many lines further, and so many first ones, is looked for a key before it is read.
 const NEAR: usize = 4;
 const NOWHERE: u32 = u32::MAX;
 
@@ -151,9 +151,11 @@ impl Keys {
         line: &mut usize,
         spare: &mut Vec<u8>,
     ) -> Option<(Target, Cursor)> {
-        for (ahead, each) in self.lines.iter().skip(*line + 1).take(NEAR).enumerate() {
+        let ahead = *line + 1..(*line + 1 + NEAR).min(self.lines.len());
+        for number in ahead.chain(0..NEAR.min(*line)) {
+            let each = &self.lines[number];
             if each.is_at(at) {
-                *line += ahead + 2;
+                *line = number + 1;
                 return Some((each.target, at.skip(each.text.len())));
             }
         }
