@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Fields};
 
 use super::column::Bytes;
 use super::keys::hash;
-use super::reason::{Common, Reason};
+use super::reason::{Common, Frame, Reason};
 
 /// The values of a call that are no rows, ascending.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub struct BadValues {
 const NONE: i32 = -1;
 /// A reason is told to so many letters.
 const REASON_MAX: usize = 200;
-/// In so many places of the table a text is looked for.
+/// In so many places of the table a reason is looked for.
 const PLACES: usize = 32;
 
 /// Codes of common reasons, by what they are: without a look at their words.
@@ -49,77 +49,106 @@ impl Known {
     }
 }
 
-/// Texts by number; nearly all differ.
+/// Reasons by number; nearly all differ.
 #[derive(Default)]
 struct Reasons {
-    texts: Bytes,
-    table: Vec<i32>, // of numbers, by the hash of their texts; at most a quarter full
+    entries: Vec<Entry>,
+    between: Vec<u8>,          // what is between the words of all of them
+    table: Vec<Option<Entry>>, // by the hash of what is between; at most a quarter full
+}
+
+/// A reason: all that is compared is in one place of memory, as what is around is soon forgotten.
+#[derive(Clone, Copy)]
+struct Entry {
+    number: i32,
+    start: u32, // of what is between its words
+    size: u16,
+    frame: Frame,
 }
 
 impl Reasons {
-    fn get(&self, number: i32) -> &[u8] {
-        self.texts.get(number as usize)
+    fn between(&self, entry: Entry) -> &[u8] {
+        let start = entry.start as usize;
+        &self.between[start..start + entry.size as usize]
     }
 
-    /// The number of a text, which is new or known; new as well where others that hash alike have
+    /// The number of a reason, which is new or known; new as well where others that hash alike have
     /// taken all its places.
-    fn number_of(&mut self, reason: &[u8]) -> i32 {
-        let reason = shortened(reason);
-        if 4 * self.texts.len() >= self.table.len() {
+    fn number_of(&mut self, frame: Frame, between: &[u8]) -> i32 {
+        let between = shortened(between);
+        if 4 * self.entries.len() >= self.table.len() {
             self.grow();
         }
-        let slot = self.slot_of(reason);
-        if let Some(slot) = slot
-            && self.table[slot] != NONE
+        let place = self.place_of(frame, between);
+        if let Some(place) = place
+            && let Some(entry) = self.table[place]
         {
-            return self.table[slot];
+            return entry.number;
         }
-        let number = self.push(reason);
-        if let Some(slot) = slot {
-            self.table[slot] = number;
+        let entry = self.push(frame, between);
+        if let Some(place) = place {
+            self.table[place] = Some(entry);
         }
-        number
+        entry.number
     }
 
-    fn push(&mut self, reason: &[u8]) -> i32 {
-        self.texts.data.extend_from_slice(reason);
-        assert!(
-            self.texts.data.len() <= i32::MAX as usize,
-            "2 GB of reasons"
-        );
-        self.texts.end_value();
-        self.texts.len() as i32 - 1
+    fn push(&mut self, frame: Frame, between: &[u8]) -> Entry {
+        let entry = Entry {
+            number: self.entries.len() as i32,
+            start: u32::try_from(self.between.len()).expect("4 GB of reasons"),
+            size: between.len() as u16, // it is shortened
+            frame,
+        };
+        self.entries.push(entry);
+        self.between.extend_from_slice(between);
+        entry
     }
 
-    /// Where a text has its number, or would have it; None: all its places have those of others.
+    /// Where a reason has its number, or would have it; None: all its places have those of others.
     ///
-    /// Texts quote what producers wrote, who may make many that hash alike: these become reasons
+    /// Reasons quote what producers wrote, who may make many that hash alike: these become reasons
     /// of their own, which costs room, not a search among all of them.
-    fn slot_of(&self, reason: &[u8]) -> Option<usize> {
-        let first = hash(reason);
-        let mut slots = (0..PLACES).map(|more| first.wrapping_add(more) & (self.table.len() - 1));
-        let is_its =
-            |slot: &usize| self.table[*slot] == NONE || self.get(self.table[*slot]) == reason;
-        slots.find(is_its)
+    fn place_of(&self, frame: Frame, between: &[u8]) -> Option<usize> {
+        let first = hash(between);
+        let mut places = (0..PLACES).map(|more| first.wrapping_add(more) & (self.table.len() - 1));
+        let is_its = |place: &usize| match self.table[*place] {
+            Some(entry) => entry.frame == frame && self.between(entry) == between,
+            None => true,
+        };
+        places.find(is_its)
     }
 
     #[cold]
     fn grow(&mut self) {
-        self.table = vec![NONE; (8 * self.texts.len()).next_power_of_two().max(64)];
-        for number in 0..self.texts.len() as i32 {
-            if let Some(slot) = self.slot_of(self.get(number)) {
-                self.table[slot] = number;
+        self.table = vec![None; (8 * self.entries.len()).next_power_of_two().max(64)];
+        for entry in &self.entries {
+            if let Some(place) = self.place_of(entry.frame, self.between(*entry)) {
+                self.table[place] = Some(*entry);
             }
         }
     }
 
+    /// The texts by number.
+    fn texts(&self) -> Bytes {
+        let mut texts = Bytes::default();
+        for entry in &self.entries {
+            let start = texts.data.len();
+            entry.frame.push(self.between(*entry), &mut texts.data);
+            let size = shortened(&texts.data[start..]).len();
+            texts.data.truncate(start + size);
+            texts.end_value();
+        }
+        assert!(texts.data.len() <= i32::MAX as usize, "2 GB of reasons");
+        texts
+    }
+
     /// As Arrow has them: a text for each of some codes.
-    fn by(mut self, codes: Vec<i32>) -> ArrayData {
+    fn by(&self, codes: Vec<i32>) -> ArrayData {
         let build = |kind: DataType, len| ArrayData::builder(kind).len(len);
-        let texts = build(DataType::Utf8, self.texts.len());
-        let (starts, data) = self.texts.take();
+        let (starts, data) = self.texts().take();
         simdutf8::basic::from_utf8(&data).expect("a reason is no text");
-        let texts = texts.add_buffer(starts).add_buffer(data);
+        let texts = build(DataType::Utf8, self.entries.len()).add_buffer(starts);
+        let texts = texts.add_buffer(data);
         let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         let coded = build(dictionary, codes.len()).add_buffer(Buffer::from_vec(codes));
         // SAFETY: a code is the number of a reason; all are text, and each ends where a letter ends.
@@ -144,12 +173,15 @@ impl BadValues {
 
     /// The values by their numbers, and why each is bad; None: `JsonDecoder` knows, and it may be a
     /// row after all.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, Option<&str>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (usize, Option<String>)> {
         let pairs = self.indices.iter().zip(&self.codes);
-        let words = |code| str::from_utf8(self.reasons.get(code)).unwrap_or_default();
+        let texts = self.reasons.texts();
         pairs.map(move |(index, code)| {
-            let reason = (*code != NONE).then(|| words(*code));
-            (*index as usize, reason)
+            let text = |number| String::from_utf8_lossy(texts.get(number)).into_owned();
+            (
+                *index as usize,
+                (*code != NONE).then(|| text(*code as usize)),
+            )
         })
     }
 
@@ -157,9 +189,10 @@ impl BadValues {
     pub(super) fn push(&mut self, index: usize, reason: Reason<'_>, fields: &Fields) {
         let code = match reason {
             Reason::Common(common) => self.known.code_of(common, || {
-                self.reasons.number_of(common.words(fields).as_bytes())
+                let words = common.words(fields);
+                self.reasons.number_of(Frame::None, words.as_bytes())
             }),
-            Reason::Words(words) => self.reasons.number_of(words),
+            Reason::Words(frame, between) => self.reasons.number_of(frame, between),
             Reason::Unknown => NONE,
         };
         self.indices.push(index as i64);
@@ -256,8 +289,9 @@ mod tests {
         let texts = alike(2 * PLACES);
         let mut reasons = Reasons::default();
         for text in texts.iter().chain(&texts) {
-            let number = reasons.number_of(text.as_bytes());
-            assert_eq!(reasons.get(number), text.as_bytes());
+            let number = reasons.number_of(Frame::None, text.as_bytes());
+            let entry = reasons.entries[number as usize];
+            assert_eq!(reasons.between(entry), text.as_bytes());
         }
         assert!(reasons.table.len() <= 1024);
     }
@@ -269,7 +303,7 @@ mod tests {
         let mut numbers_of = |texts: &[String]| -> Vec<i32> {
             texts
                 .iter()
-                .map(|text| reasons.number_of(text.as_bytes()))
+                .map(|text| reasons.number_of(Frame::None, text.as_bytes()))
                 .collect()
         };
         let (first, again) = (numbers_of(&texts), numbers_of(&texts));

@@ -9,25 +9,24 @@ use arrow_schema::{DataType, Fields};
 
 use super::kinds::holds_map;
 use super::numbers;
-use super::reason::{Common, Reason};
+use super::reason::{Frame, Kept, Reason};
 use super::scan::Scalar;
 use super::text::{Cursor, Text};
 use super::times;
 use crate::base64;
 
-const NULL: &str = "null or no value in a NOT NULL column";
-const BAD_YEAR: &str = "a time is not within the years 1 to 9999, in UTC";
-const BAD_FLOAT: &str = "a number does not fit into FLOAT";
-const LOST_DIGITS: &str = "Rescaling Decimal value would cause data loss";
+const NULL: Reason = Reason::fixed("null or no value in a NOT NULL column");
+const BAD_YEAR: Reason = Reason::fixed("a time is not within the years 1 to 9999, in UTC");
+const BAD_FLOAT: Reason = Reason::fixed("a number does not fit into FLOAT");
+const LOST_DIGITS: Reason = Reason::fixed("Rescaling Decimal value would cause data loss");
+const EMPTY_DECIMAL: Reason = Reason::fixed("Empty string cannot be converted to decimal256");
+const NOT_ASCII: Reason =
+    Reason::fixed("not base64: string argument should contain only ASCII characters");
+const NOT_BASE64: Reason = Reason::fixed("not base64: Only base64 data is allowed");
+const BAD_PADDING: Reason = Reason::fixed("not base64: Incorrect padding");
+
 /// Digits on either side of the point that `JsonDecoder` reads of a DECIMAL.
 const DECIMAL_SIDE_MAX: usize = 38;
-
-/// What is said of a number before it.
-macro_rules! no_integer {
-    ($name:literal) => {
-        concat!("Failed to convert JSON to ", $name, ", couldn't parse:")
-    };
-}
 
 /// The faults of one record.
 #[derive(Default)]
@@ -48,7 +47,7 @@ pub struct Faults {
 struct Stage {
     place: (bool, usize),
     count: usize,
-    reason: Option<Vec<u8>>,
+    reason: Kept,
 }
 
 impl Faults {
@@ -89,7 +88,7 @@ impl Faults {
         } else if self.numbers.count > 0 {
             self.numbers.single()
         } else if self.is_null {
-            Reason::Common(Common::Fixed(NULL))
+            NULL
         } else {
             self.conversions.single()
         }
@@ -104,13 +103,17 @@ impl Faults {
     /// Note what keeps a number from being one of its column: it does not fit.
     pub fn note_number(&mut self, wanted: &DataType, token: &[u8]) {
         match wanted {
-            DataType::Int8 => self.note_integer(no_integer!("int8"), token),
-            DataType::Int16 => self.note_integer(no_integer!("int16"), token),
-            DataType::Int32 => self.note_integer(no_integer!("int32"), token),
-            DataType::Int64 => self.note_integer(no_integer!("int64"), token),
+            DataType::Int8 => self.add_number(Reason::Words(Frame::Int8, token)),
+            DataType::Int16 => self.add_number(Reason::Words(Frame::Int16, token)),
+            DataType::Int32 => self.add_number(Reason::Words(Frame::Int32, token)),
+            DataType::Int64 => self.add_number(Reason::Words(Frame::Int64, token)),
             DataType::Float32 => {
                 let is_double = parse(token, numbers::parse_double).is_some();
-                self.add_conversion(is_double.then_some(&[BAD_FLOAT.as_bytes()]));
+                self.add_conversion(if is_double {
+                    BAD_FLOAT
+                } else {
+                    Reason::Unknown
+                });
             }
             DataType::Decimal128(precision, scale) => {
                 self.note_decimal(token, *precision, *scale as u8);
@@ -127,7 +130,7 @@ impl Faults {
             DataType::Timestamp(_, zone) if is_plain => self.note_time(text, zone.is_some()),
             DataType::Binary if is_plain => self.note_base64(text),
             DataType::Date32 | DataType::Timestamp(..) | DataType::Binary => {
-                self.add_conversion(None);
+                self.add_conversion(Reason::Unknown);
             }
             DataType::Decimal128(precision, scale) if is_plain => {
                 self.note_decimal(text, *precision, *scale as u8);
@@ -136,16 +139,12 @@ impl Faults {
         }
     }
 
-    fn note_integer(&mut self, words: &str, token: &[u8]) {
-        self.add_number(Some(&[words.as_bytes(), token]));
-    }
-
     fn note_decimal(&mut self, token: &[u8], precision: u8, scale: u8) {
         if let Some((whole, behind)) = split_decimal(token) {
             return self.note_digits(whole, behind, precision, scale);
         }
         if token.is_empty() {
-            return self.add_number(Some(&[b"Empty string cannot be converted to decimal256"]));
+            return self.add_number(EMPTY_DECIMAL);
         }
         if token.iter().any(|byte| byte | 0x20 == b'e') {
             if token.windows(2).any(|pair| matches!(pair, b"e-" | b"E-")) {
@@ -153,25 +152,21 @@ impl Faults {
             }
             let may_be_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
             if token.iter().all(may_be_number) {
-                return self.add_number(None);
+                return self.add_number(Reason::Unknown);
             }
         }
-        self.add_number(Some(&[
-            b"The string '",
-            token,
-            b"' is not a valid decimal256 number",
-        ]));
+        self.add_number(Reason::Words(Frame::Decimal, token));
     }
 
     /// As `note_decimal`, of a number by its digits on both sides of the point.
     fn note_digits(&mut self, whole: &[u8], behind: &[u8], precision: u8, scale: u8) {
         if whole.len() > DECIMAL_SIDE_MAX || behind.len() > DECIMAL_SIDE_MAX {
-            return self.add_number(None);
+            return self.add_number(Reason::Unknown);
         }
         let is_not_zero = |digit: &u8| *digit != b'0';
         let scale_needed = behind.iter().rposition(is_not_zero).map_or(0, |at| at + 1);
         if scale_needed > scale as usize {
-            return self.add_conversion(Some(&[LOST_DIGITS.as_bytes()]));
+            return self.add_conversion(LOST_DIGITS);
         }
         let zeros = whole.iter().position(is_not_zero).unwrap_or(whole.len());
         if whole.len() - zeros > (precision - scale) as usize {
@@ -181,73 +176,58 @@ impl Faults {
             } else {
                 &digits
             };
-            return self
-                .add_conversion(Some(&[b"Decimal value does not fit in precision ", digits]));
+            return self.add_conversion(Reason::Words(Frame::Precision, digits));
         }
-        self.add_conversion(None); // it is one
+        self.add_conversion(Reason::Unknown); // it is one
     }
 
     fn note_date(&mut self, text: &[u8]) {
         if times::is_time(text) && text.len() == 10 {
-            return self.add_conversion(Some(&[BAD_YEAR.as_bytes()]));
+            return self.add_conversion(BAD_YEAR);
         }
-        self.add_conversion(Some(&[
-            b"Failed to parse string: '",
-            text,
-            b"' as a scalar of type date32[day]",
-        ]));
+        self.add_conversion(Reason::Words(Frame::Date, text));
     }
 
     /// See `_to_instants` in src/ashore/formats/wire.py for what is parsed as what.
     fn note_time(&mut self, text: &[u8], may_have_zone: bool) {
         let Some(text) = times::cut_fractions(text) else {
-            return self.add_conversion(None);
+            return self.add_conversion(Reason::Unknown);
         };
         let has_zone = times::is_zone_seen(&text);
         let is_zone_wanted = may_have_zone && times::ends_like_zone(&text);
         if times::is_time(&text) && has_zone == is_zone_wanted {
-            return self.add_conversion(Some(&[BAD_YEAR.as_bytes()]));
+            return self.add_conversion(BAD_YEAR);
         }
-        let (zone, more) = match (is_zone_wanted, has_zone) {
-            (true, false) => (", tz=UTC", ZONE_EXPECTED),
-            (true, true) => (", tz=UTC", ""),
-            (false, true) => ("", ": expected no zone offset."),
-            (false, false) => ("", ""),
+        let frame = match (is_zone_wanted, has_zone) {
+            (true, false) => Frame::TimeWithoutZone,
+            (true, true) => Frame::Time,
+            (false, true) => Frame::LocalTimeWithZone,
+            (false, false) => Frame::LocalTime,
         };
-        self.add_conversion(Some(&[
-            b"Failed to parse string: '",
-            &text,
-            b"' as a scalar of type timestamp[us",
-            zone.as_bytes(),
-            b"]",
-            more.as_bytes(),
-        ]));
+        self.add_conversion(Reason::Words(frame, &text));
     }
 
     /// See Python's `binascii.a2b_base64` with `strict_mode`.
     fn note_base64(&mut self, text: &[u8]) {
         let is_data = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
         let count = text.iter().take_while(|byte| is_data(byte)).count();
-        let words = match text.get(count) {
-            _ if !text.is_ascii() => "string argument should contain only ASCII characters",
-            Some(b'=') => return self.add_conversion(None),
-            Some(_) => "Only base64 data is allowed",
-            None if count % 4 != 1 => "Incorrect padding",
+        let digits; // of the count
+        self.add_conversion(match text.get(count) {
+            _ if !text.is_ascii() => NOT_ASCII,
+            Some(b'=') => Reason::Unknown,
+            Some(_) => NOT_BASE64,
+            None if count % 4 != 1 => BAD_PADDING,
             None => {
-                return self.add_conversion(Some(&[
-                    b"not base64: Invalid base64-encoded string: number of data characters (",
-                    count.to_string().as_bytes(),
-                    b") cannot be 1 more than a multiple of 4",
-                ]));
+                digits = count.to_string();
+                Reason::Words(Frame::Base64, digits.as_bytes())
             }
-        };
-        self.add_conversion(Some(&[b"not base64: ", words.as_bytes()]));
+        });
     }
 
-    fn add_number(&mut self, words: Option<&[&[u8]]>) {
+    fn add_number(&mut self, reason: Reason<'_>) {
         self.is_any = true;
         let has_map = self.has_map.get(self.column).copied().unwrap_or(false);
-        self.numbers.add((has_map, self.column), words);
+        self.numbers.add((has_map, self.column), reason);
     }
 
     fn add_unsure(&mut self) {
@@ -255,17 +235,14 @@ impl Faults {
         self.is_unsure = true;
     }
 
-    fn add_conversion(&mut self, words: Option<&[&[u8]]>) {
+    fn add_conversion(&mut self, reason: Reason<'_>) {
         self.is_any = true;
-        self.conversions.add((false, self.column), words);
+        self.conversions.add((false, self.column), reason);
     }
 }
 
-const ZONE_EXPECTED: &str = ": expected a zone offset. If these timestamps are in local time, cast \
-to timestamp without timezone, then call assume_timezone.";
-
 impl Stage {
-    fn add(&mut self, place: (bool, usize), words: Option<&[&[u8]]>) {
+    fn add(&mut self, place: (bool, usize), reason: Reason<'_>) {
         if self.count > 0 && place > self.place {
             return;
         }
@@ -274,21 +251,15 @@ impl Stage {
         }
         self.place = place;
         self.count += 1;
-        match words {
-            None => self.reason = None,
-            Some(words) => {
-                let reason = self.reason.get_or_insert_default(); // its memory is used again
-                reason.clear();
-                words.iter().for_each(|part| reason.extend_from_slice(part));
-            }
-        }
+        self.reason.set(reason);
     }
 
     /// The reason of the only one; unknown: there are more, or none.
     fn single(&self) -> Reason<'_> {
-        match &self.reason {
-            Some(words) if self.count == 1 => Reason::Words(words),
-            _ => Reason::Unknown,
+        if self.count == 1 {
+            self.reason.get()
+        } else {
+            Reason::Unknown
         }
     }
 }

@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Field, Fields};
 
 use super::faults::{Faults, fits};
 use super::kinds::{Kind, holds_map, kind_of};
-use super::reason::{Common, Reason};
+use super::reason::{Frame, Reason};
 use super::record::{Context, Object};
 use super::scan::find_special;
 use super::skip::DEPTH_MAX;
@@ -110,10 +110,10 @@ impl Judge {
     ) -> Reason<'a> {
         let text = trim(record);
         if text.is_empty() {
-            return Reason::Common(Common::Fixed(EMPTY));
+            return Reason::fixed(EMPTY);
         }
         if !text.starts_with(b"{") || !text.ends_with(b"}") {
-            return Reason::Common(Common::Fixed(NOT_AN_OBJECT));
+            return Reason::fixed(NOT_AN_OBJECT);
         }
         if self.has_decimal && may_have_exponent(text) {
             return Reason::Unknown; // `JsonDecoder` looks at such texts before anything else
@@ -131,8 +131,8 @@ impl Judge {
         };
         match read {
             Ok(()) => context.faults.first(),
-            Err(Stop::Common(words)) => Reason::Common(Common::Fixed(words)),
-            Err(Stop::Words) => Reason::Words(self.paper.reason.as_bytes()),
+            Err(Stop::Common(words)) => Reason::fixed(words),
+            Err(Stop::Words) => Reason::Words(Frame::None, self.paper.reason.as_bytes()),
             Err(Stop::Unknown) => Reason::Unknown,
         }
     }

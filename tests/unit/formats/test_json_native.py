@@ -99,6 +99,41 @@ def test_broken_text_beside_a_map_is_not_given_to_the_other_decoder(monkeypatch)
         assert decoder.decode(array).bad == expected.bad
 
 
+def test_what_a_reason_quotes_is_cut_where_all_decoders_cut_it():
+    """Of each type that quotes values; between two letters, and also where more words follow."""
+    schema = parse_ddl(
+        "d DATE, t TIMESTAMP, n TIMESTAMP_NTZ, p DECIMAL(12,2), b BINARY, i INT, l BIGINT"
+    )
+    sizes = (1, 100, *range(120, 205, 5), 65_600)
+    values = [
+        f'{{"{name}":"{letter * size}"}}'
+        for size in sizes
+        for letter in "xé漢😀"
+        for name in "dtnpb"
+    ]
+    values += [f'{{"{name}":{"9" * min(size, 299)}}}' for size in sizes for name in "il"]
+    found = decode_with_all(schema, pa.array(values, pa.large_string()).cast(pa.large_binary())).bad
+    assert len(found) > len(values) - 20  # some of `b` are base64
+    assert max(len(row.reason) for row in found) == 200
+
+
+def test_reasons_that_quote_the_same_differ_by_what_is_said_of_it():
+    schema = parse_ddl("i INT, l BIGINT, d DATE, t TIMESTAMP")
+    number, text = "9" * 20, '"x"'
+    values = [f'{{"{name}":{number}}}' for name in "il"] + [f'{{"{name}":{text}}}' for name in "dt"]
+    found = decode_with_all(schema, pa.array(values, pa.large_string()).cast(pa.large_binary())).bad
+    assert len({row.reason for row in found}) == len(values)
+
+
+def test_what_is_said_of_many_names_the_column_and_the_kind_of_each():
+    schema = parse_ddl("a BIGINT, b BIGINT, c STRING")
+    others = [("a", ['"x"', "[]", "{}", "true"]), ("b", ['"x"', "[]"]), ("c", ["1", "[]"])]
+    values = [f'{{"{name}":{other}}}' for name, kinds in others for other in kinds]
+    values += [f'{{"{name}":null,"{name}":null}}' for name in "abc"]
+    found = decode_with_all(schema, pa.array(values * 2, pa.binary())).bad
+    assert len({row.reason for row in found}) == len(values)
+
+
 def test_a_mistake_in_the_module_is_an_error_with_a_sentence():
     for decoder in other_decoders(SCHEMA):
         with pytest.raises(TypeError, match="binary"):
