@@ -33,18 +33,17 @@ from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.kafka import KafkaSource
 from ashore.spark.assembly import SparkJob, assembled
+from ashore.spark.session import DRIVER_OPTIONS
 from ashore.storage.base import Storage
 from ashore.storage.open import open_storage
 
 SCHEMA = "id BIGINT, country STRING, ts BIGINT"
 DEADLINE_S = 30.0
 # Tests end before the second compiler of the JVM pays: a job process starts in half the time.
-SHORT_LIVED = {"spark.driver.extraJavaOptions": " ".join(java.SHORT_LIVED)}
+SHORT_LIVED = {DRIVER_OPTIONS: " ".join(java.SHORT_LIVED)}
 # Of the session that all tests of a process share, which compiles more than the 48 MB that a JVM
 # keeps for one compiler, and would compile again what it threw away.
-SHARED = {
-    "spark.driver.extraJavaOptions": " ".join((*java.SHORT_LIVED, "-XX:ReservedCodeCacheSize=240m"))
-}
+SHARED = {DRIVER_OPTIONS: " ".join((*java.SHORT_LIVED, "-XX:ReservedCodeCacheSize=240m"))}
 # Of a job whose processes read little, and several of which may run at once.
 LOCAL = {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "512m"}}
 PROVENANCE = ("kafka_topic", "kafka_partition", "kafka_offset")

@@ -23,6 +23,7 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol.entries import Prepare
 from ashore.services.kafka import Kafka
 from ashore.services.spark_cluster import SparkCluster
+from ashore.spark.session import DRIVER_OPTIONS
 
 WAIT_S = 90.0
 QUICK = {"interval": "100ms", "max_records": 1_000}
@@ -275,7 +276,7 @@ def test_an_executor_that_dies_loses_and_doubles_nothing(site: Site, tmp_path: P
         conf = {
             **SHORT_LIVED,
             "spark.driver.memory": "512m",
-            "spark.executor.extraJavaOptions": SHORT_LIVED["spark.driver.extraJavaOptions"],
+            "spark.executor.extraJavaOptions": SHORT_LIVED[DRIVER_OPTIONS],
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.memory": "512m",
