@@ -1,6 +1,7 @@
 """Functions of a job's own: in views and queries, on executors, and part of what a query means."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tests.spark.site import Site
 from tests.spark.sql_jobs import PER_MINUTE_TABLE, clicks, encode, read_only, run, sql_job
 
 from ashore.errors import JobFileInvalid, QueryRefused
+from ashore.landing.committer import Quiet
 from ashore.spark.sql.functions import read_functions
 from ashore.spark.sql.validate import describe_queries
 
@@ -70,6 +72,29 @@ def test_functions_of_sql_and_of_python_are_called_and_may_not_change_below_stat
     other = job_of(site, topic, PYTHON.replace('"!"', '"?"'))
     with pytest.raises(QueryRefused, match="and the Python functions have changed"):
         describe_queries(site.writer(other).job.sql)
+
+
+class UntilWarned(Quiet):
+    """A progress that stops the job at the first warning."""
+
+    def __init__(self) -> None:
+        self.warning = ""
+        self.stop: Callable[[], None]
+
+    def warn(self, slice_name: str, message: str) -> None:
+        self.warning = self.warning or message
+        self.stop()
+
+
+def test_what_a_function_raises_is_why_the_query_has_failed(site: Site) -> None:
+    topic = site.topic(1)
+    site.produce(topic, encode(clicks(0, 3)))
+    python = PYTHON.replace("return louder(texts)", 'raise ValueError("no sail")')
+    watched = UntilWarned()
+    loop = site.writer(job_of(site, topic, python), watched).job.loop(until_drained=False)
+    watched.stop = loop.stop
+    loop.run()
+    assert watched.warning.endswith("ods__per_minute failed in Spark: ValueError: no sail")
 
 
 @pytest.mark.parametrize(

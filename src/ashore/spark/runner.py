@@ -7,7 +7,6 @@ What it must not know: the log.
 
 import contextlib
 import functools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -22,7 +21,7 @@ from ashore.landing.splits import plan_splits
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.daemon import why_no_worker
+from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause
 from ashore.spark.internals import NumberedJobs, Work
 from ashore.spark.reader import read_in_spark
 from ashore.spark.task import (
@@ -71,9 +70,9 @@ class SparkRunner:
         except (PySparkException, Py4JError) as error:
             failure = WorkerCrashed if _WORKER_DIED in str(error) else BatchFailed
             raise failure(
-                f"batch {order.batch} failed in Spark: {_cause(error)}",
+                f"batch {order.batch} failed in Spark: {innermost_cause(str(error))}",
                 hint="nothing was prepared; the batch is retried",
-                detail=str(error)[:20_000],
+                detail=str(error)[:DETAIL_LENGTH_MAX],
             ) from error
         try:
             return _vouch([read_row(*each) for each in reports], cut)
@@ -108,7 +107,9 @@ class SparkRunner:
         try:
             (message,) = self._jobs.run(1, _numbered(write))
         except (PySparkException, Py4JError) as error:
-            raise BatchFailed(f"the probe failed in Spark: {_cause(error)}") from error
+            raise BatchFailed(
+                f"the probe failed in Spark: {innermost_cause(str(error))}"
+            ) from error
         if message:
             raise StorageError(
                 f"an executor cannot write to the lake: {message}",
@@ -146,15 +147,3 @@ def start_worker(spark: SparkSession) -> None:
 
 def _numbered(work: Callable[[Iterable[int]], Iterator[T]]) -> Work[T]:
     return functools.partial(of_number, work)
-
-
-def _cause(error: Exception) -> str:
-    """Return the innermost cause of a Spark error, in one line."""
-    text = str(error)
-    if no_worker := why_no_worker(text):
-        return no_worker
-    causes = re.findall(r"Caused by: ([^\n]+)", text)
-    python = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception): [^\n]+)", text, re.MULTILINE)
-    # What Python raised comes first: the JVM's cause is that Python has raised something.
-    lines = python or causes or [line for line in text.splitlines() if line.strip()] or ["unknown"]
-    return str(lines[-1]).strip()[:500]

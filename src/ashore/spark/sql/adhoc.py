@@ -24,12 +24,13 @@ from ashore.landing.joins import require_streams
 from ashore.plans.text import find_read, name_made
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.sources.base import Source, StreamShard
+from ashore.spark.causes import DETAIL_LENGTH_MAX, outermost_cause
 from ashore.spark.internals import TimeMark, count_observed_once
 from ashore.spark.reader import read_ranges
 from ashore.spark.sql.assembly import SqlParts, read_sql, read_views
 from ashore.spark.sql.frames import VARIABLES
 from ashore.spark.sql.functions import load_functions
-from ashore.spark.sql.refusals import DETAIL_LENGTH_MAX, explain_plan, outermost_cause, refused_at
+from ashore.spark.sql.refusals import explain_plan, refused_at
 from ashore.spark.sql.row_errors import find_row_error
 from ashore.spark.sql.sample import plan_sample
 from ashore.spark.sql.script import Script, ViewText, parse_script, parse_select, select

@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
-from ashore.spark.sql.refusals import outermost_cause
+from ashore.spark.causes import outermost_cause
 from ashore.spark.sql.topics import JSON_OPTIONS, quoted
 
 SHOWN_MAX = 10

@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from ashore.base.clock import Clock
+from ashore.spark.causes import outermost_cause
 from ashore.spark.internals import reads_files, refresh_files
-from ashore.spark.sql.refusals import outermost_cause
 
 
 class Refresher:

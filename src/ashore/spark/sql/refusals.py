@@ -21,13 +21,12 @@ from ashore.errors import (
     QueryRefused,
     RowNotComputed,
 )
-from ashore.spark.daemon import why_no_worker
+from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause, outermost_cause
 from ashore.spark.internals import explain_refusal
 from ashore.spark.sql.row_errors import RowError, find_row_error
 from ashore.spark.sql.topics import NO_KEY
 from ashore.spark.sql.views import BAD_RECORD
 
-DETAIL_LENGTH_MAX = 20_000
 _STATE = re.compile(
     r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STREAMING_STATEFUL_OPERATOR_\w+"
     r"|StateSchemaNotCompatible"
@@ -153,22 +152,3 @@ def explain_plan(error: Exception, table: str, place: Place) -> AshoreError:
         "`spark.jars`",
         detail=str(error)[:DETAIL_LENGTH_MAX],
     )
-
-
-def outermost_cause(error: Exception) -> str:
-    """Return what an error of Spark, or of Py4J, says first of why, in one line."""
-    return _causes(str(error))[0]
-
-
-def innermost_cause(text: str) -> str:
-    """Return what the text of such an error says last of why, in one line."""
-    return _causes(text)[-1]
-
-
-def _causes(text: str) -> list[str]:
-    """Return the causes in a Spark error, each in one line. Py4J writes the first after `: `."""
-    if no_worker := why_no_worker(text):
-        return [no_worker]
-    found = re.findall(r"(?:^|Caused by): ([^\n]+)", text, re.MULTILINE)
-    first = next((line for line in text.splitlines() if line.strip()), "unknown")
-    return [str(each).strip()[:500] for each in found or [first]]

@@ -21,9 +21,9 @@ from ashore.errors import AshoreError
 from ashore.plans.graph import PlanGraph
 from ashore.plans.sources import list_topics
 from ashore.plans.state_check import RefusedState, StateCheck
+from ashore.spark.causes import innermost_cause
 from ashore.spark.internals import check_state
 from ashore.spark.sql.frames import PlannedFrame
-from ashore.spark.sql.refusals import innermost_cause
 
 # Of these Spark compares all operators at once; any other is of the first one that it meets.
 _OF_ALL = "STREAMING_STATEFUL_OPERATOR_"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ashore.errors import CheckpointUnfit
 from ashore.jobs.requests import StateBatch, StateTable
-from ashore.spark.sql.refusals import DETAIL_LENGTH_MAX, innermost_cause, outermost_cause
+from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause, outermost_cause
 
 _REFUSED = re.compile(r"\[STDS_\w+")  # how all that its reader of state refuses is marked
 _NAMED_MAX = 4  # of files of which one is damaged

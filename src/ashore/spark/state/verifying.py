@@ -39,9 +39,9 @@ from ashore.errors import CheckpointUnfit, fail
 from ashore.migration.rewriting import KeySource, OperatorRewrite, RewriteKind, ValueSource
 from ashore.protocol import names
 from ashore.protocol.plan_query import CheckpointPosition
+from ashore.spark.causes import outermost_cause
 from ashore.spark.internals.empty_batch import LoadedState, run_empty_batch
 from ashore.spark.internals.state import PARTITION_KEY, StateStores, read_state
-from ashore.spark.sql.refusals import outermost_cause
 from ashore.spark.sql.topics import JSON_OPTIONS
 
 SAMPLE = 32  # keys of an operator
