@@ -40,7 +40,7 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol import names
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics
-from ashore.spark.session import LIGHT_JVM
+from ashore.spark.session import DRIVER_OPTIONS, LIGHT_JVM
 
 PARTITIONS = 4
 RECORDS_A_SECOND = 500
@@ -50,7 +50,6 @@ DAY_S = 86_400
 FIRST_BATCH_S = 600
 # The JVM has its whole heap from the start, so that what it takes later lies beside the heap.
 HEAP = "512m"
-OPTIONS = "spark.driver.extraJavaOptions"
 JVM = f"-Xms{HEAP} -XX:+AlwaysPreTouch -XX:NativeMemoryTracking=summary"
 
 
@@ -115,7 +114,7 @@ class Place:
         conf = {
             "spark.driver.memory": HEAP,
             "spark.local.dir": str(self.temporary),
-            OPTIONS: f"{LIGHT_JVM[OPTIONS]} {JVM} -Djava.io.tmpdir={self.temporary}",
+            DRIVER_OPTIONS: f"{LIGHT_JVM[DRIVER_OPTIONS]} {JVM} -Djava.io.tmpdir={self.temporary}",
         }
         content = {
             "job": "soak",

@@ -5,7 +5,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Fields};
 
 use super::column::Bytes;
-use super::keys::hash;
+use super::keys::{ODD, hash};
 use super::reason::{Common, Frame, Reason};
 
 /// The values of a call that are no rows, ascending.
@@ -26,21 +26,21 @@ const PLACES: usize = 32;
 /// Codes of common reasons, by what they are: without a look at their words.
 #[derive(Default)]
 struct Known {
-    places: Vec<(u64, i32)>, // by the identity of a reason; none, or KNOWN
+    places: Vec<(u64, i32)>, // by the identity of a reason; none, or 1 << KNOWN_BITS
 }
 
-/// So many common reasons may be known, unless two have the same place.
-const KNOWN: usize = 256;
+/// By so many bits of its identity, spread, a common reason has its place.
+const KNOWN_BITS: u32 = 8;
 
 impl Known {
     /// The code of a common reason; of one that is not known, that which is found.
     fn code_of(&mut self, common: Common, find: impl FnOnce() -> i32) -> i32 {
         if self.places.is_empty() {
-            self.places = vec![(0, NONE); KNOWN];
+            self.places = vec![(0, NONE); 1 << KNOWN_BITS];
         }
         let id = common.id();
-        let spread = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let place = &mut self.places[(spread >> 56) as usize];
+        let spread = id.wrapping_mul(ODD);
+        let place = &mut self.places[(spread >> (u64::BITS - KNOWN_BITS)) as usize];
         if place.0 == id {
             return place.1;
         }

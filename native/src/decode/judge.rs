@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Field, Fields};
 
 use super::faults::{Faults, fits};
 use super::kinds::{Kind, holds_map, kind_of};
-use super::reason::{Frame, Reason};
+use super::reason::{Frame, Reason, write_other_kind, write_twice};
 use super::record::{Context, Object};
 use super::scan::find_special;
 use super::skip::DEPTH_MAX;
@@ -73,8 +73,8 @@ struct Paper {
 
 /// Why reading ends before the end.
 enum Stop {
-    /// For what is often the case.
-    Common(&'static str),
+    /// For this, in the same words each time.
+    Fixed(&'static str),
     /// For what is on the paper.
     Words,
     Unknown,
@@ -131,7 +131,7 @@ impl Judge {
         };
         match read {
             Ok(()) => context.faults.first(),
-            Err(Stop::Common(words)) => Reason::fixed(words),
+            Err(Stop::Fixed(words)) => Reason::fixed(words),
             Err(Stop::Words) => Reason::Words(Frame::None, self.paper.reason.as_bytes()),
             Err(Stop::Unknown) => Reason::Unknown,
         }
@@ -356,10 +356,14 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     #[cold]
     fn stop<T>(&self, words: &'static str) -> Step<T> {
+        self.stop_for(Stop::Fixed(words))
+    }
+
+    fn stop_for<T>(&self, stop: Stop) -> Step<T> {
         if self.aim == Aim::Text {
             return Err(Stop::Unknown); // Python's parser has other words, or takes it
         }
-        Err(Stop::Common(words))
+        Err(stop)
     }
 
     /// Stop because the text is not in order here.
@@ -399,14 +403,11 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     /// Stop because of the column at `path`.
     #[cold]
-    fn stop_at<T>(&mut self, words: &[&str]) -> Step<T> {
-        if self.aim == Aim::Text {
-            return Err(Stop::Unknown); // Python's parser takes it
-        }
+    fn stop_at<T>(&mut self, write: impl FnOnce(&mut String, &str)) -> Step<T> {
         let Paper { reason, path, .. } = &mut *self.paper;
         reason.clear();
-        reason.extend(["Column(", path].iter().chain(words).copied());
-        Err(Stop::Words)
+        write(reason, path);
+        self.stop_for(Stop::Words)
     }
 
     #[inline(always)]
@@ -453,7 +454,7 @@ impl<'a, 'p> Reader<'a, 'p> {
                 self.enter(number, field);
                 let seen = &mut self.paper.seen[outer + number];
                 if std::mem::replace(seen, true) && self.aim == Aim::Columns {
-                    return self.stop_at(&[") was specified twice"]);
+                    return self.stop_at(write_twice);
                 }
                 wanted = Some(field.data_type());
                 self.colon()?;
@@ -568,7 +569,7 @@ impl<'a, 'p> Reader<'a, 'p> {
         if expected.takes(kind) || self.aim == Aim::Maps {
             return Ok(());
         }
-        self.stop_at(&[") changed from ", expected.name(), " to ", kind.name()])
+        self.stop_at(|words, path| write_other_kind(words, path, expected, kind))
     }
 
     fn array(&mut self, wanted: Wanted<'_>, depth: usize) -> Step<()> {

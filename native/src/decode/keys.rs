@@ -288,4 +288,5 @@ pub fn hash(text: &[u8]) -> usize {
     state as usize
 }
 
-const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What spreads the bits of a number that it is multiplied by.
+pub const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -52,16 +52,29 @@ impl Common {
         match self {
             Common::Fixed(words) => words.into(),
             Common::Twice(field) => {
-                let name = fields[field].name();
-                format!("Column(/{name}) was specified twice").into()
+                let mut words = String::new();
+                write_twice(&mut words, &format!("/{}", fields[field].name()));
+                words.into()
             }
             Common::Kind(field, kind) => {
-                let (name, column) = (fields[field].name(), kind_of(fields[field].data_type()));
-                let (expected, kind) = (column.name(), kind.name());
-                format!("Column(/{name}) changed from {expected} to {kind}").into()
+                let (mut words, field) = (String::new(), &fields[field]);
+                let expected = kind_of(field.data_type());
+                write_other_kind(&mut words, &format!("/{}", field.name()), expected, kind);
+                words.into()
             }
         }
     }
+}
+
+/// Write that the field at a path is there twice.
+pub fn write_twice(words: &mut String, path: &str) {
+    words.extend(["Column(", path, ") was specified twice"]);
+}
+
+/// Write that the value at a path is of another kind than its column.
+pub fn write_other_kind(words: &mut String, path: &str, expected: Kind, kind: Kind) {
+    let (expected, kind) = (expected.name(), kind.name());
+    words.extend(["Column(", path, ") changed from ", expected, " to ", kind]);
 }
 
 /// Words before and behind something that a record has.
