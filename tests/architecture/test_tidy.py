@@ -108,8 +108,10 @@ def walk_files() -> Iterator[Path]:
             if name in {".ci", ".github"}
             or not (name.startswith((".", "__pycache__")) or name in {"build", "dist", "target"})
         )
-        # Cargo's own lock names a registry, and is made of crates.lock (tools/native.py).
-        yield from (Path(folder, name) for name in sorted(names) if name != "Cargo.lock")
+        # Cargo's own lock names a registry, and is made of crates.lock (tools/native.py). In a
+        # work tree beside the first `.git` is a file, with a path of this machine.
+        left_out = {"Cargo.lock", ".git"}
+        yield from (Path(folder, name) for name in sorted(names) if name not in left_out)
 
 
 @cache
