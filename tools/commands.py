@@ -37,6 +37,9 @@ LOOKS = {
 INSTEAD = {
     "run": "POST /api/jobs/{job}/start",
     "serve": "it is the server",
+    "token add": "nothing: who may ask a server is decided on its machine",
+    "token list": "as `token add`",
+    "token revoke": "as `token add`",
     "demo": "nothing: it shows a new user what Ashore does, on a machine of their own",
     "services up": "nothing: development servers belong to a developer's machine",
     "services down": "as `services up`",

@@ -119,6 +119,9 @@ RUNS = {
     "warm-up": Run("", first=STARTS_A_JOB),
     # A server says where it listens, once, after it has begun to.
     "serve": Run(".", first=frozenset(HEAVY)),
+    "token list": Run(".", whole=NOTHING),
+    "token add": Run(". someone", whole=NOTHING),
+    "token revoke": Run(". someone", whole=NOTHING),
     "jobs": Run("", whole=NOTHING),
     "deploy": Run("{job}", whole=NOTHING),
     "start": Run("clicks", whole=NOTHING),

@@ -4,6 +4,7 @@ The jobs are lakes in memory with a source that tests fill; the server, the watc
 are real.
 """
 
+import json
 import os
 import shutil
 import threading
@@ -24,12 +25,16 @@ from tests.unit.control.lakes import Lake
 
 from ashore.base.clock import SystemClock
 from ashore.control.jobs import OpenJob, open_job
-from ashore.server.pages.control_plane import UserRole
-from ashore.server.pages.guard import TokenAccess
+from ashore.runtime.files import write_text
+from ashore.runtime.tokens import TokenFile
+from ashore.server.access import RequestAccess
 from ashore.server.pages.routes import pages_router
 from ashore.server.watching import FleetWatch
 
-TOKENS = {"may-operate": UserRole.OPERATE, "may-read": UserRole.READ}
+TOKENS = [
+    {"name": "operate", "role": "operate", "token": "may-operate"},
+    {"name": "read", "role": "read", "token": "may-read"},
+]
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 
 expect.set_options(timeout=30_000)  # the machine may be busy
@@ -81,7 +86,9 @@ def served(tmp_path: Path) -> Iterator[Served]:
     watch = FleetWatch(directory, SystemClock(), lakes.open)
     app = FastAPI()
     plane = OnlyWatched(watch)
-    app.include_router(pages_router(plane, TokenAccess(TOKENS.get, b"key")))
+    tokens = TokenFile(tmp_path / "tokens.json")
+    write_text(tokens.path, json.dumps({"tokens": TOKENS, "key": "00"}), 0o600)
+    app.include_router(pages_router(plane, RequestAccess(tokens)))
     config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
     server = _QuietServer(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -18,7 +18,7 @@ from ashore import __version__
 from ashore.errors import EXIT_CODES
 
 SERVER = "ASHORE_SERVER"
-LOCAL_ONLY = frozenset({"serve", "demo", "services"})  # for this machine, whatever is set
+LOCAL_ONLY = frozenset({"serve", "token", "demo", "services"})  # for this machine, whatever is set
 EPILOG = "Exit codes: " + "; ".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
 
 
@@ -38,6 +38,7 @@ COMMANDS = (
         "serve_command",
         "Run the jobs of a directory, and serve REST, metrics and pages over them.",
     ),
+    Listed("token", "token_commands", "Tokens of a server: who may ask it, and for what."),
     Listed(
         "jobs",
         "fleet_commands",

@@ -2,20 +2,24 @@
 
 What it is: `ServerClient`, over HTTP.
 What it promises: what a server refuses is raised with its code, message and hint, as if it had
-happened here. A token is sent to the server that was named, and shown nowhere.
+happened here. A token is checked before it is sent, is sent to the server that was named alone, and
+is shown nowhere: no message quotes it, the file that it is from, or a password in an address.
 What it must not know: commands.
 """
 
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 from ashore.errors import (
     AshoreError,
     NotAllowed,
     NotInstalled,
+    RequestInvalid,
     ServerRefused,
     ServerUnreachable,
     error_of,
@@ -30,6 +34,8 @@ SERVER, TOKEN, TOKEN_FILE, AUTHORITY = (
 )
 HERE = "http://127.0.0.1:8420"
 ANSWER_S = 60.0
+_TOKEN = re.compile(r"[!-~]{1,500}")
+_FILE_MAX = 1 << 16
 WAIT_S = 20
 
 
@@ -49,10 +55,13 @@ class ServerClient:
         verify: ssl.SSLContext | bool = True
         if authority:
             verify = ssl.create_default_context(cafile=authority)
-        self.url = url.rstrip("/")
-        self._http = httpx.Client(
-            base_url=self.url, headers=headers, timeout=ANSWER_S, verify=verify, trust_env=False
-        )
+        self.url = _without_login(url)
+        try:
+            self._http = httpx.Client(
+                base_url=self.url, headers=headers, timeout=ANSWER_S, verify=verify, trust_env=False
+            )
+        except httpx.InvalidURL as error:
+            raise self._unreachable(error) from None
 
     def __enter__(self) -> Self:
         return self
@@ -75,13 +84,16 @@ class ServerClient:
         try:
             answer = self._http.request(method, path, json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ServerUnreachable(
-                f"no server answers at {self.url}: {error}",
-                hint=f"is `ashore serve` running there? --server and ${SERVER} say where",
-            ) from None
+            raise self._unreachable(error) from None
         if answer.is_success:
             return answer
         raise _error_of(answer)
+
+    def _unreachable(self, error: Exception) -> ServerUnreachable:
+        return ServerUnreachable(
+            f"no server answers at {self.url}: {error}",
+            hint=f"is `ashore serve` running there? --server and ${SERVER} say where",
+        )
 
 
 def server_url(given: str | None = None) -> str:
@@ -89,17 +101,48 @@ def server_url(given: str | None = None) -> str:
     return given or os.environ.get(SERVER) or HERE
 
 
+def _without_login(url: str) -> str:
+    """Return the address of a server. Raises RequestInvalid where it has a user or a password."""
+    try:
+        has_login = "@" in urlsplit(url).netloc
+    except ValueError:
+        return url.rstrip("/")
+    if has_login:
+        raise RequestInvalid(
+            "the address of a server has no user and no password",
+            hint=f"leave them out, and set ${TOKEN} or ${TOKEN_FILE}",
+        )
+    return url.rstrip("/")
+
+
 def _authorization() -> dict[str, str]:
-    token, file = os.environ.get(TOKEN), os.environ.get(TOKEN_FILE)
+    """Return the header with the token. Raises NotAllowed; no message quotes what is no token."""
+    token, file = os.environ.get(TOKEN, "").strip(), os.environ.get(TOKEN_FILE)
+    where = f"${TOKEN}"
     if not token and file:
-        try:
-            token = Path(file).read_text("utf-8").strip()
-        except OSError as error:
-            raise NotAllowed(
-                f"the token cannot be read: {file}: {error.strerror}",
-                hint=f"${TOKEN_FILE} names a file that holds one token",
-            ) from None
-    return {"authorization": f"Bearer {token}"} if token else {}
+        token, where = _read_token(file), file
+    if not token:
+        return {}
+    if _TOKEN.fullmatch(token) is None:
+        has_tokens = token.startswith("{") and '"tokens"' in token
+        found = "the file of the server, with all its tokens" if has_tokens else "not a token"
+        raise NotAllowed(
+            f"{where} is {found}: a token is one word of letters, digits and signs in ASCII",
+            hint=f"put the one token into a file of its own for ${TOKEN_FILE}; "
+            "`ashore token add` on the server's machine makes one",
+        )
+    return {"authorization": f"Bearer {token}"}
+
+
+def _read_token(file: str) -> str:
+    try:
+        with Path(file).open("rb") as opened:
+            return opened.read(_FILE_MAX).decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise NotAllowed(
+            f"the token cannot be read: {file}: {error.strerror}",
+            hint=f"${TOKEN_FILE} names a file that holds one token",
+        ) from None
 
 
 def _error_of(answer: "httpx.Response") -> AshoreError:
@@ -112,5 +155,5 @@ def _error_of(answer: "httpx.Response") -> AshoreError:
         message = f"{answer.request.url} answered {answer.status_code} {answer.reason_phrase}"
         return ServerRefused(message, hint="is it an Ashore server?")
     if code == NotAllowed.code and answer.status_code == 401:
-        hint = f"set ${TOKEN} or ${TOKEN_FILE}; tokens.json of the server has the tokens"
+        hint = f"set ${TOKEN} or ${TOKEN_FILE}; `ashore token add` on its machine makes one"
     return error_of(code, message, hint=hint)

@@ -55,6 +55,16 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Everybody who reaches the port may do everything.")
     ] = False,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="A name that the server is asked by, besides addresses, `localhost`, --host and "
+            "the name of this machine: without tokens, others are refused. May be given more than "
+            "once.",
+        ),
+    ] = None,
     jobs_max: Annotated[
         int | None, typer.Option("--max-jobs", min=1, help="How many jobs run at once.")
     ] = None,
@@ -84,13 +94,18 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
 ) -> None:
     """Run the jobs of a directory, and serve REST, metrics and pages over them."""
     limits = ServerLimits(jobs_max, _size(memory_max), _size(job_memory_max))
-    tls, allowed = (certificate, certificate_key), tuple(roots or ())
+    tls = certificate, certificate_key
     with reported_errors(as_json=False, debug=debug):
         told = None if webhook is None else _address(webhook)
         server = _load()
         where = (directory, state, host, port)
         settings = server.ServerSettings(
-            *where, *tls, no_token, allowed, told, index, limits=limits
+            *(*where, *tls, no_token),
+            hosts=tuple(hosts or ()),
+            roots=tuple(roots or ()),
+            webhook=told,
+            index=index,
+            limits=limits,
         )
         server.serve(settings, lambda url: _tell(settings, url))
 

@@ -69,6 +69,11 @@ class ServerFiles:
         return self.state / "audit.jsonl"
 
     @cached_property
+    def refused(self) -> Path:
+        """Who was refused: one line of JSON per login or request."""
+        return self.state / "refused.jsonl"
+
+    @cached_property
     def happened(self) -> Path:
         """What happened to jobs: one line of JSON per event."""
         return self.state / "events.jsonl"

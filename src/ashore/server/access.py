@@ -1,79 +1,121 @@
-"""Tokens: who may ask a server, and for what.
+"""Who may ask a server: by token, from which site, by which host name.
 
-What it is: `Tokens`, kept in one file of the state directory.
-What it promises: the file is made at the first start, for its owner alone; one that others can read
-is refused. A token is compared in constant time, and shown by nothing but the file.
-What it must not know: requests; cookies.
+What it is: `RequestAccess`, which the layer before the API and the guard of the pages ask.
+What it promises: a request that another site's page makes is refused. Where no token is needed, a
+request is refused that came by a host name which is not the server's: so no name of somebody
+else's can be made to point here (DNS rebinding).
+What it must not know: what requests do.
 """
 
-import hmac
-import json
-import secrets
-from dataclasses import dataclass
-from pathlib import Path
+import socket
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
 
 from ashore.errors import NotAllowed
-from ashore.runtime.files import write_text
-from ashore.server.pages.control_plane import UserRole
+from ashore.runtime.tokens import Caller, TokenFile, Tokens, UserRole
 
-_BYTES = 32
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+ANYBODY = Caller("anybody", UserRole.OPERATE, "anybody")
+_OWN_SITE = frozenset({"same-origin", "none"})  # none: typed, or a bookmark
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks: the name of a token, and its role."""
-
-    name: str
-    role: UserRole
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Tokens:
-    """The tokens of a server.
+class RequestAccess:
+    """What the server knows of those who ask.
 
     Arguments:
-        callers: whose they are, by token.
-        key: a secret of the server, which cookies are signed with.
+        tokens: who has which.
+        is_open: nobody needs a token, and everybody may operate.
+        hosts: of this machine, beside addresses and `localhost`.
+        allowed: hosts that people ask by, as with a proxy in between; they may have a port.
 
     """
 
-    callers: dict[str, Caller]
-    key: bytes
+    tokens: TokenFile
+    is_open: bool = False
+    hosts: frozenset[str] = field(default_factory=frozenset)
+    allowed: frozenset[str] = field(default_factory=frozenset)
 
-    def find(self, token: str) -> Caller | None:
-        """Return whose token it is; None: nobody's."""
-        found = None
-        for known, caller in self.callers.items():
-            if hmac.compare_digest(known.encode(), token.encode("utf-8", "surrogateescape")):
-                found = caller
-        return found
+    def current(self) -> Tokens:
+        """Return the tokens as they are now."""
+        return self.tokens.current()
 
-    def role_of(self, token: str) -> UserRole | None:
-        """Return what a token allows; None: it is none."""
-        caller = self.find(token)
-        return None if caller is None else caller.role
+    def admit(self, headers: Headers) -> Caller:
+        """Return who asks, by the token that is sent. Raises NotAllowed."""
+        if self.is_open:
+            return ANYBODY
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        known = self.current()
+        caller = known.find(token.strip()) if kind.casefold() == "bearer" else None
+        if caller is None:
+            raise NotAllowed(
+                known.problem or "a token is needed",
+                hint="send `Authorization: Bearer TOKEN`; `ashore token add` makes one",
+                is_unknown=True,
+            )
+        return caller
+
+    def check_site(self, method: str, headers: Headers) -> None:
+        """Check that a request is not another site's doing. Raises NotAllowed."""
+        host = headers.get("host", "")
+        if self.is_open and not self._is_ours(_name_of(host)):
+            raise NotAllowed(
+                f"{host[:100]!r} is not a name of this server, and no token is needed here",
+                hint="ask by its address, or start it with this name as --allow-host",
+            )
+        is_link = method in SAFE and headers.get("sec-fetch-mode") == "navigate"
+        if is_link and headers.get("sec-fetch-dest", "document") == "document":
+            return  # somebody follows a link: the other site does not see the answer
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        if site is not None:
+            is_own = site in _OWN_SITE
+        else:  # not a browser, or one that is asked without TLS
+            sent_by = "" if origin is None else urlsplit(origin).netloc.casefold()
+            is_own = origin is None or sent_by == host.strip().casefold() or sent_by in self.allowed
+        if not is_own:
+            raise NotAllowed(
+                "a page of another site has sent this request",
+                hint="open the pages of this server, or send requests from a program",
+            )
+
+    def _is_ours(self, name: str) -> bool:
+        if name == "localhost" or name.endswith(".localhost") or name in self.hosts:
+            return True
+        if name in {_name_of(each) for each in self.allowed}:
+            return True
+        try:
+            ip_address(name)
+        except ValueError:
+            return False
+        return True  # an address cannot be made to point elsewhere
 
 
-def open_tokens(path: Path) -> Tokens:
-    """Return the tokens in a file, which is made if it is missing. Raises NotAllowed, OSError."""
-    if not path.exists():
-        made = [
-            {"name": str(role), "role": str(role), "token": secrets.token_urlsafe(_BYTES)}
-            for role in UserRole
-        ]
-        document = {"tokens": made, "key": secrets.token_hex(_BYTES)}
-        write_text(path, json.dumps(document, indent=1) + "\n", 0o600)
-    if path.stat().st_mode & 0o077:
-        raise NotAllowed(f"others can read the tokens in {path}", hint=f"chmod 600 {path}")
-    try:
-        document = json.loads(path.read_text("utf-8"))
-        callers = {
-            str(each["token"]): Caller(str(each["name"]), UserRole(each["role"]))
-            for each in document["tokens"]
-        }
-        return Tokens(callers, bytes.fromhex(document["key"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise NotAllowed(
-            f"{path} does not hold tokens: {error!r}",
-            hint="remove it: the next start makes new tokens",
-        ) from None
+def names_of(host: str) -> frozenset[str]:
+    """Return the names of a server that listens at a host, in lower case."""
+    own = {host, socket.gethostname(), socket.getfqdn()}
+    return frozenset(_name_of(each) for each in own if each)
+
+
+def _name_of(host: str) -> str:
+    """Return the name or the address of a host that may have a port, in lower case."""
+    name = host.strip().casefold()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    head, colon, port = name.rpartition(":")
+    is_port = bool(colon) and ":" not in head and port.isdecimal()
+    return (head if is_port else name).rstrip(".")
+
+
+def note_caller(scope: Scope, caller: Caller, *, is_change: bool) -> None:
+    """Keep who asks with the request, for its handler and for the audit."""
+    scope.setdefault("state", {}).update(caller=caller, is_change=is_change)
+
+
+def noted_caller(scope: Scope) -> tuple[Caller | None, bool]:
+    """Return who asks, if that is known by now, and whether it is a change."""
+    state = scope.get("state", {})
+    return state.get("caller"), bool(state.get("is_change"))

@@ -17,10 +17,10 @@ from ashore.runtime.layout import ServerFiles
 from ashore.runtime.operations import Operations
 from ashore.runtime.roots import Roots
 from ashore.runtime.supervisor import Supervisor
+from ashore.runtime.tokens import Caller
 from ashore.runtime.verbs import Verbs
 from ashore.runtime.webhook import Webhook
-from ashore.server.access import Caller
-from ashore.server.pages.guard import TokenAccess
+from ashore.server.access import RequestAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Context:
     webhook: Webhook | None
     index: Index
     roots: Roots
-    access: TokenAccess
+    access: RequestAccess
     clock: Clock
 
 

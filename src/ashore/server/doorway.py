@@ -1,9 +1,10 @@
-"""What every request to the API passes: who asks, how much is sent, what is written down.
+"""What every request passes: who asks, from where, how much is sent, what is written down.
 
 What it is: `Doorway`, a layer of ASGI around the application.
-What it promises: nothing below it is reached without a token that allows it; a body is bounded in
-size and time; each change leaves an audit line with who, what and how it ended. No body and no
-token is written down.
+What it promises: no address but those of the pages, which have a guard of their own, is reached
+without a token that allows it; another site's requests reach nothing; a body is bounded in size and
+time as a whole; each change leaves an audit line with who, what and how it ended, and so does each
+login that is refused. No body and no token is written down.
 What it must not know: what requests do.
 """
 
@@ -13,25 +14,18 @@ from collections.abc import Callable
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ashore.base.clock import Clock
-from ashore.base.units import format_time
 from ashore.errors import AshoreError, NotAllowed, RequestInvalid
-from ashore.runtime.files import append_line, rotate
 from ashore.runtime.layout import ServerFiles
-from ashore.server.access import Caller, Tokens
-from ashore.server.pages.control_plane import UserRole
+from ashore.server.access import SAFE, RequestAccess, note_caller, noted_caller
+from ashore.server.audit import NOT_KNOWN, AuditLog
 from ashore.server.problems import answer, disk_failed
 
 BODY_BYTES_MAX = 4 << 20
 BODY_S_MAX = 30.0
-AUDIT_BYTES, AUDITS_KEPT = 50_000_000, 10
-GUARDED = ("/api", "/metrics")
-FORMS = frozenset({"/ui/login", "/ui/logout"})  # they change nothing
-PAGE = Caller("page", UserRole.OPERATE)  # who is logged in, pages know: they look at the role
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+PAGES = "/ui/"  # and `/`: they have a guard that knows cookies
+LOGIN = "/ui/login"
 
 
 class _TooMuch(HTTPException):
@@ -47,70 +41,55 @@ class Doorway:
 
     Arguments:
         app: what is behind it.
-        tokens: None: everybody may do everything.
+        access: who may ask.
         files: of the server.
-        clock: for audit lines.
-        is_look: whether a request that is no GET changes nothing, by method and path.
+        audit: where changes and refusals are written down.
+        is_look: whether a request that is no GET changes nothing, by path.
 
     """
 
     def __init__(
         self,
         app: ASGIApp,
-        tokens: Tokens | None,
+        access: RequestAccess,
         files: ServerFiles,
-        clock: Clock,
+        audit: AuditLog,
         is_look: Callable[[str], bool],
     ) -> None:
         self._app = app
-        self._tokens = tokens
+        self._access = access
         self._files = files
-        self._clock = clock
+        self._audit = audit
         self._is_look = is_look
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it here."""
-        path = str(scope.get("path", ""))
-        if scope["type"] != "http" or not path.startswith(GUARDED):
-            is_form = scope["type"] == "http" and scope["method"] == "POST" and path not in FORMS
-            await self._pass(scope, receive, send, PAGE if is_form else None)
-            return
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return  # there are no web sockets
         headers = Headers(scope=scope)
-        is_change = scope["method"] not in SAFE and not self._is_look(path)
         try:
-            caller = self._admit(headers, is_change=is_change)
+            self._access.check_site(scope["method"], headers)
             _check_length(headers)
+            if not is_page(scope["path"]):
+                self._admit(scope, headers)
         except AshoreError as error:
-            status = 413 if isinstance(error, RequestInvalid) else None
-            if isinstance(error, NotAllowed) and error.fields.get("is_unknown"):
-                status = 401
-            await self._refuse(answer(error, status), scope, receive, send)
+            await self._refuse(error, headers, scope, receive, send)
             return
-        scope.setdefault("state", {})["caller"] = caller
-        await self._pass(scope, _bounded(receive), send, caller if is_change else None)
+        await self._pass(scope, _bounded(receive), send)
 
-    def _admit(self, headers: Headers, *, is_change: bool) -> Caller:
-        """Return who asks. Raises NotAllowed."""
-        if self._tokens is None:
-            return Caller("anybody", UserRole.OPERATE)
-        kind, _, token = headers.get("authorization", "").partition(" ")
-        caller = self._tokens.find(token.strip()) if kind.casefold() == "bearer" else None
-        if caller is None:
-            raise NotAllowed(
-                "a token is needed",
-                hint="send `Authorization: Bearer TOKEN`; tokens.json in the server's state "
-                "directory has them",
-                is_unknown=True,
-            )
-        if is_change and caller.role is not UserRole.OPERATE:
+    def _admit(self, scope: Scope, headers: Headers) -> None:
+        """Find out who asks, and whether they may. Raises NotAllowed."""
+        caller = self._access.admit(headers)
+        is_change = scope["method"] not in SAFE and not self._is_look(scope["path"])
+        note_caller(scope, caller, is_change=is_change)
+        if is_change and not caller.may_operate:
             raise NotAllowed(
                 f"the token `{caller.name}` may only read", hint="use one whose role is `operate`"
             )
-        return caller
 
-    async def _pass(
-        self, scope: Scope, receive: Receive, send: Send, changer: Caller | None
-    ) -> None:
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on. The audit line of a change is there before its answer is sent."""
         is_answered = False
 
@@ -118,10 +97,10 @@ class Doorway:
             nonlocal is_answered
             if is_answered:
                 return
-            if changer is not None and message["type"] == "http.response.start":
+            if message["type"] == "http.response.start":
                 status = int(message["status"])
                 try:
-                    await run_in_threadpool(self._write, scope, changer, status)
+                    await self._note(scope, status)
                 except OSError as error:
                     told = disk_failed(error, self._files.state, _unnoted(status))
                     if told is None:
@@ -133,25 +112,35 @@ class Doorway:
 
         await self._app(scope, receive, noted)
 
-    async def _refuse(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-        if response.status_code == 401:
+    async def _note(self, scope: Scope, status: int) -> None:
+        """Write down a change, or a login that was refused. Raises OSError."""
+        caller, is_change = noted_caller(scope)
+        if caller is not None and is_change:
+            await run_in_threadpool(self._audit.change, scope, caller.name, status)
+        elif scope["method"] not in SAFE and status in {401, 403}:
+            by = NOT_KNOWN if caller is None else caller.name
+            await run_in_threadpool(self._audit.refusal, scope, by, status)
+
+    async def _refuse(
+        self, error: AshoreError, headers: Headers, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request that is not passed on."""
+        status = 413 if isinstance(error, RequestInvalid) else None
+        if isinstance(error, NotAllowed) and error.fields.get("is_unknown"):
+            status = 401
+        response = answer(error, status)
+        if status == 401:
             response.headers["www-authenticate"] = "Bearer"
+        caller, _ = noted_caller(scope)
+        if caller is not None or (status == 401 and "authorization" in headers):
+            by = NOT_KNOWN if caller is None else caller.name
+            await run_in_threadpool(self._audit.refusal, scope, by, response.status_code)
         await response(scope, receive, send)
 
-    def _write(self, scope: Scope, caller: Caller, status: int) -> None:
-        client = scope.get("client") or ("", 0)
-        rotate(self._files.audit, AUDIT_BYTES, AUDITS_KEPT)
-        append_line(
-            self._files.audit,
-            {
-                "at": format_time(self._clock.now_ms()),
-                "by": caller.name,
-                "from": client[0],
-                "method": scope["method"],
-                "path": scope["path"],
-                "status": status,
-            },
-        )
+
+def is_page(path: str) -> bool:
+    """Return whether an address is one of the pages, whose routes have a guard of their own."""
+    return path == "/" or path.startswith(PAGES)
 
 
 def _unnoted(status: int) -> str:
@@ -168,15 +157,19 @@ def _check_length(headers: Headers) -> None:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Return what receives a body that is neither too large nor too slow."""
-    got, is_whole = 0, False
+    """Return what receives a body that is neither too large nor, as a whole, too slow."""
+    got, is_whole, deadline_s = 0, False, -1.0
 
     async def bounded() -> Message:
-        nonlocal got, is_whole
+        nonlocal got, is_whole, deadline_s
         if is_whole:
             return await receive()  # it waits for the end of the connection
+        loop = asyncio.get_running_loop()
+        if deadline_s < 0:
+            deadline_s = loop.time() + BODY_S_MAX
         try:
-            message = await asyncio.wait_for(receive(), BODY_S_MAX)
+            async with asyncio.timeout_at(deadline_s):
+                message = await receive()
         except TimeoutError:
             raise _TooMuch from None
         got += len(message.get("body", b""))

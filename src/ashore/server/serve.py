@@ -28,15 +28,16 @@ from ashore.runtime.operations import Operations, Starter, operation_command
 from ashore.runtime.processes import Command, Processes, run_command
 from ashore.runtime.roots import Roots
 from ashore.runtime.supervisor import Supervisor
+from ashore.runtime.tokens import TokenFile
 from ashore.runtime.verbs import Verbs
 from ashore.runtime.webhook import Webhook, WebhookAddress
-from ashore.server.access import open_tokens
+from ashore.server.access import RequestAccess, names_of
 from ashore.server.app import create_app
+from ashore.server.audit import AuditLog
 from ashore.server.connections import CONNECTIONS_MAX, ClientConnection, allow_files
 from ashore.server.context import Context
 from ashore.server.doorway import Doorway
 from ashore.server.looks import is_look
-from ashore.server.pages.guard import TokenAccess
 
 SHUT_DOWN_S = 3  # for requests under way; streams are ended
 SWITCH_S = 0.001  # a page's thread gives way often while it reads a log; 5 ms each are too many
@@ -54,6 +55,7 @@ class ServerSettings:
     certificate: Path | None = None  # with it, TLS
     certificate_key: Path | None = None
     is_open: bool = False  # no token is needed
+    hosts: tuple[str, ...] = ()  # names that it is asked by, beside its own
     roots: tuple[str, ...] = ()  # what requests may name; see Roots
     webhook: WebhookAddress | None = None
     index: str | None = None  # the URL of a database; None: SQLite's, beside the files
@@ -77,7 +79,8 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
     files.make()
     allow_files()
     with _alone(files), _listening(settings) as listener:
-        tokens = open_tokens(files.tokens)
+        tokens = TokenFile(files.tokens)
+        tokens.open()
         hook = None if settings.webhook is None else Webhook(files.deliveries, settings.webhook)
         index = Index(files, settings.index)
         journal = Journal(files, [index.add], None if hook is None else hook.owe)
@@ -85,7 +88,8 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         processes = Processes(files, settings.command, operations.is_under_way)
         supervisor = Supervisor(files, processes, settings.limits, journal.take)
         roots = Roots(files.jobs, settings.roots)
-        access = TokenAccess(tokens.role_of, tokens.key, settings.is_open)
+        allowed = frozenset(each.casefold() for each in settings.hosts)
+        access = RequestAccess(tokens, settings.is_open, names_of(settings.host), allowed)
         verbs = Verbs(
             files,
             check=lambda job: roots.check_job(job, supervisor.lakes()),
@@ -94,7 +98,7 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         works = (supervisor, verbs, operations, journal, hook, index)
         context = Context(files, *works, roots, access, SystemClock())
         app = create_app(context)
-        door = Doorway(app, None if settings.is_open else tokens, files, context.clock, is_look)
+        door = Doorway(app, access, files, AuditLog(files, context.clock), is_look)
         server = _Server(_config(settings, door), started)
         server.load()
         index.open()

@@ -1,112 +1,27 @@
 """The API of a server over simulated jobs: who may ask, what is answered, what is refused."""
 
 import json
-import os
-import signal
 import stat
 import threading
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
-import psutil
 import pytest
 import requests
 import schemathesis
-import uvicorn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.unit.server.conftest import Served
 
-from ashore.base.clock import SystemClock
 from ashore.cli.app import load_all
 from ashore.runtime.commands import BY_NAME, COMMANDS, INSTEAD
-from ashore.runtime.index import Index
-from ashore.runtime.journal import Journal
-from ashore.runtime.layout import ServerFiles
-from ashore.runtime.operations import Operations
-from ashore.runtime.processes import Processes
-from ashore.runtime.roots import Roots
-from ashore.runtime.supervisor import Supervisor
-from ashore.runtime.verbs import Verbs
-from ashore.server.access import open_tokens
-from ashore.server.app import create_app, describe_api
-from ashore.server.context import Context
-from ashore.server.doorway import BODY_BYTES_MAX, Doorway
-from ashore.server.looks import is_look
-from ashore.server.pages.guard import TokenAccess
-from ashore.testing.simulated import simulated_command, write_simulated_job
+from ashore.server.app import describe_api
+from ashore.server.doorway import BODY_BYTES_MAX
+from ashore.testing.simulated import write_simulated_job
 
 ROOT = Path(__file__).parents[3]
-
-
-@dataclass
-class Served:
-    """A server on a port of this machine."""
-
-    client: httpx.Client
-    files: ServerFiles
-    context: Context
-    app: Doorway
-    operate: dict[str, str]
-    read: dict[str, str]
-
-    def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        return self.client.request(method, path, json=body, headers=self.operate)
-
-
-class _QuietServer(uvicorn.Server):
-    def install_signal_handlers(self) -> None:
-        """Leave signals to pytest."""
-
-
-def nothing(_files: object, _lock: int) -> list[str]:
-    """Stand for an operation: it ends at once and leaves no exit code."""
-    return ["/bin/true"]
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    jobs = tmp_path_factory.mktemp("served") / "jobs"
-    jobs.mkdir()
-    files = ServerFiles.of(jobs)
-    files.make()
-    for name in ("clicks", "orders"):
-        write_simulated_job(jobs, name)
-    tokens, index = open_tokens(files.tokens), Index(files)
-    index.open()
-    journal, roots = Journal(files, [index.add]), Roots(jobs)
-    supervisor = Supervisor(files, Processes(files, simulated_command), report=journal.take)
-    verbs = Verbs(files, check=lambda job: roots.check_job(job, supervisor.lakes()))
-    operations = Operations(files.operations, jobs, nothing)
-    access = TokenAccess(tokens.role_of, tokens.key)
-    works = (supervisor, verbs, operations, journal, None, index)
-    context = Context(files, *works, roots, access, SystemClock())
-    app = Doorway(create_app(context), tokens, files, context.clock, is_look)
-    by_role = {
-        str(caller.role): {"authorization": f"Bearer {token}"}
-        for token, caller in tokens.callers.items()
-    }
-    supervisor.start()
-    config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=1)
-    server = _QuietServer(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-        yield Served(client, files, context, app, by_role["operate"], by_role["read"])
-    server.should_exit = True
-    thread.join()
-    supervisor.end()
-    index.close()
-    for view in supervisor.views.values():
-        if view.process is not None and psutil.pid_exists(view.process.pid):
-            os.kill(view.process.pid, signal.SIGKILL)
 
 
 def wait_for(served: Served, job: str, phase: str) -> dict[str, Any]:

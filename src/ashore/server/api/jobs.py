@@ -9,8 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Path, Request, Response
 
 from ashore.errors import JobUnknown
+from ashore.runtime.tokens import Caller
 from ashore.runtime.verbs import Asker
-from ashore.server.access import Caller
 from ashore.server.context import Asking, Context, Shared
 from ashore.server.models import DeployChange, JobChange, JobDocument, JobList, PauseChange
 

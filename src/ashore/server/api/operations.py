@@ -22,12 +22,11 @@ from starlette.concurrency import run_in_threadpool
 from ashore.errors import JobUnknown, NotAllowed
 from ashore.runtime.commands import COMMANDS, CommandTwin, Parameter, Value
 from ashore.runtime.operations import OperationState, OperationView
+from ashore.runtime.tokens import Caller
 from ashore.runtime.verbs import Asker
-from ashore.server.access import Caller
 from ashore.server.api.jobs import Name
 from ashore.server.context import Asking, Context, Shared
 from ashore.server.models import OperationDocument, OperationList
-from ashore.server.pages.control_plane import UserRole
 
 WAIT_S_MAX, LOOK_S = 60.0, 0.2
 TEXT_MAX, VALUES_MAX = 10_000, 1_000
@@ -145,7 +144,7 @@ def _ask(
     job, values, body = asked
     confined = _confine(context, command, values, is_of_job=bool(job))
     has_path = any(values.get(each.name) for each in command.parameters if each.kind == "path")
-    if has_path and command.changes is False and caller.role is not UserRole.OPERATE:
+    if has_path and command.changes is False and not caller.may_operate:
         is_written = any(each.flag and values.get(each.name) for each in command.parameters)
         if is_written:
             raise NotAllowed(

@@ -15,6 +15,7 @@ from ashore.errors import RequestInvalid
 from ashore.server.pages.checkpoint_view import look_at_checkpoints
 from ashore.server.pages.commands import CommandSeen
 from ashore.server.pages.frame import PageFrame
+from ashore.server.pages.guard import asker_of, form_of
 from ashore.server.pages.render import HEADERS
 
 PROBLEMS = 50
@@ -40,8 +41,7 @@ def command_routes(frame: PageFrame) -> APIRouter:
         return frame.show(request, "operation.html", command=command, **shown)
 
     @router.post("/ui/operations/{id_}/cancel")
-    async def cancel(request: Request, id_: str) -> Response:
-        await frame.guard.form(request)
+    async def cancel(id_: str) -> Response:
         commands.cancel(find(frame, id_).id)
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
@@ -54,11 +54,11 @@ def command_routes(frame: PageFrame) -> APIRouter:
 
     @router.post("/ui/jobs/{name}/checks")
     async def check(request: Request, name: str) -> Response:
-        fields, job = await frame.guard.form(request), frame.job(name)
+        fields, job = form_of(request), frame.job(name)
         kind = fields.get("do", "")
         if kind not in CHECKS:
             raise RequestInvalid(f"{kind} is not a check", hint=f"there is {', '.join(CHECKS)}")
-        id_ = commands.start((kind, name, "page"), {"job_file": str(job.path)})
+        id_ = commands.start((kind, name, asker_of(request).by), {"job_file": str(job.path)})
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
     @router.get("/ui/jobs/{name}/checkpoints")
@@ -86,11 +86,11 @@ def _add_drills(frame: PageFrame, router: APIRouter) -> None:
 
     @router.post("/ui/drills")
     async def drill(request: Request) -> Response:
-        name = (await frame.guard.form(request)).get("drill", "")
+        name, by = form_of(request).get("drill", ""), asker_of(request).by
         if not name:
-            commands.start((LIST_DRILLS, "", "page"), {})
+            commands.start((LIST_DRILLS, "", by), {})
             return RedirectResponse("/ui/drills", 303, HEADERS)
-        id_ = commands.start((RUN_DRILL, "", "page"), {"names": [name]})
+        id_ = commands.start((RUN_DRILL, "", by), {"names": [name]})
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 

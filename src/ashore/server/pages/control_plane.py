@@ -7,7 +7,6 @@ What it promises: `jobs` and `job` answer from memory; whoever looks at a page w
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -18,13 +17,6 @@ from ashore.runtime.verbs import Asker
 from ashore.server.pages.commands import Commands
 from ashore.server.pages.drafts import Drafts
 from ashore.server.watching import RateSample, WatchedJob
-
-
-class UserRole(StrEnum):
-    """What somebody who logged in may do."""
-
-    READ = "read"
-    OPERATE = "operate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -21,7 +21,7 @@ from fastapi.routing import APIRoute
 from ashore.control.jobs import OpenJob
 from ashore.errors import AshoreError, RequestInvalid, StorageError
 from ashore.server.pages.control_plane import ControlPlane, SeenJob
-from ashore.server.pages.guard import Forbidden, LoginNeeded, PageGuard
+from ashore.server.pages.guard import Admits, Forbidden, LoginNeeded, PageGuard
 from ashore.server.pages.render import HEADERS, render
 from ashore.server.problems import NOT_DONE, disk_failed, status_of
 
@@ -34,6 +34,12 @@ class NoSuchJob(Exception):
     """No job has this name."""
 
 
+class PageRoute(APIRoute):
+    """A route of a page."""
+
+    admits: ClassVar[Admits]
+
+
 class PageFrame:
     """What routes use. One for all routes of a server."""
 
@@ -42,18 +48,21 @@ class PageFrame:
         self.guard = guard
         self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, "ashore-page")
 
-    def router(self) -> APIRouter:
-        """Return a router whose errors are pages."""
+    def router(self, admits_: Admits = Admits.OPERATORS) -> APIRouter:
+        """Return a router whose errors are pages, and that asks who comes before any handler."""
         frame = self
 
-        class PageRoute(APIRoute):
+        class GuardedRoute(PageRoute):
             """A route that answers errors with pages."""
+
+            admits = admits_
 
             def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
                 handle = super().get_route_handler()
 
                 async def answer(request: Request) -> Response:
                     try:
+                        await frame.guard.admit(request, admits_)
                         return await handle(request)
                     except RequestValidationError:
                         unknown = RequestInvalid(
@@ -70,7 +79,7 @@ class PageFrame:
 
                 return answer
 
-        return APIRouter(route_class=PageRoute, include_in_schema=False)
+        return APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
     def show(self, request: Request, template: str, /, **values: object) -> HTMLResponse:
         """Return a page for who is logged in. Raises LoginNeeded."""

@@ -1,21 +1,34 @@
-"""Who may see a page, who may change something: what each route asks first.
+"""Who may see a page, who may change something: what is asked before each handler.
 
-What it is: `PageGuard`, with the answers that are pages: log in, forbidden.
-What it promises: no page but the login is shown to anybody who has not logged in; nothing is
-changed by a form that did not come from a page of ours, or by somebody who may only read.
+What it is: `PageGuard`, which the routes of pages call; `Admits`, what a route says of itself.
+What it promises: no handler of a page runs, and no body of a request is read, for anybody who has
+not logged in, unless its route is marked with `Admits.ANYBODY`; nothing is changed by a form that
+did not come from a page of ours, or by somebody who may only read.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from enum import Enum
+from typing import cast
 from urllib.parse import parse_qs
 
 from fastapi import Request
 
 from ashore.base.unique import unique
-from ashore.server.pages.control_plane import UserRole
+from ashore.runtime.verbs import Asker
+from ashore.server.access import SAFE, RequestAccess, note_caller
 from ashore.server.pages.session import COOKIE, KEPT_MS, Sessions, Visitor
 
 FORM_BYTES_MAX = 1_000_000
+WHY_MAX = 1_000
+MAY_ONLY_READ = "this token may only read: log in with one of role `operate`"
+
+
+class Admits(Enum):
+    """Whom the routes of a router admit."""
+
+    ANYBODY = "anybody"  # without a login
+    READERS = "readers"  # who are logged in, also to send forms, which change nothing
+    OPERATORS = "operators"  # readers may look; forms are for who may operate
 
 
 class LoginNeeded(Exception):
@@ -26,74 +39,87 @@ class Forbidden(Exception):
     """What was asked for may not be done; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenAccess:
-    """What the server knows of its tokens.
-
-    Arguments:
-        role_of: the role of a token; None: it is none.
-        key: a secret of this server, which cookies are signed with.
-        is_open: nobody has to log in, and everybody may operate.
-
-    """
-
-    role_of: Callable[[str], UserRole | None]
-    key: bytes
-    is_open: bool = False
-
-
 class PageGuard:
     """Asks who somebody is."""
 
-    def __init__(self, access: TokenAccess, now_ms: Callable[[], int]) -> None:
+    def __init__(self, access: RequestAccess, now_ms: Callable[[], int]) -> None:
         self._access = access
-        self._sessions = Sessions(access.key)
+        self._sessions = Sessions(access.current().key)
         self._now_ms = now_ms
+
+    async def admit(self, request: Request, admits: Admits) -> None:
+        """Let a request to its handler, which has `visitor_of` and `form_of` it.
+
+        Raises LoginNeeded, Forbidden.
+        """
+        if admits is Admits.ANYBODY:
+            return
+        visitor, is_form = self.visitor(request), request.method not in SAFE
+        is_change = is_form and admits is Admits.OPERATORS
+        note_caller(request.scope, visitor.caller, is_change=is_change)
+        request.state.visitor = visitor
+        if is_change:
+            require_operate(request)
+        if is_form:
+            fields = await read_form(request)
+            if not self._sessions.is_form(visitor, fields.pop("csrf", "")):
+                raise Forbidden("the form is not from a page of this server: load the page again")
+            request.state.form = fields
 
     def visitor(self, request: Request) -> Visitor:
         """Return who looks at a page. Raises LoginNeeded."""
         if self._access.is_open:
             return self._sessions.anybody()
         cookie = request.cookies.get(COOKIE, "")
-        found = self._sessions.visitor(cookie, self._now_ms()) if cookie else None
+        known, now_ms = self._access.current(), self._now_ms()
+        found = self._sessions.visitor(cookie, known, now_ms) if cookie else None
         if found is None:
             raise LoginNeeded
         return found
 
-    def log_in(self, token: str) -> dict[str, object] | None:
-        """Return the arguments of the cookie for a token; None: it is none."""
-        role = self._access.role_of(token)
-        if role is None:
+    def log_in(self, request: Request, token: str) -> dict[str, object] | None:
+        """Return the arguments of the cookie for a token; None: it is not one."""
+        caller = self._access.current().find(token)
+        if caller is None:
             return None
+        note_caller(request.scope, caller, is_change=True)
         return {
             "key": COOKIE,
-            "value": self._sessions.cookie(role, self._now_ms(), unique()),
+            "value": self._sessions.cookie(caller, self._now_ms(), unique()),
             "max_age": KEPT_MS // 1000,
             "httponly": True,
             "samesite": "strict",
             "path": "/",
         }
 
-    async def form(self, request: Request) -> dict[str, str]:
-        """Return the fields of a form that changes something. Raises LoginNeeded, Forbidden."""
-        visitor, fields = self.visitor(request), await read_form(request)
-        if not self._sessions.is_form(visitor, fields.pop("csrf", "")):
-            raise Forbidden("the form is not from a page of this server: load the page again")
-        if not visitor.may_operate:
-            raise Forbidden("this token may only read: log in with one of role `operate`")
-        return fields
 
-    async def question(self, request: Request) -> dict[str, str]:
-        """Return the fields of a form that only asks. Raises LoginNeeded, Forbidden."""
-        visitor, fields = self.visitor(request), await read_form(request)
-        if not self._sessions.is_form(visitor, fields.pop("csrf", "")):
-            raise Forbidden("the form is not from a page of this server: load the page again")
-        return fields
+def visitor_of(request: Request) -> Visitor:
+    """Return who was admitted to a handler."""
+    return cast("Visitor", request.state.visitor)
+
+
+def form_of(request: Request) -> dict[str, str]:
+    """Return the fields of the form that was sent to a handler."""
+    return cast("dict[str, str]", request.state.form)
+
+
+def asker_of(request: Request) -> Asker:
+    """Return who asks for something by a form, and why."""
+    fields = form_of(request)
+    return Asker(visitor_of(request).caller.name, fields.get("why", "")[:WHY_MAX])
+
+
+def require_operate(request: Request) -> None:
+    """Check that who was admitted may operate: what follows is a change. Raises Forbidden."""
+    caller = visitor_of(request).caller
+    note_caller(request.scope, caller, is_change=True)
+    if not caller.may_operate:
+        raise Forbidden(MAY_ONLY_READ)
 
 
 async def read_form(request: Request) -> dict[str, str]:
     """Return the fields of a form, the last of each name. Raises Forbidden where it is too long."""
-    data = b""
+    data = bytearray()
     async for part in request.stream():
         data += part
         if len(data) > FORM_BYTES_MAX:

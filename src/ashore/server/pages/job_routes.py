@@ -21,8 +21,8 @@ from ashore.landing.job import lake_of
 from ashore.landing.log_reader import list_log
 from ashore.protocol.entries import Entry
 from ashore.protocol.names import SliceName
-from ashore.runtime.verbs import Asker
 from ashore.server.pages.frame import PageFrame
+from ashore.server.pages.guard import asker_of
 from ashore.server.pages.job_view import view_job
 from ashore.server.pages.log_view import PAGE, LogView, page_of, view_entry, view_log
 from ashore.server.pages.render import HEADERS
@@ -40,7 +40,6 @@ def job_routes(frame: PageFrame) -> APIRouter:
 
     @router.get("/ui/jobs/{name}")
     async def job(request: Request, name: str) -> Response:
-        frame.guard.visitor(request)
         live, seen = frame.live(name), frame.job(name)
         batches: Batches = {}
         trouble = ""
@@ -137,9 +136,7 @@ def _add_verbs(frame: PageFrame, router: APIRouter) -> None:
 
     @router.post("/ui/jobs/{name}/do/{verb}")
     async def act(request: Request, name: str, verb: str) -> Response:
-        fields = await frame.guard.form(request)
-        asker = Asker("page", fields.get("why", "")[:1000])
-        await frame.wait(partial(frame.plane.act, name, verb, asker))
+        await frame.wait(partial(frame.plane.act, name, verb, asker_of(request)))
         target = "/ui/jobs" if verb == "remove" else f"/ui/jobs/{quote(name)}"
         return RedirectResponse(target, 303, HEADERS)
 

@@ -17,7 +17,7 @@ from ashore.server.pages.command_routes import document_of, find
 from ashore.server.pages.commands import CommandSeen
 from ashore.server.pages.drafts import JobDraft
 from ashore.server.pages.frame import PageFrame
-from ashore.server.pages.guard import Forbidden
+from ashore.server.pages.guard import asker_of, form_of
 from ashore.server.pages.job_text import read_masked, read_text
 from ashore.server.pages.migration_view import CHIPS, CheckView, mapping_of, view_check
 from ashore.server.pages.render import HEADERS
@@ -47,21 +47,21 @@ def _add_check(frame: PageFrame, router: APIRouter) -> None:
 
     @router.post(ROOT)
     async def check(request: Request, name: str, draft: str = "") -> Response:
-        fields, job = await _operate(frame, request), frame.job(name)
+        fields, job = form_of(request), frame.job(name)
         paths = [drafts.find(name, draft).path, job.path] if draft else [job.path]
         kept = [read_masked(each).kept for each in paths]
         text = fields.get("text", "")[:TEXT_MAX].replace("\r\n", "\n")
         text = restore_secrets(text, *kept)
-        return _begin_check(frame, name, drafts.write(name, text))
+        return _begin_check(frame, request, name, drafts.write(name, text))
 
     @router.post(ROOT + "/{draft}/map")
     async def map_operators(request: Request, name: str, draft: str) -> Response:
-        fields = await _operate(frame, request)
+        fields = form_of(request)
         found = drafts.find(name, draft)
         pins, forbids = mapping_of(fields)
         pairs = [(old, new, "chosen on a page") for old, new in pins]
         found.mapping.write_text(write_mapping(pairs, forbids), "utf-8")
-        return _begin_check(frame, name, found)
+        return _begin_check(frame, request, name, found)
 
     @router.get(ROOT + "/{draft}")
     async def verdict(request: Request, name: str, draft: str, check: str) -> Response:
@@ -80,10 +80,10 @@ def _add_undo(frame: PageFrame, router: APIRouter) -> None:
 
     @router.post(ROOT + "/undo")
     async def undo(request: Request, name: str) -> Response:
-        fields, job = await frame.guard.form(request), frame.job(name)
-        query, why = fields.get("query", "").strip(), fields.get("why", "")[:1000]
-        values = given(job_file=str(job.path), query=query, why=why)
-        id_ = frame.plane.commands.start(("migrate undo", name, "page"), values)
+        fields, job = form_of(request), frame.job(name)
+        query, asker = fields.get("query", "").strip(), asker_of(request)
+        values = given(job_file=str(job.path), query=query, why=asker.why)
+        id_ = frame.plane.commands.start(("migrate undo", name, asker.by), values)
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 
@@ -98,8 +98,9 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
 
     @router.post(ROOT + "/{draft}/apply")
     async def apply(request: Request, name: str, draft: str) -> Response:
-        fields, job = await frame.guard.form(request), frame.job(name)
-        found, view = drafts.find(name, draft), _verdict(find(frame, fields.get("check", "")))
+        fields, job = form_of(request), frame.job(name)
+        asker, found = asker_of(request), drafts.find(name, draft)
+        view = _verdict(find(frame, fields.get("check", "")))
         if view.losses and fields.get("agreed") != "yes":
             raise RequestInvalid(
                 "this change loses state, and nobody has agreed to it",
@@ -110,7 +111,7 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
             to=str(found.path),
             accept=view.verdict if view.must_rewrite else "",
             mapping=str(found.mapping) if found.mapping.is_file() else "",
-            why=fields.get("why", "")[:1000],
+            why=asker.why,
         )
         text = read_text(found.path)
 
@@ -119,14 +120,14 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
             if ended.exit_code == 0:
                 frame.plane.save(name, text)
 
-        id_ = commands.start(("migrate apply", name, "page"), values, replace_file)
+        id_ = commands.start(("migrate apply", name, asker.by), values, replace_file)
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 
-def _begin_check(frame: PageFrame, name: str, draft: JobDraft) -> Response:
+def _begin_check(frame: PageFrame, request: Request, name: str, draft: JobDraft) -> Response:
     mapping = str(draft.mapping) if draft.mapping.is_file() else ""
     values = given(job_file=str(frame.job(name).path), to=str(draft.path), mapping=mapping)
-    id_ = frame.plane.commands.start(("migrate check", name, "page"), values)
+    id_ = frame.plane.commands.start(("migrate check", name, asker_of(request).by), values)
     target = f"/ui/jobs/{quote(name)}/migrate/{draft.id}?check={id_}"
     return RedirectResponse(target, 303, HEADERS)
 
@@ -134,13 +135,6 @@ def _begin_check(frame: PageFrame, name: str, draft: JobDraft) -> Response:
 def given(**values: str) -> dict[str, Value]:
     """Return those of a command's values that somebody gave."""
     return {name: value for name, value in values.items() if value}
-
-
-async def _operate(frame: PageFrame, request: Request) -> dict[str, str]:
-    """Return the fields of a form that changes nothing, but costs a Spark. Raises Forbidden."""
-    if not frame.guard.visitor(request).may_operate:
-        raise Forbidden("this token may only read: log in with one of role `operate`")
-    return await frame.guard.form(request)
 
 
 def _show(

@@ -18,11 +18,12 @@ from fastapi.responses import (
     StreamingResponse,
 )
 
+from ashore.server.access import RequestAccess
 from ashore.server.pages.command_routes import command_routes
 from ashore.server.pages.control_plane import ControlPlane
 from ashore.server.pages.fleet_page import FleetPage
 from ashore.server.pages.frame import PageFrame
-from ashore.server.pages.guard import PageGuard, TokenAccess, read_form
+from ashore.server.pages.guard import Admits, LoginNeeded, PageGuard, read_form
 from ashore.server.pages.job_routes import job_routes
 from ashore.server.pages.migration_routes import migration_routes
 from ashore.server.pages.render import HEADERS, STATIC, render
@@ -34,12 +35,12 @@ STAMP_S = 1.0
 STATIC_FILES = {path.name: path for path in STATIC.iterdir()}
 
 
-def pages_router(plane: ControlPlane, access: TokenAccess) -> APIRouter:
+def pages_router(plane: ControlPlane, access: RequestAccess) -> APIRouter:
     """Return all pages."""
     frame = PageFrame(plane, PageGuard(access, plane.now_ms))
     router = APIRouter(include_in_schema=False)
     parts = (
-        *(_session_routes, _fleet_routes, job_routes, write_routes),
+        *(_login_routes, _logout_routes, _fleet_routes, job_routes, write_routes),
         *(command_routes, migration_routes),
     )
     for each in (part(frame) for part in parts):
@@ -47,8 +48,9 @@ def pages_router(plane: ControlPlane, access: TokenAccess) -> APIRouter:
     return router
 
 
-def _session_routes(frame: PageFrame) -> APIRouter:
-    router, guard = frame.router(), frame.guard
+def _login_routes(frame: PageFrame) -> APIRouter:
+    """Return what everybody may ask for: the way in."""
+    router, guard = frame.router(Admits.ANYBODY), frame.guard
 
     @router.get("/")
     async def root() -> Response:
@@ -61,20 +63,14 @@ def _session_routes(frame: PageFrame) -> APIRouter:
     @router.post("/ui/login")
     async def take_token(request: Request) -> Response:
         fields = await read_form(request)
-        target, cookie = fields.get("next", ""), guard.log_in(fields.get("token", "").strip())
+        target = fields.get("next", "")
+        cookie = guard.log_in(request, fields.get("token", "").strip())
         if cookie is None:
             return _login_page(target, 401)
         is_here = target.startswith("/ui/") and "\\" not in target
         answer = RedirectResponse(target if is_here else "/ui/jobs", 303, HEADERS)
         is_tls = request.url.scheme == "https"
         answer.set_cookie(**cookie, secure=is_tls)  # type: ignore[arg-type]
-        return answer
-
-    @router.post("/ui/logout")
-    async def logout(request: Request) -> Response:
-        await guard.question(request)
-        answer = RedirectResponse("/ui/login", 303, HEADERS)
-        answer.delete_cookie(COOKIE, path="/")
         return answer
 
     @router.get("/ui/static/versions.css")
@@ -92,6 +88,18 @@ def _session_routes(frame: PageFrame) -> APIRouter:
     return router
 
 
+def _logout_routes(frame: PageFrame) -> APIRouter:
+    router = frame.router(Admits.READERS)
+
+    @router.post("/ui/logout")
+    async def logout(request: Request) -> Response:  # noqa: ARG001 - its guard has read it
+        answer = RedirectResponse("/ui/login", 303, HEADERS)
+        answer.delete_cookie(COOKIE, path="/")
+        return answer
+
+    return router
+
+
 def _login_page(target: str, status: int) -> HTMLResponse:
     shown = {"visitor": None, "events": "", "stamp": "", "at": "", "next": target}
     text = render("login.html", **shown, refused=status != 200)
@@ -104,7 +112,6 @@ def _fleet_routes(frame: PageFrame) -> APIRouter:
 
     @router.get("/ui/jobs")
     async def jobs(request: Request, sort: str = "need", q: str = "") -> Response:
-        frame.guard.visitor(request)
         made = page.known(sort, q)
         if made is None:
             made = await run_in_threadpool(page.make, sort, q)
@@ -113,18 +120,23 @@ def _fleet_routes(frame: PageFrame) -> APIRouter:
 
     @router.get("/ui/events")
     async def events(request: Request, job: str = "", command: str = "") -> Response:
-        frame.guard.visitor(request)
         stamp = partial(frame.stamp_of, command) if command else partial(plane.stamp, job or None)
-        stamps = _stamps(stamp, request)
+        stamps = _stamps(stamp, request, frame.guard)
         return StreamingResponse(stamps, media_type="text/event-stream", headers=HEADERS)
 
     return router
 
 
-async def _stamps(find_stamp: Callable[[], str], request: Request) -> AsyncIterator[str]:
-    """Yield an event whenever the page would show something else."""
+async def _stamps(
+    find_stamp: Callable[[], str], request: Request, guard: PageGuard
+) -> AsyncIterator[str]:
+    """Yield an event whenever the page would show something else, while the login is good."""
     last = None
     while not await request.is_disconnected():
+        try:
+            guard.visitor(request)
+        except LoginNeeded:
+            return
         stamp = find_stamp()
         if stamp != last:
             last = stamp

@@ -17,7 +17,7 @@ from ashore.control.propose import propose_table, sample_topic
 from ashore.control.proposed_file import JobProposal, job_text, table_names
 from ashore.errors import AshoreError, RequestInvalid
 from ashore.server.pages.frame import PageFrame
-from ashore.server.pages.guard import Forbidden
+from ashore.server.pages.guard import Admits, form_of, require_operate, visitor_of
 from ashore.server.pages.job_text import read_masked
 from ashore.server.pages.write_view import CheckedDraft, check_draft
 from ashore.sources.later import open_later
@@ -36,7 +36,7 @@ FIELDS: Mapping[str, str] = {
 
 def write_routes(frame: PageFrame) -> APIRouter:
     """Return the page to write a job."""
-    router = frame.router()
+    router = frame.router(Admits.READERS)  # a form may be a check, which changes nothing
 
     @router.get("/ui/write")
     async def write(request: Request, job: str = "") -> Response:
@@ -47,18 +47,18 @@ def write_routes(frame: PageFrame) -> APIRouter:
 
     @router.post("/ui/write")
     async def act(request: Request) -> Response:
-        given = await frame.guard.question(request)
+        given = form_of(request)
         fields = {name: given.get(name, "").strip() for name in FIELDS}
         text, wish = given.get("text", "")[:TEXT_MAX].replace("\r\n", "\n"), given.get("do", "")
-        if wish != "check" and not frame.guard.visitor(request).may_operate:
-            raise Forbidden("this token may only read: log in with one of role `operate`")
+        if wish != "check":
+            require_operate(request)
         shown: dict[str, object] = {}
         try:
             if wish == "propose":
                 fields["name"] = fields["name"] or _first_topic(fields)
                 text = await frame.wait(partial(_propose, fields), SAMPLING_S)
             whole = text  # who may only read gets no secret into it: what is wrong would tell it
-            if frame.guard.visitor(request).may_operate:
+            if visitor_of(request).may_operate:
                 whole = restore_secrets(text, _kept(frame, fields["name"]))
             checked = check_draft(fields["name"], whole)
             shown["checked"] = checked
