@@ -45,6 +45,24 @@ def format_duration(milliseconds: float) -> str:
     return f"{milliseconds:.0f} ms"
 
 
+LAG_FRESH_MS = 10_000  # a lag that is older is shown with its age
+
+
+def format_lag(lag: int | None, age_ms: int | None) -> str:
+    """Return a lag for people: `1,204`, `1,204 (25.0 s ago)`, `unknown for 5.0 min`, `unknown`.
+
+    Arguments:
+        lag: in offsets; None: it is not known.
+        age_ms: since it was last known; None: it never was.
+
+    """
+    if lag is None:
+        return "unknown" if age_ms is None else f"unknown for {format_duration(age_ms)}"
+    if age_ms is None or age_ms < LAG_FRESH_MS:
+        return f"{lag:,}"
+    return f"{lag:,} ({format_duration(age_ms)} ago)"
+
+
 def format_time(now_ms: int) -> str:
     """Return a time as ISO 8601 in UTC: `2026-11-22T08:00:00.250Z`."""
     found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=now_ms)

@@ -6,7 +6,7 @@ What it must not know: how jobs are run.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 
 from ashore.base.clock import SystemClock
-from ashore.base.units import format_duration
+from ashore.base.units import format_duration, format_lag
 from ashore.cli.client import ServerClient, server_url
 from ashore.cli.options import AsJson, Debug, parse_duration
 from ashore.cli.output import (
@@ -47,7 +47,7 @@ class AskedServer:
     def print_job(self, found: Any) -> None:
         """Print where a job is."""
         why = f": {found['why']}" if found["why"] else ""
-        lines = [f"job {found['name']}: {found['phase']}{why}"]
+        lines = [f"job {found['name']}: {found['state']}{why}"]
         hints = [found["hint"]] if found["hint"] else []
         print_answer(lines + hints, found, as_json=self.as_json)
 
@@ -79,20 +79,27 @@ def jobs(server: AskedServer) -> None:
     if server.as_json:
         print_json(found)
         return
-    now_ms = SystemClock().now_ms()
+    show_jobs(found["jobs"], SystemClock().now_ms())
+
+
+def show_jobs(jobs: Sequence[Mapping[str, Any]], now_ms: int) -> None:
+    """Print jobs as a server's documents describe them, and what needs a person."""
     rows = [
         [
-            *(each["name"], each["phase"], _age(each["since_ms"], now_ms)),
-            *(_number(each["lag"]), _number(each["rate"])),
-            *(_age(each["last_commit_ms"], now_ms), each["why"]),
+            *(each["name"], each["state"], _age(each["state_since_ms"], now_ms)),
+            *(_lag(each, now_ms), _number(each["rate"])),
+            *(_age(each["last_commit_ms"], now_ms), each["why"].partition("\n")[0]),
         ]
-        for each in found["jobs"]
+        for each in jobs
     ]
-    columns = {"job": "left", "phase": "left", "for": "right", "lag": "right"}
-    columns |= {"records/s": "right", "last batch": "right", "why": "left"}
+    columns = {"job": "left", "state": "left", "for": "right", "lag": "right"}
+    columns |= {"records/s": "right", "last entry": "right", "why": "left"}
     print_table("", columns, rows)
-    hints = [f"{each['name']}: {each['hint']}" for each in found["jobs"] if each["hint"]]
-    print_lines(hints)
+    for job in jobs:
+        for need in job["needs"]:
+            head = f"{job['name']}: {need['level']}: "
+            subject = "" if need["subject"] == job["name"] else f"{need['subject']}: "
+            print_lines([f"{head}{subject}{need['text']}", f"  next: {need['hint']}"])
 
 
 @asks_server
@@ -197,6 +204,11 @@ def _beside(job_file: Path) -> dict[str, str]:
 
 def _age(at_ms: int | None, now_ms: int) -> str:
     return "" if at_ms is None else format_duration(max(0, now_ms - at_ms))
+
+
+def _lag(job: Mapping[str, Any], now_ms: int) -> str:
+    at_ms = job["lag_at_ms"]
+    return format_lag(job["lag"], None if at_ms is None else max(0, now_ms - at_ms))
 
 
 def _number(value: int | None) -> str:

@@ -46,6 +46,9 @@ from ashore.jobs.events import (
     Event,
     Landed,
     Note,
+    PartitionsRegistered,
+    PartitionsSealed,
+    Recovered,
     Relanded,
     Retired,
     Started,
@@ -119,6 +122,8 @@ class RunState:
                 return self._landed(self._slice(event.slice), event, now_s)
             case Retired():
                 return self._say(_retired(event))
+            case PartitionsSealed() | PartitionsRegistered() | Recovered():
+                return self._say(_reported(event))
             case Failed():
                 self.error = event
             case WarningEvent() | Note() | Talk():
@@ -244,6 +249,18 @@ class _Fitting:
 def _retired(event: Retired) -> str:
     reported = f"entry {event.entry:,}: retired {event.partitions:,} partitions of "
     return f"{reported}{_some(event.tables)}, {event.files:,} files deleted"
+
+
+def _reported(event: PartitionsSealed | PartitionsRegistered | Recovered) -> str:
+    match event:
+        case PartitionsSealed():
+            counted = f"entry {event.entry:,}: sealed {event.partitions:,} partitions: "
+            return counted + _some(event.names)
+        case PartitionsRegistered():
+            return f"registered {event.partitions:,} partitions: {_some(event.names)}"
+        case Recovered():
+            after = format_duration(event.after_ms)
+            return f"{event.slice}: recovered after {after} and {event.tries:,} failed tries"
 
 
 def _some(tables: tuple[str, ...]) -> str:

@@ -151,13 +151,20 @@ class JobStatus:
 
     @property
     def lag(self) -> int | None:
-        """Offsets that wait, of all slices; None: of some it is not known."""
-        lags = [each.lag for each in self.slices]
-        return None if any(lag is None for lag in lags) else sum(lag or 0 for lag in lags)
+        """Offsets that wait, of all slices; None: of some it is not known, or there are none."""
+        return add_lags(each.lag for each in self.slices)
 
     def to_dict(self) -> dict[str, object]:
         """Return the status as `--json` prints it."""
         return asdict(self)
+
+
+def add_lags(lags: Iterable[int | None]) -> int | None:
+    """Return the sum of lags; None: one of them is not known, or there are none."""
+    known = list(lags)
+    if not known or any(lag is None for lag in known):
+        return None
+    return sum(lag or 0 for lag in known)
 
 
 def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
@@ -230,11 +237,10 @@ def _log_seen(slices: Sequence[SliceStatus], now_ms: int) -> JobLogSeen | None:
     lasts = [each.last for each in slices if each.last is not None]
     if not lasts:
         return None
-    lags = [each.lag for each in slices]
     return JobLogSeen(
         last_ms=now_ms - min(each.age_ms for each in lasts),
         is_closed_for_stop=all(each.reason in STOPS for each in lasts),
-        lag=None if any(lag is None for lag in lags) else sum(lag or 0 for lag in lags),
+        lag=add_lags(each.lag for each in slices),
     )
 
 
@@ -373,7 +379,6 @@ def _slice_status(
     name: SliceName, fold: Fold, there: SourceState, entries: _LastEntries
 ) -> SliceStatus:
     shards = [_shard_status(state, there) for _, state in sorted(fold.current().items())]
-    lags = [shard.lag for shard in shards if shard.lag is not None]
     every = fold.shards.values()
     return SliceStatus(
         slice=name.slice,
@@ -381,7 +386,7 @@ def _slice_status(
         last=entries.last,
         unclosed=entries.unclosed,
         shards=tuple(shards),
-        lag=sum(lags) if len(lags) == len(shards) else None,
+        lag=add_lags(shard.lag for shard in shards),
         fetched=sum(state.fetched for state in every),
         landed=sum(state.landed for state in every),
         dead=sum(state.dead for state in every),

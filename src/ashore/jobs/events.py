@@ -106,6 +106,40 @@ class Retired:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionsSealed:
+    """Table partitions are complete, and entry `entry` of the log seals them.
+
+    `partitions` is how many there are; `names`, the first ones.
+    """
+
+    kind: ClassVar[str] = "sealed"
+    slice: str
+    entry: int
+    partitions: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsRegistered:
+    """Table partitions are registered in the catalog: how many, and the names of the first ones."""
+
+    kind: ClassVar[str] = "registered"
+    slice: str
+    partitions: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A slice works again after `tries` tries that failed, the first of them `after_ms` ago."""
+
+    kind: ClassVar[str] = "recovered"
+    slice: str
+    after_ms: int
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueryProgressed:
     """A query has ended a batch: its watermark and its state. It is not shown as a line.
 
@@ -361,6 +395,7 @@ class Talk:
 
 SENT = (
     *(Starting, ClockSteered, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
+    *(PartitionsSealed, PartitionsRegistered, Recovered),
     *MEASURES,
     *(WarningEvent, Note, Validated, QueriesPlanned, Reading, Answered, CaseEnded),
     *(StateStep, Rescaled, StateMigrated, Relanded, SavepointTaken),

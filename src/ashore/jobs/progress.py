@@ -4,6 +4,7 @@ What it is: a step, and what has come of a batch, of a look for old partitions, 
 What it must not know: who is told.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -45,6 +46,23 @@ class PartitionsRetired:
     partitions: int
     files: int  # that were deleted
     tables: tuple[str, ...]
+
+
+NAMES_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TablePartitions:
+    """Partitions of tables: how many, and the first ones as `database.table/day=2026-11-27`."""
+
+    count: int
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, partitions: Iterable[tuple[str, str]]) -> "TablePartitions":
+        """Return those of tables and partitions."""
+        found = sorted({f"{table}/{partition}" for table, partition in partitions})
+        return cls(len(found), tuple(found[:NAMES_MAX]))
 
 
 @dataclass(frozen=True, slots=True)

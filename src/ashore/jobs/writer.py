@@ -18,7 +18,10 @@ from ashore.jobs.events import (
     Event,
     Landed,
     Note,
+    PartitionsRegistered,
+    PartitionsSealed,
     QueryProgressed,
+    Recovered,
     Retired,
     StepBegun,
     WarningEvent,
@@ -26,7 +29,14 @@ from ashore.jobs.events import (
 )
 from ashore.jobs.heartbeat import WorkerBeat
 from ashore.jobs.measures import CallsCounted, Measure
-from ashore.jobs.progress import STOPPED, BatchLanded, PartitionsRetired, QueryProgress, Step
+from ashore.jobs.progress import (
+    STOPPED,
+    BatchLanded,
+    PartitionsRetired,
+    QueryProgress,
+    Step,
+    TablePartitions,
+)
 
 CALLS_EVERY_BEATS = 5
 
@@ -115,6 +125,18 @@ class EventWriter:
         """See Progress."""
         counts = (retired.entry, retired.partitions, retired.files)
         self.send(Retired(slice_name, *counts, retired.tables))
+
+    def sealed(self, slice_name: str, entry: int, sealed: TablePartitions) -> None:
+        """See Progress."""
+        self.send(PartitionsSealed(slice_name, entry, sealed.count, sealed.names))
+
+    def registered(self, slice_name: str, registered: TablePartitions) -> None:
+        """See Progress."""
+        self.send(PartitionsRegistered(slice_name, registered.count, registered.names))
+
+    def recovered(self, slice_name: str, after_ms: int, tries: int) -> None:
+        """See Progress."""
+        self.send(Recovered(slice_name, after_ms, tries))
 
     def warn(self, slice_name: str, message: str) -> None:
         """See Progress."""

@@ -12,7 +12,14 @@ from typing import Protocol
 from ashore.base.clock import Clock
 from ashore.errors import PathMissing
 from ashore.jobs.measures import Measure
-from ashore.jobs.progress import STOPPED, BatchLanded, PartitionsRetired, QueryProgress, Step
+from ashore.jobs.progress import (
+    STOPPED,
+    BatchLanded,
+    PartitionsRetired,
+    QueryProgress,
+    Step,
+    TablePartitions,
+)
 from ashore.landing.log import LandingLog
 from ashore.landing.measuring import count_moves
 from ashore.landing.mover import Moved, Outcomes, move_files
@@ -37,6 +44,18 @@ class Progress(Protocol):
 
     def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
         """Tell that old partitions are dropped."""
+        ...
+
+    def sealed(self, slice_name: str, entry: int, sealed: TablePartitions) -> None:
+        """Report the partitions that an entry seals."""
+        ...
+
+    def registered(self, slice_name: str, registered: TablePartitions) -> None:
+        """Report the partitions that the catalog has now."""
+        ...
+
+    def recovered(self, slice_name: str, after_ms: int, tries: int) -> None:
+        """Report that a worker works again: so many tries failed, the first so long ago."""
         ...
 
     def warn(self, slice_name: str, message: str) -> None:
@@ -70,6 +89,15 @@ class Quiet:
         """Ignore it."""
 
     def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
+        """Ignore it."""
+
+    def sealed(self, slice_name: str, entry: int, sealed: TablePartitions) -> None:
+        """Ignore it."""
+
+    def registered(self, slice_name: str, registered: TablePartitions) -> None:
+        """Ignore it."""
+
+    def recovered(self, slice_name: str, after_ms: int, tries: int) -> None:
         """Ignore it."""
 
     def warn(self, slice_name: str, message: str) -> None:

@@ -17,6 +17,7 @@ from http.client import HTTPException
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
+from ashore.jobs.progress import TablePartitions
 from ashore.landing.committer import Progress
 from ashore.protocol import names
 from ashore.protocol.effects import Action
@@ -112,6 +113,8 @@ class Effects:
             return {each.id for each in effects}  # the job has no catalog any more
         for table, found in by_table.items():
             self._parts.register(table, [each.partition for each in found])
+        registered = TablePartitions.of((each.table, each.partition) for each in effects)
+        self._parts.progress.registered(self._slice, registered)
         return {each.id for each in effects}
 
     def _mark_sealed(self, effects: Sequence[DeferredAction]) -> set[str]:

@@ -161,6 +161,7 @@ class JobLoop:
             except AshoreError as error:
                 patience.bear(error)
             else:
+                patience.renew()
                 return
 
     def _probe(self, runner: BatchRunner, name: SliceName) -> None:
@@ -175,7 +176,10 @@ class JobLoop:
                 parts.progress.measured(Retrying(slice_name, round(1000 * seconds)))
                 parts.clock.wait(self._stop, seconds)
 
-        return _Patience(tries_max, wait, parts.jitter)
+        def recovered(after_ms: int, tries: int) -> None:
+            parts.progress.recovered(slice_name, after_ms, tries)
+
+        return _Patience(tries_max, wait, recovered, parts)
 
     # ---- one worker
 
@@ -264,20 +268,31 @@ class _Patience:
     """How often a worker may fail in a row, and how long it waits before it tries again."""
 
     def __init__(
-        self, tries_max: float, wait: Callable[[str, float], None], jitter: Jitter
+        self,
+        tries_max: float,
+        wait: Callable[[str, float], None],
+        recovered: Callable[[int, int], None],
+        parts: JobParts,
     ) -> None:
         self._tries_max = tries_max
         self._wait = wait
-        self._jitter = jitter
+        self._recovered = recovered
+        self._parts = parts
+        self._tries, self._failing_s = 0, 0.0
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew: it goes on."""
+        """Begin anew: the worker works again."""
+        if self._tries:
+            failing_s = self._parts.clock.monotonic_s() - self._failing_s
+            self._recovered(round(1000 * failing_s), self._tries)
         self._tries = 0
-        self._delays_s = Backoff(0.5, 30.0).delays_s(self._jitter)
+        self._delays_s = Backoff(0.5, 30.0).delays_s(self._parts.jitter)
 
     def bear(self, error: AshoreError) -> None:
         """Wait until another try is worth it. Raises `error` where none is."""
+        if not self._tries:
+            self._failing_s = self._parts.clock.monotonic_s()
         self._tries += 1
         if ends_worker(error) or self._tries >= self._tries_max:
             raise error

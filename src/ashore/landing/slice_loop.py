@@ -16,7 +16,7 @@ from ashore.errors import (
     SourceError,
     StreamReplaced,
 )
-from ashore.jobs.progress import BatchLanded, PartitionsRetired, Step
+from ashore.jobs.progress import BatchLanded, PartitionsRetired, Step, TablePartitions
 from ashore.landing.apart import run_apart
 from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
 from ashore.landing.committer import FILES_MAX, Committer, Progress, Quiet
@@ -323,6 +323,8 @@ class SliceLoop:
             self._entries.require_time(time.now_ms)
             self._step(Step.SEAL)
             self._entries.append(seal)
+            sealed = TablePartitions.of((each.table, each.partition) for each in seal.partitions)
+            self.parts.progress.sealed(self.plan.name.slice, self.parts.log.fold.end, sealed)
             self._entries.finish()
 
     def _retire(self) -> None:

@@ -16,6 +16,8 @@ FIRST_WAIT_MS, LONGEST_WAIT_MS = 1_000, 300_000
 STEADY_MS = 600_000  # a run that lasted so long was no failure in a row
 KILLED = 137  # the exit code of a run that left no record of its end
 
+CONTINUES = "its process continues with the file that it was started with"
+
 NEVER = frozenset({3})  # another process has the job
 PERSON = frozenset({4, 5, 6, 70})
 FILE = frozenset({2, 9})  # until the job file changes
@@ -99,6 +101,9 @@ def decide(facts: Facts, now_ms: int) -> Decision:
         return Decision(Act.NOTHING, Phase.STOPPING, why)
     if facts.is_alive:
         return _of_living(facts, wanted)
+    if facts.file is not None and facts.file.problem is not None:
+        error = facts.file.problem
+        return Decision(Act.NOTHING, Phase.INVALID, error.message, hint=error.hint)
     if wanted is DesiredState.STOPPED:
         return Decision(Act.NOTHING, Phase.STOPPED, facts.desired.why)
     if wanted is DesiredState.PAUSED:
@@ -109,9 +114,6 @@ def decide(facts: Facts, now_ms: int) -> Decision:
         return Decision(
             Act.NOTHING, Phase.MISSING, "its job file is gone", hint="deploy it again, or remove it"
         )
-    if facts.file.problem is not None:
-        error = facts.file.problem
-        return Decision(Act.NOTHING, Phase.INVALID, error.message, hint=error.hint)
     return _of_dead(facts, facts.file, now_ms)
 
 
@@ -129,6 +131,10 @@ def _of_living(facts: Facts, wanted: DesiredState) -> Decision:
     if facts.file is None:
         why = "its job file is gone; the process continues"
         return Decision(Act.NOTHING, Phase.RUNNING, why, hint="deploy it again, or remove it")
+    if facts.file.problem is not None:
+        error = facts.file.problem
+        why = f"{error.message}; {CONTINUES}"
+        return Decision(Act.NOTHING, Phase.INVALID, why, hint=error.hint)
     return Decision(Act.NOTHING, Phase.RUNNING if facts.has_begun else Phase.STARTING)
 
 

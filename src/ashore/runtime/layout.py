@@ -141,6 +141,11 @@ class RunFiles:
         return self.root / "retry.json"
 
     @cached_property
+    def phase(self) -> Path:
+        """Since when the job is in its phase. May be lost: it is then counted anew."""
+        return self.root / "phase.json"
+
+    @cached_property
     def seen(self) -> Path:
         """Where it is: replaced whole, at most each second."""
         return self.root / "seen.json"

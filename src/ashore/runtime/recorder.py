@@ -22,6 +22,7 @@ from ashore.jobs.events import (
     Event,
     Landed,
     QueryProgressed,
+    Recovered,
     Started,
     Starting,
     StepBegun,
@@ -30,7 +31,7 @@ from ashore.jobs.events import (
 )
 from ashore.jobs.failure import KIND, Failed
 from ashore.jobs.measures import MEASURES, Retrying, SliceMeasured
-from ashore.jobs.progress import STOPPED, Step
+from ashore.jobs.progress import STOPPED
 from ashore.protocol import codec
 from ashore.runtime.files import append_line, rotate, write_hint
 from ashore.runtime.layout import RunFiles
@@ -40,6 +41,7 @@ SEEN_EVERY_MS, SAMPLE_EVERY_MS = 1_000, 15_000
 SEEN_AGAIN_MS = 10_000  # where nothing has changed
 LOG_BYTES, LOGS_KEPT = 10_000_000, 5
 SAMPLES_BYTES = 1_000_000
+WARNED_MS = 300_000  # a warning that does not come again is over after so long
 BATCHES_SEEN, WARNINGS_SEEN, RATE_BATCHES = 20, 5, 12
 
 
@@ -55,6 +57,8 @@ class _SliceState:
     batch: int | None = None
     entry: int | None = None
     lag: int | None = None
+    lag_at_ms: int | None = None
+    retrying_since_ms: int | None = None
     rows: int = 0
     last_commit_ms: int | None = None
     newest_ms: int | None = None
@@ -91,7 +95,14 @@ class _SliceState:
             deferred=self.deferred,
             why=self.why,
             batches=tuple(self.batches),
+            lag_at_ms=self.lag_at_ms,
+            retrying_since_ms=self.retrying_since_ms,
         )
+
+    def read_lag(self, lag: int | None, now_ms: int) -> None:
+        """Take a lag as that of this moment; None: Kafka was not asked."""
+        if lag is not None:
+            self.lag, self.lag_at_ms = lag, now_ms
 
 
 @dataclass
@@ -100,6 +111,7 @@ class _Warning:
 
     slice: str
     message: str
+    at_ms: int
     is_tried_again: bool = False  # it is over with the next try that succeeds
 
 
@@ -137,10 +149,12 @@ class RunRecorder:
                 self._step(event, now_ms)
             case Landed():
                 self._land(event, now_ms)
+            case Recovered():
+                self._forget_tries(self._slice(event.slice))
             case SliceMeasured() | QueryProgressed() | Retrying():
-                self._measure(event)
+                self._measure(event, now_ms)
             case WarningEvent():
-                self._warn(event)
+                self._warn(event, now_ms)
         if not isinstance(event, Beat):
             self._has_changed = True
         if not isinstance(event, (Beat, StepBegun, *MEASURES)):
@@ -179,9 +193,8 @@ class RunRecorder:
 
     def _step(self, event: StepBegun, now_ms: int) -> None:
         state = self._slice(event.slice)
-        state.state = "running"
-        if event.step is Step.IDLE:
-            self._forget_tries(event.slice)
+        if state.retrying_since_ms is None:
+            state.state = "running"
         ended = state.under_way.begin(event)
         if ended is not None:
             landed, steps = (
@@ -195,50 +208,54 @@ class RunRecorder:
 
     def _land(self, event: Landed, now_ms: int) -> None:
         state = self._slice(event.slice)
-        self._forget_tries(event.slice)
+        self._forget_tries(state)
         if not state.recent:
             state.recent.append((now_ms - state.under_way.took_ms, 0))
         state.recent.append((now_ms, event.rows))
         state.under_way.land(event)
         state.batch, state.entry = event.batch, event.entry
-        state.lag, state.last_commit_ms = event.lag, now_ms
+        state.read_lag(event.lag, now_ms)
+        state.last_commit_ms = now_ms
         state.rows += event.rows
 
-    def _measure(self, event: SliceMeasured | QueryProgressed | Retrying) -> None:
+    def _measure(self, event: SliceMeasured | QueryProgressed | Retrying, now_ms: int) -> None:
         state = self._slice(event.slice)
         match event:
             case Retrying():
                 state.state = "retrying"
+                state.retrying_since_ms = state.retrying_since_ms or now_ms
                 mine = [each for each in self._warnings if each.slice == event.slice]
                 for each in mine[-1:]:
                     each.is_tried_again = True
             case QueryProgressed():
                 state.watermark_ms = event.progress.watermark_ms
-                if event.progress.lag is not None:
-                    state.lag = event.progress.lag
+                state.read_lag(event.progress.lag, now_ms)
             case SliceMeasured():
-                self._measure_slice(state, event)
+                self._measure_slice(state, event, now_ms)
 
-    def _measure_slice(self, state: _SliceState, event: SliceMeasured) -> None:
+    def _measure_slice(self, state: _SliceState, event: SliceMeasured, now_ms: int) -> None:
         state.epoch = event.epoch
         state.deferred = sum(count for _, count in event.deferred)
-        if event.lag is not None:
-            state.lag = event.lag
+        state.read_lag(event.lag, now_ms)
         if event.newest_ms is not None:
             state.newest_ms = event.newest_ms
 
-    def _warn(self, event: WarningEvent) -> None:
-        self._warnings.append(_Warning(event.slice, event.message))
+    def _warn(self, event: WarningEvent, now_ms: int) -> None:
+        self._warnings.append(_Warning(event.slice, event.message, now_ms))
         if event.slice and event.message.startswith(STOPPED):
             state = self._slice(event.slice)
-            state.state, state.step = "stopped", "stopped"
+            state.state, state.step, state.retrying_since_ms = "stopped", "stopped", None
             state.why = event.message.removeprefix(STOPPED)
 
-    def _forget_tries(self, name: str) -> None:
+    def _forget_tries(self, state: _SliceState) -> None:
         """Warn no longer of what has passed: a slice has done what it tried again."""
-        over = [each for each in self._warnings if each.slice == name and each.is_tried_again]
+        over = [
+            each for each in self._warnings if each.slice == state.slice and each.is_tried_again
+        ]
         for each in over:
             self._warnings.remove(each)
+        if state.retrying_since_ms is not None:
+            state.state, state.retrying_since_ms = "running", None
 
     def _write_due(self, now_ms: int) -> None:
         age_ms = now_ms - self._written_ms
@@ -256,10 +273,16 @@ class RunRecorder:
             self._phase,
             self.job_pid,
             tuple(self._each(now_ms)),
-            tuple(each.message for each in self._warnings),
+            tuple(each.message for each in self._warnings if self._lasts(each, now_ms)),
             self.job_log,
         )
         write_hint(self._files.seen, json.dumps(codec.encode_object(seen)))
+
+    def _lasts(self, warning: _Warning, now_ms: int) -> bool:
+        """Tell whether a warning is of now: of a slice that is retrying, or stopped, it lasts."""
+        state = self._slices.get(warning.slice)
+        is_down = state is not None and state.state != "running"
+        return is_down or now_ms - warning.at_ms < WARNED_MS
 
     def _each(self, now_ms: int) -> Iterator[SliceSeen]:
         for name in sorted(self._slices):

@@ -93,6 +93,20 @@ class RetryRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseRecord:
+    """Since when a job is in its phase, for the server that comes next.
+
+    Arguments:
+        run: the run that lived then, or the last one: another run is in a phase of its own.
+
+    """
+
+    phase: str
+    since_ms: int
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
 class StepTaken:
     """A step of a batch, and how long it took."""
 
@@ -133,6 +147,8 @@ class SliceSeen:
     deferred: int = 0
     why: str = ""  # it stopped
     batches: tuple[BatchSeen, ...] = ()
+    lag_at_ms: int | None = codec.added(None)  # when the lag was read
+    retrying_since_ms: int | None = codec.added(None)  # since the first of the tries that failed
 
 
 @dataclass(frozen=True, slots=True)

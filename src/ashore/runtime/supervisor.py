@@ -7,6 +7,7 @@ turn. Who reads views waits for nobody.
 What it must not know: HTTP; who asked for what.
 """
 
+import json
 import signal
 import threading
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from pathlib import Path
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.errors import AshoreError
+from ashore.protocol import codec
 from ashore.runtime.background import Background
 from ashore.runtime.decide import (
     KILLED,
@@ -26,7 +28,7 @@ from ashore.runtime.decide import (
     after_exit,
     decide,
 )
-from ashore.runtime.files import read_record, write_record
+from ashore.runtime.files import read_record, write_hint, write_record
 from ashore.runtime.job_files import JobFile, JobFiles
 from ashore.runtime.layout import RunFiles, ServerFiles
 from ashore.runtime.limits import Memory, ServerLimits
@@ -35,6 +37,7 @@ from ashore.runtime.records import (
     Desired,
     DesiredState,
     ExitRecord,
+    PhaseRecord,
     ProcessRecord,
     RetryRecord,
     RunSeen,
@@ -385,6 +388,9 @@ class Supervisor:
         """Report that a job has come to another phase."""
         if decision.phase is managed.phase:
             return
+        since_ms, run = now_ms, _run_of(managed)
+        if managed.phase is None:
+            since_ms = _known_since(managed, PhaseRecord(str(decision.phase), now_ms, run))
         if managed.phase is not None or decision.phase is not Phase.STOPPED:
             self._tell(
                 "phase",
@@ -398,7 +404,9 @@ class Supervisor:
                 run=managed.last.run if managed.last else "",
                 digest=managed.digest,
             )
-        managed.phase, managed.since_ms = decision.phase, now_ms
+        managed.phase, managed.since_ms = decision.phase, since_ms
+        record = PhaseRecord(str(decision.phase), since_ms, run)
+        write_hint(managed.run.phase, json.dumps(codec.encode_object(record)))
 
     def _start(
         self,
@@ -468,6 +476,24 @@ def _facts(managed: _Managed, file: JobFile | None, desired: Desired, *, is_held
         retry=managed.retry,
         is_held=is_held,
     )
+
+
+def _run_of(managed: _Managed) -> str:
+    """Return the run that lives, or else the last one; empty: there was none."""
+    living = managed.living.record if managed.living else None
+    if living is not None:
+        return living.run
+    return managed.last.run if managed.last else ""
+
+
+def _known_since(managed: _Managed, now: PhaseRecord) -> int:
+    """Return when a job came to a phase that it may have had before this server."""
+    known = read_record(PhaseRecord, managed.run.phase)
+    if known is not None:
+        is_same = (known.phase, known.run) == (now.phase, now.run)
+        return min(known.since_ms, now.since_ms) if is_same else now.since_ms
+    is_down = now.phase in {Phase.STOPPED, Phase.PAUSED}
+    return managed.desired.at_ms if managed.desired and is_down else now.since_ms
 
 
 def _is_gone(view: ManagedJob) -> bool:

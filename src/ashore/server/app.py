@@ -43,6 +43,7 @@ def create_app(context: Context) -> FastAPI:
         lifespan=living,
     )
     app.state.context = context
+    app.state.plane = plane
     app.state.list_cache = jobs.ListCache()
     add_handlers(app)
     _include(app)

@@ -21,6 +21,7 @@ from ashore.runtime.tokens import Caller
 from ashore.runtime.verbs import Verbs
 from ashore.runtime.webhook import Webhook
 from ashore.server.access import RequestAccess
+from ashore.server.pages.control_plane import ControlPlane
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ class Context:
 def context_of(connection: HTTPConnection) -> Context:
     """Return what the app of a request works with."""
     return cast("Context", connection.app.state.context)
+
+
+def plane_of(connection: HTTPConnection) -> ControlPlane:
+    """Return the jobs of the server as pages see them."""
+    return cast("ControlPlane", connection.app.state.plane)
 
 
 Shared = Annotated[Context, Depends(context_of)]

@@ -15,6 +15,8 @@ from ashore.runtime.decide import Phase
 from ashore.runtime.operations import OperationState, OperationView
 from ashore.runtime.records import Desired, DesiredState, ExitRecord, ProcessRecord, SliceSeen
 from ashore.runtime.supervisor import ManagedJob
+from ashore.server.condition import JobCondition
+from ashore.server.needs import Need
 
 
 class ApiDocument(BaseModel):
@@ -116,44 +118,70 @@ class SliceDocument(ApiDocument):
         return cls.model_validate(document)
 
 
+class NeedDocument(ApiDocument):
+    """Something that needs a person: what is so, and what to do."""
+
+    level: str = Field(
+        description="`decide`: nothing continues without a person; `broken`: it does not land; "
+        "`look`: it lands, and something is worth a look"
+    )
+    subject: str
+    text: str
+    hint: str
+
+    @classmethod
+    def of(cls, need: Need) -> "NeedDocument":
+        """Return the document of a need."""
+        return cls(level=need.word, subject=need.subject, text=need.text, hint=need.hint)
+
+
 class JobDocument(ApiDocument):
-    """A job of the server."""
+    """A job of the server, as its page shows it."""
 
     name: str
+    state: str = Field(
+        description="as on the page: the phase, or `idle`, `stuck`, `retrying` of one that runs"
+    )
+    state_since_ms: int | None
+    needs: list[NeedDocument] = Field(description="what needs a person, gravest first")
     phase: Phase
-    why: str
+    why: str = Field(description="of the state, or the gravest of `needs`")
     hint: str
-    since_ms: int
+    since_ms: int = Field(description="when it came to its phase; a restart of the server is none")
     until_ms: int | None = Field(description="when it is decided again, if it waits for a time")
     desired: DesiredDocument
     is_changed: bool = Field(description="its file has changed since its process was started")
     process: ProcessDocument | None
     last: ExitDocument | None
     failures: int = Field(description="failures in a row")
-    lag: int | None
+    lag: int | None = Field(description="null where it was not read in the last minute")
+    lag_at_ms: int | None = Field(description="when the lag was read, or was last known")
     rate: int | None
     last_commit_ms: int | None
+    retrying_since_ms: int | None = Field(description="tries have failed since; null: none")
     memory_bytes: int | None
     tables: list[str]
     slices: list[SliceDocument]
     warnings: list[str]
 
     @classmethod
-    def of(cls, view: ManagedJob, *, with_batches: bool = False) -> "JobDocument":
+    def of(
+        cls, view: ManagedJob, found: JobCondition, *, with_batches: bool = False
+    ) -> "JobDocument":
         """Return the document of a job."""
         seen, process = view.seen, view.process
         is_of_process = seen is not None and process is not None and seen.run == process.run
         slices = seen.slices if seen is not None else ()
-        lags = [each.lag for each in slices]
         job = view.file.job if view.file else None
-        rates = [each.rate for each in slices if each.rate is not None]
-        commits = [each.last_commit_ms for each in slices if each.last_commit_ms is not None]
         job_pid = seen.job_pid if seen is not None and is_of_process else None
         return cls(
             name=view.name,
+            state=found.state,
+            state_since_ms=found.since_ms,
+            needs=[NeedDocument.of(each) for each in found.needs],
             phase=view.phase,
-            why=view.decision.why,
-            hint=view.decision.hint,
+            why=found.why,
+            hint=found.hint,
             since_ms=view.since_ms,
             until_ms=view.decision.until_ms,
             desired=DesiredDocument.of(view.desired),
@@ -161,9 +189,11 @@ class JobDocument(ApiDocument):
             process=None if process is None else ProcessDocument.of(process, job_pid),
             last=None if view.last is None else ExitDocument.of(view.last),
             failures=view.retry.failures if view.retry and view.last and view.last.code else 0,
-            lag=None if not lags or None in lags else sum(each or 0 for each in lags),
-            rate=sum(rates) if rates and is_of_process else None,
-            last_commit_ms=max(commits) if commits else None,
+            lag=found.lag,
+            lag_at_ms=found.lag_at_ms,
+            rate=None if found.records_per_s is None else round(found.records_per_s),
+            last_commit_ms=found.last_entry_ms,
+            retrying_since_ms=found.retrying_since_ms,
             memory_bytes=view.memory_bytes,
             tables=[str(item.table) for item in job.tables] if job else [],
             slices=[SliceDocument.of(each, with_batches=with_batches) for each in slices],

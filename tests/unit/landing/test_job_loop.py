@@ -22,7 +22,7 @@ from ashore.errors import (
     TableOwned,
 )
 from ashore.jobs.measures import Measure
-from ashore.jobs.progress import BatchLanded, QueryProgress
+from ashore.jobs.progress import BatchLanded, QueryProgress, TablePartitions
 from ashore.landing import job_loop
 from ashore.landing.housekeeping import CleanRule
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
@@ -50,6 +50,7 @@ class Reported:
         self.warnings: list[str] = []
         self.notes: list[str] = []
         self.steps: list[str] = []
+        self.recoveries: list[tuple[str, int]] = []
 
     def step(self, slice_name: str, step: str) -> None:
         self.steps.append(step)
@@ -67,6 +68,14 @@ class Reported:
     def query(self, slice_name: str, progress: QueryProgress) -> None: ...
 
     def measured(self, measure: Measure) -> None: ...
+
+    def sealed(self, slice_name: str, entry: int, sealed: TablePartitions) -> None: ...
+
+    def registered(self, slice_name: str, registered: TablePartitions) -> None: ...
+
+    def recovered(self, slice_name: str, after_ms: int, tries: int) -> None:
+        self.recoveries.append((slice_name, tries))
+        assert after_ms > 0
 
     def stopped(self, slice_name: str, message: str) -> None:
         self.warnings.append(f"stopped: {message}")
@@ -178,6 +187,7 @@ def test_what_may_pass_is_ridden_out_and_reported(monkeypatch):
     job.loop.run()
     assert job.reported.landed_rows == 10
     assert job.reported.warnings == ["no broker"] * 3
+    assert job.reported.recoveries == [("clicks", 3)]
 
 
 def test_a_lake_that_is_away_when_the_job_starts_is_waited_for(monkeypatch):
@@ -188,6 +198,7 @@ def test_a_lake_that_is_away_when_the_job_starts_is_waited_for(monkeypatch):
     job.loop.run()
     assert job.reported.landed_rows == 20
     assert len(job.reported.warnings) == 2
+    assert [tries for _, tries in job.reported.recoveries] == [2]
     assert storage.calls[0].kind == "list", "the log is read before it is written"
 
 

@@ -11,6 +11,7 @@ from tests.specs import landing
 from ashore.base.unique import unique
 from ashore.catalogs import CatalogTable, MemoryCatalog, TableChange
 from ashore.errors import CatalogError, SchemaConflict
+from ashore.jobs.progress import TablePartitions
 from ashore.landing.committer import Quiet
 from ashore.landing.effects import PAUSE_S, EffectParts, Effects
 from ashore.landing.log import LandingLog, LogContext
@@ -42,6 +43,19 @@ SPEC = landing(schema="date STRING, ts BIGINT", partition_by=("date",))
 PLAIN = landing(SPEC, table="ods.plain")  # it is never sealed
 
 
+class Reported(Quiet):
+    """Keeps what is sealed and registered."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def sealed(self, slice_name: str, entry: int, sealed: TablePartitions) -> None:
+        self.lines.append(f"entry {entry} seals {', '.join(sealed.names)}")
+
+    def registered(self, slice_name: str, registered: TablePartitions) -> None:
+        self.lines.append(f"registered {', '.join(registered.names)}")
+
+
 class Job:
     def __init__(
         self, actions: tuple[str, ...] = ("success_file",), waits: Waits = nobody_waits
@@ -60,9 +74,10 @@ class Job:
     def start(self) -> None:
         registrar = Registrar(self.catalog, "file:///lake", "shop", lambda _: None)
         registrar.ensure([SPEC, PLAIN])
+        self.reported = Reported()
         parts = EffectParts(
-            "shop", self.storage, self.clock, Quiet(), registrar.register, registrar.mark_sealed,
-            lambda _table: self.address,
+            "shop", self.storage, self.clock, self.reported,
+            registrar.register, registrar.mark_sealed, lambda _table: self.address,
         )  # fmt: skip
         plan = SlicePlan(
             LakeAddress("memory:"), NAME,
@@ -78,6 +93,7 @@ class Job:
                 RecordedRunner(self.source, self.storage),
                 LandingLog(LogContext(self.storage, self.clock, unique), NAME),
                 self.clock,
+                self.reported,
                 publishing=Publishing(True, self.waits),
                 effects=Effects(parts, "main"),
                 sealer=Sealer(
@@ -123,6 +139,10 @@ def test_a_partition_is_sealed_and_its_success_file_tells_version_and_rows():
         "job": "shop", "table": TABLE, "partition": EIGHT, "version": 1, "rows": 2,
     }  # fmt: skip
     assert job.fold.partitions[TABLE, EIGHT].sealed_version == 1
+    named = f"{TABLE}/{EIGHT}"
+    assert job.reported.lines[0] == f"registered {named}", "its first batch"
+    number = next(each.number for each in read_history(job.storage, NAME) if each.body == seal)
+    assert f"entry {number} seals {named}" in job.reported.lines
     assert job.loop.tick() is Tick.IDLE
     assert len(job.seals()) == 1
     assert job.fold.unclosed is None

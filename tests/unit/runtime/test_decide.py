@@ -7,6 +7,7 @@ import pytest
 
 from ashore.errors import JobFileInvalid
 from ashore.runtime.decide import (
+    CONTINUES,
     FIRST_WAIT_MS,
     LONGEST_WAIT_MS,
     STEADY_MS,
@@ -119,4 +120,7 @@ def test_a_file_that_is_gone_or_wrong_starts_nothing_and_stops_nothing() -> None
     assert decide(Facts(None, RUNNING, is_alive=True, has_begun=True), NOW).act is Act.NOTHING
     found = decide(Facts(wrong, RUNNING, is_alive=False), NOW)
     assert (found.phase, found.why, found.hint) == (Phase.INVALID, "no", "yes")
-    assert decide(Facts(wrong, STOPPED, is_alive=False), NOW).phase is Phase.STOPPED
+    assert decide(Facts(wrong, STOPPED, is_alive=False), NOW).phase is Phase.INVALID
+    alive = decide(Facts(wrong, RUNNING, is_alive=True, has_begun=True), NOW)
+    assert (alive.act, alive.phase, alive.hint) == (Act.NOTHING, Phase.INVALID, "yes")
+    assert alive.why == f"no; {CONTINUES}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ashore.jobs.events import Landed, StepBegun, WarningEvent
+from ashore.jobs.events import Landed, Recovered, StepBegun, WarningEvent
 from ashore.jobs.measures import Retrying, SliceMeasured
 from ashore.jobs.progress import Step
 from ashore.runtime import recorder
@@ -80,15 +80,18 @@ def test_a_job_that_writes_for_ever_fills_no_disk(files: RunFiles) -> None:
     assert batches == sorted(batches)
 
 
-@pytest.mark.parametrize("over", [Landed("a", 10, 1, 0, 0), StepBegun("a", Step.IDLE)])
+@pytest.mark.parametrize("over", [Landed("a", 10, 1, 0, 0), Recovered("a", 1_000, 2)])
 def test_what_was_tried_again_is_warned_of_until_it_has_passed(
-    files: RunFiles, over: Landed | StepBegun
+    files: RunFiles, over: Landed | Recovered
 ) -> None:
-    def seen() -> tuple[str, ...]:
+    def looked() -> RunSeen:
         made.set_phase("running")  # writes at once
         found = read_record(RunSeen, files.seen)
         assert found is not None
-        return found.warnings
+        return found
+
+    def seen() -> tuple[str, ...]:
+        return looked().warnings
 
     made = recording(files)
     made.take(WarningEvent("a", "skipped, Kafka no longer has it"))
@@ -97,9 +100,16 @@ def test_what_was_tried_again_is_warned_of_until_it_has_passed(
         made.take(Retrying("a", 500))
         made.take(StepBegun("a", Step.PLAN))
         made.take(StepBegun("a", Step.WRITE))
+        made.take(StepBegun("a", Step.IDLE))  # before it looks: it may fail at once
+        assert looked().slices[0].state == "retrying"
+    since_ms = looked().slices[0].retrying_since_ms
+    assert since_ms is not None
     made.take(WarningEvent("b", "no broker answers"))
     made.take(Retrying("b", 500))
     full = "No space left on device"
     assert seen() == ("skipped, Kafka no longer has it", full, full, "no broker answers")
+    assert looked().slices[0].retrying_since_ms == since_ms, "since the first try"
     made.take(over)
+    assert looked().slices[0].retrying_since_ms is None
+    assert looked().slices[0].state == "running"
     assert seen() == ("skipped, Kafka no longer has it", "no broker answers"), "b goes on trying"

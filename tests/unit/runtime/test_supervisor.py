@@ -173,3 +173,32 @@ def hungry(files: ServerFiles, **behave: object) -> None:
     run = files.run_of("clicks").root
     run.mkdir(parents=True)
     (run / "behave.json").write_text(json.dumps(behave))
+
+
+def test_since_when_a_job_is_in_its_phase_survives_the_server(files: ServerFiles) -> None:
+    clock = FakeClock(time.time_ns() // 1_000_000)
+    Verbs(files).stop("orders", Asker("test"))
+
+    def served() -> Supervisor:
+        return Supervisor(files, Processes(files, simulated_command), clock=clock)
+
+    first = served()
+    look_until(first, "clicks", Phase.RUNNING)
+    look_until(first, "orders", Phase.STOPPED)
+    since_ms = {name: view.since_ms for name, view in first.views.items()}
+    first.end()
+    clock.advance(3_600)
+    second = served()
+    second.look()
+    assert {name: view.since_ms for name, view in second.views.items()} == since_ms
+    process = second.views["clicks"].process
+    assert process is not None
+    second.end()
+    os.kill(process.pid, signal.SIGKILL)
+    third = served()
+    look_until(third, "clicks", Phase.BACKING_OFF)
+    clock.advance(3_600)
+    look_until(third, "clicks", Phase.RUNNING)
+    assert third.views["clicks"].since_ms > since_ms["clicks"], "another run"
+    assert third.views["orders"].since_ms == since_ms["orders"]
+    third.end()

@@ -10,9 +10,9 @@ from ashore.control.fleet import FleetRow
 from ashore.control.run import AGAIN
 from ashore.control.status import read_status
 from ashore.errors import JobFileInvalid
-from ashore.server.pages.control_plane import SeenJob, Supervised
+from ashore.server.needs import Level, find_needs
 from ashore.server.pages.fleet_view import SORTS, view_fleet, view_row
-from ashore.server.pages.needs import Level, find_needs
+from ashore.server.seen import SeenJob, Supervised
 
 RUNS = Supervised("running", "running", "", "", False, 0, 0, False, ("stop",), 7, None)
 
@@ -44,7 +44,9 @@ def test_a_decision_comes_first_and_commands_name_the_job_file():
 def test_a_file_that_cannot_be_read_says_how_to_correct_it():
     error = JobFileInvalid("line 3 is wrong", hint="write x")
     (found,) = find_needs(seen(row=FleetRow("clicks", None, (), error)))
-    assert (found.level, found.text, found.hint) == (Level.DECIDE, "line 3 is wrong", "write x")
+    assert (found.level, found.text, found.hint) == (
+        *(Level.DECIDE, "its file cannot be run: line 3 is wrong", "write x"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,11 @@ What it promises: pure; those that need somebody come first unless another order
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ashore.base.units import format_duration
-from ashore.control.state import JobState
-from ashore.control.status import JobStatus
-from ashore.server.pages.control_plane import SeenJob
+from ashore.base.units import format_duration, format_lag
+from ashore.server.condition import judge_condition
+from ashore.server.needs import Need
 from ashore.server.pages.drawing import sparkline
-from ashore.server.pages.needs import Need, find_needs
-
-UNREADABLE = "not readable"
+from ashore.server.seen import SeenJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +22,13 @@ class JobRow:
     state: str
     since: str
     lag: int | None
+    lag_text: str
     records_per_s: float | None
     last_age_ms: int | None  # of the newest entry
     landed: int
     needs: tuple[Need, ...]
+    level: int  # how much it needs a person; 0: it does not
     picture: str  # SVG of the rate
-
-    @property
-    def level(self) -> int:
-        """How much it needs somebody; 0: it does not."""
-        return max((each.level for each in self.needs), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,50 +75,19 @@ def _has(row: JobRow, words: str) -> bool:
 
 def view_row(seen: SeenJob) -> JobRow:
     """Return the row of a job."""
-    status, fresh = seen.row.status, seen.fresh
+    found, now_ms = judge_condition(seen), seen.seen_ms
     rates = tuple(each.records_per_s for each in seen.samples)
-    commit_ms = fresh.last_commit_ms if fresh else None
-    told_ms = None if commit_ms is None else max(0, seen.seen_ms - commit_ms)
-    lag, rate = (fresh.lag, fresh.records_per_s) if fresh else (None, None)
-    state, since = state_of(seen)
+    since_ms, entry_ms, lag_ms = found.since_ms, found.last_entry_ms, found.lag_at_ms
     return JobRow(
-        name=seen.name,
-        state=state,
-        since=since,
-        lag=lag if lag is not None or status is None else status.lag,
-        records_per_s=rate if rate is not None or status is None else rate_of_job(status),
-        last_age_ms=told_ms if told_ms is not None or status is None else age_of(status),
-        landed=0 if status is None else sum(each.landed for each in status.slices),
-        needs=find_needs(seen),
+        name=found.name,
+        state=found.state,
+        since="" if since_ms is None else format_duration(max(0, now_ms - since_ms)),
+        lag=found.lag,
+        lag_text=format_lag(found.lag, None if lag_ms is None else max(0, now_ms - lag_ms)),
+        records_per_s=found.records_per_s,
+        last_age_ms=None if entry_ms is None else max(0, now_ms - entry_ms),
+        landed=found.landed,
+        needs=found.needs,
+        level=found.level,
         picture=sparkline(rates, f"records per second of {seen.name}, lately"),
     )
-
-
-def state_of(seen: SeenJob) -> tuple[str, str]:
-    """Return what a job is at, and for how long; empty: nobody knows."""
-    status, supervised = seen.row.status, seen.supervised
-    if supervised is None:
-        return (UNREADABLE, "") if status is None else (str(status.state), since_of(status))
-    runs = supervised.phase == "running"
-    if runs and status is not None and status.state in {JobState.STUCK, JobState.IDLE}:
-        return str(status.state), since_of(status)
-    since = format_duration(max(0, seen.seen_ms - supervised.since_ms))
-    return supervised.phase.replace("-", " "), since
-
-
-def since_of(status: JobStatus) -> str:
-    """Return for how long a job is at what it is at; empty: nobody knows."""
-    if status.since_ms is None:
-        return ""
-    return format_duration(max(0, status.now_ms - status.since_ms))
-
-
-def rate_of_job(status: JobStatus) -> float | None:
-    """Return records per second over all slices; None: there are too few batches."""
-    known = [each.records_per_s for each in status.slices if each.records_per_s is not None]
-    return sum(known) if known else None
-
-
-def age_of(status: JobStatus) -> int | None:
-    """Return how old the newest entry of a job is."""
-    return min((each.last.age_ms for each in status.slices if each.last), default=None)

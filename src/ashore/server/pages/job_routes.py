@@ -167,7 +167,7 @@ def _find_slice(opened: OpenJob, wanted: str) -> tuple[SliceName, list[SliceName
     if not slices:
         raise AshoreError(
             f"job {opened.job.job} has no landing log yet",
-            hint="its first start writes one: start it, then load this page again",
+            hint="a job writes one when it has started: load this page again then",
         )
     for each in slices:
         if each.slice == (wanted or slices[0].slice):

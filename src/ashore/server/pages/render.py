@@ -29,6 +29,7 @@ VALUE_MAX = 400
 SIGNS = {
     "running": "\N{BLACK RIGHT-POINTING TRIANGLE}",
     "idle": "\N{BLACK CIRCLE}",
+    "retrying": "\N{CLOCKWISE OPEN CIRCLE ARROW}",
     "stuck": "\N{BLACK UP-POINTING TRIANGLE}",
     "stopped": "\N{BLACK SQUARE}",
     "failed": "\N{MULTIPLICATION SIGN}",

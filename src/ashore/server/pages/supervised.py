@@ -16,6 +16,7 @@ from functools import partial
 from ashore.base.clock import SystemClock
 from ashore.control.fleet import FleetRow
 from ashore.control.jobs import OpenJob
+from ashore.control.status import add_lags
 from ashore.errors import JobUnknown, RequestInvalid
 from ashore.runtime.background import Background
 from ashore.runtime.decide import Phase
@@ -24,9 +25,10 @@ from ashore.runtime.operations import Operations
 from ashore.runtime.records import RunSeen
 from ashore.runtime.supervisor import ManagedJob, Supervisor
 from ashore.runtime.verbs import Asker, Verbs
+from ashore.server.condition import LAG_MS_MAX
 from ashore.server.pages.commands import Commands
-from ashore.server.pages.control_plane import FreshNumbers, SeenJob, Supervised
 from ashore.server.pages.drafts import Drafts
+from ashore.server.seen import FreshNumbers, SeenJob, Supervised
 from ashore.server.watching import FleetWatch, Marks, RateSample, WatchedJob
 
 SAMPLE_S = 5.0
@@ -162,7 +164,7 @@ class SupervisedJobs:
         return SeenJob(
             name=view.name,
             path=path,
-            row=row if view.phase is not Phase.INVALID else FleetRow(view.name, None, (), None),
+            row=row,
             seen_ms=self._clock.now_ms(),
             samples=_read_samples(self._layout, view.name) if is_alone else samples,
             slow_since_ms=watched.slow_since_ms if watched else None,
@@ -170,6 +172,7 @@ class SupervisedJobs:
             warnings=tuple(reversed(seen.warnings)) if seen else (),
             fresh=_fresh(seen),
             steps=seen.slices if seen else (),
+            problem=view.file.problem if view.file else None,
         )
 
     def _sample(self) -> float:
@@ -178,7 +181,9 @@ class SupervisedJobs:
             fresh = _fresh(view.seen if _is_of_process(view) else None)
             kept = self._samples.setdefault(name, deque(maxlen=SAMPLES))
             if fresh is not None:
-                kept.append(RateSample(now_ms, fresh.records_per_s, fresh.lag))
+                is_old = now_ms - (fresh.lag_at_ms or 0) > LAG_MS_MAX
+                lag = None if is_old else fresh.lag
+                kept.append(RateSample(now_ms, fresh.records_per_s, lag))
         for name in self._samples.keys() - views.keys():
             del self._samples[name]
         return SAMPLE_S
@@ -222,14 +227,16 @@ def _digest(facts: object) -> str:
 def _fresh(seen: RunSeen | None) -> FreshNumbers | None:
     if seen is None:
         return None
-    lags = [each.lag for each in seen.slices]
-    known = [each for each in lags if each is not None]
     rates = [each.rate for each in seen.slices if each.rate is not None]
+    read = [each.lag_at_ms for each in seen.slices if each.lag_at_ms is not None]
+    retrying = [each.retrying_since_ms for each in seen.slices if each.retrying_since_ms]
     commits = [each.last_commit_ms for each in seen.slices if each.last_commit_ms is not None]
     return FreshNumbers(
-        sum(known) if known and len(known) == len(lags) else None,
-        sum(rates) if rates else None,
-        max(commits, default=None),
+        lag=add_lags(each.lag for each in seen.slices),
+        records_per_s=sum(rates) if rates else None,
+        last_commit_ms=max(commits, default=None),
+        lag_at_ms=min(read, default=None),
+        retrying_since_ms=min(retrying, default=None),
     )
 
 
@@ -239,7 +246,7 @@ def _supervised(view: ManagedJob) -> Supervised:
         phase=str(view.phase),
         why=view.decision.why,
         hint=view.decision.hint,
-        needs_person=view.phase in NEEDING,
+        needs_person=view.phase in NEEDING and view.process is None,
         since_ms=view.since_ms,
         failures=view.retry.failures if view.retry and view.last and view.last.code else 0,
         is_changed=view.is_changed,

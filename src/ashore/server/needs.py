@@ -16,11 +16,14 @@ from ashore.control.health import BAD_STATES, DECISIONS
 from ashore.control.run import AGAIN
 from ashore.control.state import JobState
 from ashore.control.status import JobStatus
-from ashore.errors import AshoreError
-from ashore.server.pages.control_plane import SeenJob, Supervised
+from ashore.errors import AshoreError, JobFileInvalid
+from ashore.runtime.decide import CONTINUES, FILE, NEVER, PERSON
+from ashore.server.seen import SeenJob, Supervised
 
 NO_HINT = "the log of the job process says more: see the page of the job"
 TRIED_AGAIN = "the server starts it again by itself"
+LOOKED_AGAIN = "the server looks again by itself, and a running job tries again by itself"
+PASSES_NOT = PERSON | NEVER | FILE  # exit codes of errors that no later try repairs
 GOES_ON = "The job tries again by itself, and nothing is lost as long as Kafka keeps the records"
 GONE = (
     "was the topic deleted? create it again, then run: ashore rejoin JOB.yaml TOPIC; what the old "
@@ -40,9 +43,13 @@ NO_ANSWER = (
     "check the network, the NameNodes or the mount of the lake, and the brokers; the job itself "
     "waits for as long as it takes"
 )
+STUCK_AGAIN = (
+    "If it is stuck at the same step again, look at what that step needs: Kafka, the lake, the "
+    "catalog"
+)
+STUCK = f"kill its process: any moment is safe, and {TRIED_AGAIN}. {STUCK_AGAIN}"
 _STATES = {
-    JobState.STUCK: "kill its process and start it: any moment is safe. If it is stuck at the same "
-    "step again, look at what that step needs: Kafka, the lake, the catalog",
+    JobState.STUCK: f"kill its process and start it: any moment is safe. {STUCK_AGAIN}",
     JobState.FAILED: "start it: it resumes from its landing log",
     JobState.NEVER_STARTED: "start it: nothing has landed yet",
 }
@@ -88,15 +95,19 @@ def _with_path(hint: str, path: str) -> str:
 
 def _all_needs(seen: SeenJob) -> Iterator[Need]:
     error, status, supervised = seen.row.error, seen.row.status, seen.supervised
+    problem = seen.problem or (error if isinstance(error, JobFileInvalid) else None)
     if seen.slow_since_ms is not None:
         text = "its lake or its Kafka does not answer: what is shown may be old"
         yield Need(Level.BROKEN, seen.name, text, NO_ANSWER)
-    if error is not None:
-        yield from _of_error(seen.name, error)
-    if supervised is not None:
+    if problem is not None:
+        yield from _of_file(seen, problem)
+    elif error is not None:
+        yield _of_error(seen.name, error)
+    if supervised is not None and problem is None:
         yield from _of_supervisor(seen.name, supervised)
+    is_retrying = seen.fresh is not None and seen.fresh.retrying_since_ms is not None
     for text in seen.warnings[:1]:
-        yield _of_warning(seen.name, text)
+        yield _of_warning(seen.name, text, is_retrying=is_retrying)
     if status is None:
         return
     for warned in status.warnings:
@@ -106,31 +117,45 @@ def _all_needs(seen: SeenJob) -> Iterator[Need]:
     yield from _of_state(seen, status)
 
 
-def _of_error(name: str, error: AshoreError) -> Iterator[Need]:
-    """Yield why a job cannot be read; of a job file, each problem with its line."""
+def _of_file(seen: SeenJob, error: AshoreError) -> Iterator[Need]:
+    """Yield why a job file cannot be run: each problem with its line."""
+    supervised = seen.supervised
+    is_running = supervised is not None and supervised.pid is not None
+    is_wanted = supervised is None or supervised.desired == "running"
+    level = Level.DECIDE if is_wanted and not is_running else Level.WATCH
+    also = f"; {CONTINUES}" if is_running else ""
     problems = error.fields.get("problems")
     found = [each for each in problems if isinstance(each, Mapping)] if _is_list(problems) else []
     for each in found:
         place = f"line {each['line']}: " if each["line"] else ""
         key = f"{each['key']}: " if each["key"] else ""
         text = f"its file cannot be run: {place}{key}{each['message']}"
-        yield Need(Level.DECIDE, name, text, str(each["instead"]) or error.hint)
+        yield Need(level, seen.name, f"{text}{also}", str(each["instead"]) or error.hint)
     if not found:
-        yield Need(Level.DECIDE, name, error.message, error.hint or NO_HINT)
+        text = f"its file cannot be run: {error.message}{also}"
+        yield Need(level, seen.name, text, error.hint or NO_HINT)
+
+
+def _of_error(name: str, error: AshoreError) -> Need:
+    """Return why a lake cannot be read: most of these errors pass."""
+    if error.exit_code in PASSES_NOT:
+        return Need(Level.DECIDE, name, error.message, error.hint or NO_HINT)
+    hint = f"{error.hint or NO_ANSWER}. {LOOKED_AGAIN}"
+    return Need(Level.BROKEN, name, error.message, hint)
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _of_warning(name: str, text: str) -> Need:
+def _of_warning(name: str, text: str, *, is_retrying: bool) -> Need:
     """Return what a warning of a job process asks for, where its words tell."""
     for words, hint in KNOWN.items():
         if words.casefold() in text.casefold():
             return Need(Level.BROKEN, name, text, f"{hint}. {GOES_ON}")
     if "does not exist" in text:
         return Need(Level.BROKEN, name, text, GONE)
-    return Need(Level.WATCH, name, text, GOES_ON)
+    return Need(Level.BROKEN if is_retrying else Level.WATCH, name, text, GOES_ON)
 
 
 def _of_supervisor(name: str, supervised: Supervised) -> Iterator[Need]:
@@ -141,6 +166,8 @@ def _of_supervisor(name: str, supervised: Supervised) -> Iterator[Need]:
         text = f"{supervised.phase}: {supervised.why}"
         hint = supervised.hint.removesuffix(f"; then {AGAIN}").removesuffix(AGAIN)
         yield Need(Level.BROKEN, name, text, f"{hint}. {TRIED_AGAIN}" if hint else TRIED_AGAIN)
+    elif supervised.phase == "running" and supervised.why:
+        yield Need(Level.WATCH, name, supervised.why, supervised.hint or NO_HINT)
     elif supervised.is_changed:
         text = "its file has changed since its process was started"
         yield Need(Level.WATCH, name, text, "restart it to run with the file as it is now")
@@ -155,4 +182,5 @@ def _of_state(seen: SeenJob, status: JobStatus) -> Iterator[Need]:
     ago = "" if since is None else f" for {format_duration(max(0, status.now_ms - since))}"
     never = status.state is JobState.NEVER_STARTED
     level = Level.WATCH if never else Level.BROKEN
-    yield Need(level, seen.name, f"{status.state}{ago}: {status.why}", _STATES[status.state])
+    hint = _STATES[status.state] if seen.supervised is None else STUCK
+    yield Need(level, seen.name, f"{status.state}{ago}: {status.why}", hint)
