@@ -171,7 +171,7 @@ def check_lake(job: Job, storage: Storage) -> int | None:
     except StorageError as error:
         raise StorageError(
             f"{place}: {job.lake} cannot be written: {error.message}",
-            hint="create the directory, or correct `lake`, or give this user write permission",
+            hint=error.hint or "create the directory, or correct `lake`",
             **key,
         ) from error
     with contextlib.suppress(PathMissing):

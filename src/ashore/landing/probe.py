@@ -1,11 +1,13 @@
 """The first thing a job does with a lake: files written by an executor, moved by the driver.
 
 What it promises: a lake that the executors do not share, a mount or an encryption zone between
-staging and table, missing rights: all are found before the first batch is read.
+staging and table, missing rights, names that ignore case: all are found before the first batch is
+read.
 What it must not know: batches.
 """
 
 import contextlib
+import posixpath
 from collections.abc import Sequence
 
 from ashore.base.unique import unique
@@ -34,6 +36,7 @@ def probe_lake(
         runner.probe({source: target.encode() for source, target in probes.items()})
         for source, target in probes.items():
             _move(storage, source, target)
+            _check_case(storage, target)
     finally:
         for path in (*probes, *probes.values()):
             with contextlib.suppress(StorageError):
@@ -56,3 +59,19 @@ def _move(storage: Storage, source: str, target: str) -> None:
         ) from error
     if found != target.encode():
         raise StorageError(f"{target} holds other bytes than an executor wrote")
+
+
+def _check_case(storage: Storage, target: str) -> None:
+    """Raise StorageError if the table's directory takes `A` and `a` for one name.
+
+    Partition values `DE` and `de` would share the directory of whichever came first, and readers
+    take the value from the directory's name: rows would change their value without an error.
+    """
+    directory, name = posixpath.split(target)
+    if storage.stat(names.join(directory, name.upper())) is not None:
+        raise StorageError(
+            f"{storage.describe()} ignores the case of file names, so that rows of the partitions "
+            "`DE` and `de` would be stored under one value",
+            hint="keep the lake on a file system with case-sensitive names",
+            path=directory,
+        )

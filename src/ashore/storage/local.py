@@ -39,6 +39,7 @@ _NO_SAFE_MOVE = (
 _HINTS = {
     errno.ENOSPC: "free space on that volume, then start again",
     errno.EDQUOT: "raise the quota of the lake's directory, then start again",
+    errno.EIO: "check the disk and the kernel log, then start again",
     errno.EROFS: "the volume is mounted read-only; mount it writable, then start again",
     errno.EOPNOTSUPP: _NO_SAFE_MOVE,
     errno.EPERM: _NO_SAFE_MOVE,  # what a file system without hard links answers

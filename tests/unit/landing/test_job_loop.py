@@ -36,9 +36,10 @@ from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.sources.base import FirstOffset, StreamShard
 from ashore.storage import MemoryStorage
-from ashore.storage.base import Storage
+from ashore.storage.base import FileStat, Storage
 from ashore.storage.open import LakeAddress
 from ashore.testing import FailBefore, FaultyStorage, RecordedRunner, RecordedSource
+from ashore.testing.wrapped import WrappedStorage
 
 
 class Reported:
@@ -467,6 +468,21 @@ def test_a_probe_leaves_nothing_behind():
     probe_lake(storage, RecordedRunner(RecordedSource(), storage), name, ["ods.clicks"])
     left = [each for each in storage.list("ods.db/clicks") if not each.is_directory]
     assert left == []
+
+
+class FoldedNames(WrappedStorage):
+    """A storage that ignores the case of names, as many disks of desktops and NAS do."""
+
+    def stat(self, path: str) -> FileStat | None:
+        return self._inner.stat(path.lower())
+
+
+def test_a_lake_whose_names_ignore_case_is_refused_by_the_probe():
+    inner, name = MemoryStorage(), SliceName("job", "main")
+    storage = FoldedNames(inner)
+    with pytest.raises(StorageError, match="ignores the case"):
+        probe_lake(storage, RecordedRunner(RecordedSource(), storage), name, ["ods.clicks"])
+    assert all_files(inner, "ods.db") == []
 
 
 def test_one_task_probes_all_tables_and_leaves_nothing_behind_where_one_fails():
