@@ -15,7 +15,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.catalogs import Catalog, open_catalog
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
-from ashore.control.known_folds import KnownFolds
+from ashore.control.known_folds import EntryNote, KnownFolds, read_note
 from ashore.control.slices import find_slices
 from ashore.errors import SourceError
 from ashore.landing.job import MAIN, lake_of, load_job_file, seal_rules, tables_of, waiting_tables
@@ -64,6 +64,12 @@ class OpenJob:
         if self.folds is not None:
             return self.folds.read(self.storage, name)
         return read_log(self.storage, name)
+
+    def entry_note(self, name: SliceName, number: int) -> EntryNote | None:
+        """Return an entry of a log that was read, in short; None: it is not there, or archived."""
+        if self.folds is not None:
+            return self.folds.note(self.storage, name, number)
+        return read_note(self.storage, name, number)
 
     def log(self, name: SliceName, *, is_rebuilt: bool = False) -> "LandingLog":
         """Return a writer of a slice's log, not opened yet. `is_rebuilt`: its end is lost."""

@@ -20,11 +20,16 @@ from ashore.sources.base import StreamShard
 
 def find_lost_logs(opened: OpenJob) -> Iterator[tuple[SliceName, LogLost]]:
     """Yield what a start of each slice would stop with. Raises LogDamaged, StorageError."""
+    folds, now_ms = opened.folds, opened.clock.now_ms()
     for name in slices_of(opened):
+        if folds is not None and folds.is_whole(opened.storage, name, now_ms):
+            continue
         traces = opened.find_traces(name)
         error = judge_log(name, LogEnd.of(opened.fold(name)), traces)
         if error is not None:
             yield name, error
+        elif folds is not None:
+            folds.take_whole(opened.storage, name, now_ms)
 
 
 def slices_of(opened: OpenJob) -> list[SliceName]:

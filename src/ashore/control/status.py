@@ -25,9 +25,7 @@ from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.landing.clock_guard import show_time
 from ashore.landing.histories import Histories, history_truncated
 from ashore.landing.job import landing_spec, retire_rules, seal_rules
-from ashore.landing.log_reader import read_number
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Commit, Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
 from ashore.protocol.names import SliceName, plain_source
 from ashore.protocol.plan_batch import ShardOffsets, plan_watermarks
@@ -36,7 +34,6 @@ from ashore.protocol.plan_retire import Kept, plan_retire
 from ashore.protocol.plan_seal import Blocked, plan_seal
 from ashore.protocol.positions import OffsetRange, ShardKey
 from ashore.sources.base import HeldUp, Source, StreamInfo, StreamShard
-from ashore.storage.base import Storage
 
 RATE_BATCHES = 10  # a rate is told over so many batches
 RATE_ENTRIES = 40  # and looked for in so many entries
@@ -190,9 +187,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         there = _ask(opened.source, fold) if is_reachable else _UNREACHABLE
         is_reachable = there.error is None
         unclosed = _unclosed(fold, now_ms)
-        slices.append(
-            _slice_status(name, fold, there, _last_entries(opened.storage, name, fold, now_ms))
-        )
+        slices.append(_slice_status(name, fold, there, _last_entries(opened, name, fold, now_ms)))
         warnings += _warn_unclosed(name, unclosed, opened.job)
         warnings += _warn_deferred(name, slices[-1])
         warnings += _warn_ahead(name, fold, now_ms)
@@ -337,20 +332,19 @@ class _LastEntries:
     records_per_s: float | None
 
 
-def _last_entries(storage: Storage, name: SliceName, fold: Fold, now_ms: int) -> _LastEntries:
+def _last_entries(opened: OpenJob, name: SliceName, fold: Fold, now_ms: int) -> _LastEntries:
     """Read back from the end, as far as entries are not archived."""
     last: EntryStatus | None = None
     batches: list[tuple[int, int]] = []  # time written, records fetched
     for number in range(fold.end, max(-1, fold.end - RATE_ENTRIES), -1):
-        entry = read_number(storage, name, number)
+        entry = opened.entry_note(name, number)
         if entry is None:
             break
         if number == fold.end:
-            reason = entry.body.reason if isinstance(entry.body, Commit) else None
-            last = EntryStatus(number, entry.kind, max(0, now_ms - entry.written_ms), reason)
-        if isinstance(entry.body, Prepare):
-            fetched = sum(read.fetched for read in entry.body.shards)
-            batches.append((entry.written_ms, fetched))
+            age_ms = max(0, now_ms - entry.written_ms)
+            last = EntryStatus(number, entry.kind, age_ms, entry.reason)
+        if entry.fetched is not None:
+            batches.append((entry.written_ms, entry.fetched))
         if len(batches) > RATE_BATCHES:
             break
     return _LastEntries(now_ms, last, _unclosed(fold, now_ms), rate_of(batches))

@@ -83,6 +83,37 @@ def read_log(storage: Storage, name: SliceName, known: Fold = EMPTY) -> Fold:
     return _read_undisturbed(storage, name, partial(_fold_from, storage, name, known))
 
 
+def read_on(storage: Storage, name: SliceName, known: Fold) -> list[Entry] | None:
+    """Return the entries that follow a fold, without a listing; None: `read_log` has to look.
+
+    A call an entry, and three more. None where the last entry of the fold no longer stands in the
+    log, where an archive holds the number of something that was read, or where something looks
+    damaged. What was read is true: a number is removed only once an archive holds it, archives
+    stay, and there was none after it was read. So no stray late entry is among them. That an entry
+    is missing before others is not seen: `read_log` sees it.
+    """
+    if known.end < 0:
+        return None
+    entries: list[Entry] = []
+    try:
+        if not _is_last(storage, name, known):
+            return None
+        number, previous = known.end + 1, known.last
+        while (entry := read_number(storage, name, number)) is not None:
+            if entry.previous != previous:
+                return None
+            entries.append(entry)
+            number, previous = number + 1, entry.checksum
+    except LogDamaged:
+        return None
+    first, last = known.end // names.ARCHIVE_ENTRIES, number // names.ARCHIVE_ENTRIES
+    is_archived = any(
+        storage.stat(names.archive_path(name, index)) is not None
+        for index in range(first, last + 1)
+    )
+    return None if is_archived else entries
+
+
 def read_history(storage: Storage, name: SliceName, start: int = 0) -> Iterator[Entry]:
     """Yield every entry from `start` to the end, archives first. Each follows its predecessor.
 

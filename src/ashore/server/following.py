@@ -17,7 +17,7 @@ from ashore.base.clock import Clock
 from ashore.control.jobs import OpenJob
 from ashore.control.walk import read_window
 from ashore.landing.definitions import plan_define
-from ashore.landing.log_reader import list_log, read_history, read_log
+from ashore.landing.log_reader import read_history, read_log
 from ashore.protocol.entries import Define, Entry, Seal
 from ashore.protocol.names import SliceName
 from ashore.protocol.tables import TableDefinition
@@ -120,7 +120,7 @@ class LogFollower:
         following = self._following(job, str(opened.job.lake))
         try:
             for name in opened.slices:
-                self._read_on(following, opened.storage, name)
+                self._read_on(following, opened, name)
         finally:
             self._keep(following)
 
@@ -141,8 +141,8 @@ class LogFollower:
                 self._jobs[job] = found
         return found
 
-    def _read_on(self, following: _Following, storage: Storage, name: SliceName) -> None:
-        part, latest = name.slice, list_log(storage, name).latest
+    def _read_on(self, following: _Following, opened: OpenJob, name: SliceName) -> None:
+        part, storage, latest = name.slice, opened.storage, opened.fold(name).end
         last = following.read.get(part)
         if last is not None and last > latest:
             last = None  # another log has its place

@@ -22,7 +22,6 @@ from ashore.control.jobs import SOURCE_TIMEOUT_S, OpenJob, open_job
 from ashore.control.known_folds import KnownFolds
 from ashore.errors import AshoreError
 from ashore.jobs.heartbeat import read_heartbeat
-from ashore.landing.log_reader import list_log
 from ashore.runtime.background import Background
 from ashore.runtime.job_files import KnownJobs, find_job_files
 from ashore.sources.base import Source
@@ -302,5 +301,5 @@ def _signature(opened: OpenJob) -> tuple[object, object]:
     job: Job = opened.job
     beat = read_heartbeat(job.job, str(job.lake))
     said = None if beat is None else (beat.pid, beat.ended, beat.why, beat.is_alive, beat.step)
-    logs = tuple((str(name), list_log(opened.storage, name).latest) for name in opened.slices)
+    logs = tuple((str(name), opened.fold(name).last) for name in opened.slices)
     return said, logs

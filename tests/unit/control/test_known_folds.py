@@ -5,14 +5,19 @@ from dataclasses import replace
 import pytest
 from tests.unit.control.lakes import Lake, fill, make_lake
 
-from ashore.control.known_folds import KnownFolds, items_of
-from ashore.landing.log_reader import list_log, read_log
+from ashore.control.known_folds import LIST_EVERY, KnownFolds, items_of
+from ashore.control.status import read_status
+from ashore.errors import LogDamaged
+from ashore.jobs.heartbeat import Heartbeat
+from ashore.landing.log_reader import list_log, read_log, read_on
 from ashore.protocol import names
 from ashore.protocol.entries import Commit
 from ashore.protocol.names import SliceName
 from ashore.protocol.snapshot import write_snapshot
+from ashore.storage.base import FileStat
 
 NAME = SliceName("clicks", "main")
+BEAT = Heartbeat("clicks", "lake", "elsewhere", 7, 0, 0, "plan", 0)
 
 
 def land(lake: Lake, batch: int) -> None:
@@ -90,3 +95,55 @@ def test_what_is_kept_is_bounded(lake: Lake, monkeypatch: pytest.MonkeyPatch) ->
     paths = reads(monkeypatch, lake)
     assert known.read(lake.storage, NAME) == fold
     assert len(paths) > 2, "it was too large to be kept"
+
+
+def test_a_look_lists_nothing_and_costs_what_was_appended(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a log of any length: a listing of it looks at each of its files."""
+    known, opened = KnownFolds(), lake.opened()
+    opened = replace(opened, folds=known)
+    read_status(opened)
+    listed: list[str] = []
+    list_files = lake.storage.list
+
+    def noted(directory: str) -> list[FileStat]:
+        listed.append(directory)
+        return list_files(directory)
+
+    monkeypatch.setattr(lake.storage, "list", noted)
+    for batch in range(3):
+        land(lake, batch)
+        beat = replace(BEAT, beat_ms=opened.clock.now_ms())
+        assert read_status(opened, beat) == read_status(lake.opened(), beat)
+        listed.clear()
+        paths = reads(monkeypatch, lake)
+        read_status(opened, beat)
+        assert listed == [names.job_directory("clicks")], "neither the log nor its tables"
+        last = lake.entries[-1].number
+        assert set(paths) == {names.leaf(names.entry_path(NAME, each)) for each in (last, last + 1)}
+
+
+def test_a_stray_late_entry_at_an_archived_number_is_not_taken(lake: Lake) -> None:
+    """Its writer was frozen, and others have packed and removed the entries since."""
+    land(lake, 0)
+    fold = read_log(lake.storage, NAME)
+    land(lake, 1)  # what the frozen writer would have appended
+    assert len(read_on(lake.storage, NAME, fold) or ()) == 1
+    lake.storage.create(names.archive_path(NAME, 0), b"of all these numbers")
+    assert read_on(lake.storage, NAME, fold) is None, "a listing tells what counts"
+
+
+def test_an_entry_that_is_missing_before_others_is_found(lake: Lake) -> None:
+    known = KnownFolds()
+    known.read(lake.storage, NAME)
+    for batch in range(3):
+        land(lake, batch)
+    lake.storage.delete(names.entry_path(NAME, lake.entries[-2].number))
+
+    def look_often() -> None:
+        for _ in range(LIST_EVERY + 2):
+            known.read(lake.storage, NAME)
+
+    with pytest.raises(LogDamaged, match="missing"):
+        look_often()
