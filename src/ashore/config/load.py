@@ -6,6 +6,7 @@ every problem at once: file, line, key, what is wrong, what to write instead.
 What it must not know: DDL, brokers, lakes. Who knows DDL hands in `check_schema`.
 """
 
+import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ SchemaCheck = Callable[[str], Sequence[Column] | None]
 """Looks at DDL: raises ValueError (with `position`, the character, `reason` and `instead`, what to
 write, if it knows), else may return the columns, so that keys that name columns are checked too."""
 
+FILE_BYTES_MAX = 4 << 20  # of a job file, and of a file of SQL
 _TEXT_MAPPINGS: tuple[Key, ...] = (
     ("source", "kafka", "options"),
     ("sql", "producer"),
@@ -56,7 +58,7 @@ def load_job(
     """
     file = str(path)
     try:
-        content = Path(path).read_bytes()
+        content = read_bounded(Path(path))
     except OSError as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
         problem = JobFileProblem(file, 0, "", str(reason), "name the job file, as clicks.yaml")
@@ -67,8 +69,22 @@ def load_job(
         line = content.count(b"\n", 0, error.start) + 1
         problem = JobFileProblem(file, line, "", "the file is not UTF-8", "save it as UTF-8")
         raise invalid(file, [problem]) from None
-    sides = Sides(check_schema, lambda name: (Path(path).parent / name).read_text("utf-8-sig"))
+    sides = Sides(check_schema, lambda name: _read_beside(Path(path), name))
     return _parse(text, file, sides, environment)
+
+
+def read_bounded(path: Path) -> bytes:
+    """Return the bytes of a file. Raises OSError, also where it is too large to be read."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a file")  # a pipe would never end
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size > FILE_BYTES_MAX:
+            raise OSError(errno.EFBIG, f"the file has more than {FILE_BYTES_MAX:,} bytes")
+        return file.read(FILE_BYTES_MAX)
+
+
+def _read_beside(path: Path, name: str) -> str:
+    return read_bounded(path.parent / name).decode("utf-8-sig")
 
 
 def parse_job(

@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
+END_S = 5.0  # how long the end of a server waits for work under way
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # after exceptions in a row
 
 

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -24,12 +25,22 @@ T = TypeVar("T")
 BYTES_MAX = 8 << 20  # of a file that is read
 
 
-def write_text(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace a file. Raises OSError; the old content is there still."""
+def write_text(
+    path: Path, text: str, mode: int = 0o644, owner: tuple[int, int] | None = None
+) -> None:
+    """Replace a file. Raises OSError; the old content is there still.
+
+    `owner`: user and group that it is to belong to, if this process may say so; with it the mode
+    is exact, else the process's mask applies.
+    """
     made = path.with_name(f".{path.name}.{unique()}")
     try:
         handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
+            if owner is not None:
+                with contextlib.suppress(PermissionError):
+                    os.fchown(handle, *owner)
+                os.fchmod(handle, mode)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -38,6 +49,19 @@ def write_text(path: Path, text: str, mode: int = 0o644) -> None:
         made.unlink(missing_ok=True)
         raise
     _sync_directory(path.parent)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replace a file that somebody wrote, and keep who may read it; a new one is for its owner.
+
+    Raises OSError; the old content is there still.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        write_text(path, text, 0o600)
+        return
+    write_text(path, text, stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
 
 
 def write_record(path: Path, record: "DataclassInstance", mode: int = 0o644) -> None:

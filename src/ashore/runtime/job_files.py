@@ -6,6 +6,7 @@ running. A job has the name of its file: two files can not be one job.
 What it must not know: who runs jobs.
 """
 
+import errno
 import hashlib
 import os
 import time
@@ -19,7 +20,7 @@ from ashore.errors import AshoreError, JobFileInvalid
 from ashore.landing.job import load_job_file
 from ashore.runtime.layout import JOB_SUFFIXES, is_name
 
-BYTES_MAX = 1 << 20  # of a job file
+BYTES_MAX = 1 << 20  # of a job file, and of each file that it names
 SETTLED_NS = 2_000_000_000
 
 
@@ -112,13 +113,11 @@ def read_job_file(path: Path, load: Callable[[Path], Job] = load_job_file) -> Jo
     name = path.stem
     digest, problem, job = "", None, None
     try:
-        content = path.read_bytes()
-        digest = hashlib.sha256(content).hexdigest()[:16]
-        if len(content) > BYTES_MAX:
-            raise JobFileInvalid(
-                f"{path.name} has {len(content):,} bytes", hint=f"at most {BYTES_MAX:,} are read"
-            )
+        digest = digest_of(path, None)
+        _check_size(path)  # before it is read: to parse 50 MB takes minutes
         job = load(path)
+        for each in _beside(path, job):
+            _check_size(each)
         digest = digest_of(path, job)
         check_name(name, job)
     except AshoreError as error:
@@ -141,11 +140,31 @@ def check_name(name: str, job: Job) -> None:
 
 def digest_of(path: Path, job: Job | None) -> str:
     """Return the digest of a job file and of the files that it names. Raises OSError."""
-    digest = hashlib.sha256(path.read_bytes())
+    digest = hashlib.sha256(_content_of(path))
     for each in _beside(path, job):
         with suppress(OSError):  # then it has a problem, which is found when it is loaded
-            digest.update(b"\0" + each.read_bytes())
+            digest.update(b"\0" + _content_of(each))
     return digest.hexdigest()[:16]
+
+
+def _content_of(path: Path) -> bytes:
+    """Return what a file holds; of one that is too large, what tells whether it has changed."""
+    if not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, "it is not a file", str(path))
+    with path.open("rb") as file:
+        found = os.fstat(file.fileno())
+        if found.st_size > BYTES_MAX:
+            return f"{found.st_size} {found.st_mtime_ns}".encode()
+        return file.read(BYTES_MAX)
+
+
+def _check_size(path: Path) -> None:
+    """Check that a file is not too large to be read. Raises JobFileInvalid; OSError."""
+    size = path.stat().st_size
+    if size > BYTES_MAX:
+        raise JobFileInvalid(
+            f"{path.name} has {size:,} bytes", hint=f"at most {BYTES_MAX:,} are read"
+        )
 
 
 def _beside(path: Path, job: Job | None) -> list[Path]:

@@ -26,7 +26,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.errors import OperationUnknown, ServerBusy
 from ashore.protocol import codec
-from ashore.runtime.background import Background
+from ashore.runtime.background import END_S, Background
 from ashore.runtime.files import is_locked, read_record, take_lock, write_record
 from ashore.runtime.processes import Children
 
@@ -226,7 +226,7 @@ class Operations:
 
     def end(self) -> None:
         """Start no more. What runs continues."""
-        self._thread.end()
+        self._thread.end(END_S)
 
     # ---- for requests
 

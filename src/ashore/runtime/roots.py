@@ -21,11 +21,13 @@ class Roots:
     Arguments:
         base: what relative paths are relative to: the directory of job files.
         configured: directories and URIs.
+        closed: directories that no request may name, wherever they are: the server's state.
 
     """
 
     base: Path
     configured: tuple[str, ...] = ()
+    closed: tuple[Path, ...] = ()
 
     def confine(self, text: str, lakes: Iterable[str] = ()) -> str:
         """Return a path or URI as it may be used. Raises PathNotAllowed.
@@ -33,8 +35,13 @@ class Roots:
         `lakes`: of the job files that are there, whose places are allowed as well.
         """
         wanted = self._resolve(text)
+        if any(_is_below(wanted, self._resolve(str(each))) for each in self.closed):
+            raise PathNotAllowed(
+                f"{text[:200]!r} is in the directory where the server keeps its state",
+                hint="name another directory: tokens and results of operations are there",
+            )
         allowed = [self._resolve(each) for each in (str(self.base), *self.configured, *lakes)]
-        if any(wanted == each or wanted.startswith(each.rstrip("/") + "/") for each in allowed):
+        if any(_is_below(wanted, each) for each in allowed):
             return wanted
         raise PathNotAllowed(
             f"{text[:200]!r} is outside the directories that this server is confined to",
@@ -68,3 +75,7 @@ class Roots:
             return str((self.base / path).resolve())
         except (OSError, RuntimeError, ValueError) as error:
             raise PathNotAllowed(f"{text[:200]!r} cannot be resolved: {error}") from None
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")

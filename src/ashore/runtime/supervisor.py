@@ -18,7 +18,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.errors import AshoreError
 from ashore.protocol import codec
-from ashore.runtime.background import Background
+from ashore.runtime.background import END_S, Background
 from ashore.runtime.decide import (
     KILLED,
     Act,
@@ -206,7 +206,7 @@ class Supervisor:
 
     def end(self) -> None:
         """Look no more. Jobs go on."""
-        self._thread.end()
+        self._thread.end(END_S)  # a look may wait for a disk
         for managed in self._jobs.values():
             if managed.living is not None:
                 managed.living.close()

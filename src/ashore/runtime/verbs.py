@@ -25,7 +25,7 @@ from ashore.errors import (
     RequestInvalid,
     ServerRefused,
 )
-from ashore.runtime.files import read_record, write_record, write_text
+from ashore.runtime.files import read_record, replace_text, write_record
 from ashore.runtime.job_files import BYTES_MAX, JobFile, find_job_files, read_job_file
 from ashore.runtime.layout import JOB_SUFFIXES, ServerFiles, is_name
 from ashore.runtime.records import Desired, DesiredState
@@ -78,9 +78,11 @@ class Verbs:
         """
         beside = beside or {}
         _check_names(name, beside)
+        if len(text) > BYTES_MAX:
+            raise RequestInvalid(f"the job file has more than {BYTES_MAX:,} characters")
         with self._lock:
             made = self._layout.state / f"deploying-{unique()}"
-            made.mkdir()
+            made.mkdir(mode=0o700)
             try:
                 for file_name, content in beside.items():
                     (made / file_name).write_text(content, "utf-8")
@@ -90,9 +92,9 @@ class Verbs:
             finally:
                 shutil.rmtree(made, ignore_errors=True)
             for file_name, content in beside.items():
-                write_text(self._layout.jobs / file_name, content)
+                replace_text(self._layout.jobs / file_name, content)
             path = self._path_of(name) or self._layout.jobs / f"{name}.yaml"
-            write_text(path, text)
+            replace_text(path, text)
             return read_job_file(path)
 
     def start(self, name: str, asker: Asker) -> Desired:

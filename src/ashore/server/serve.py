@@ -10,10 +10,12 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -40,6 +42,7 @@ from ashore.server.doorway import Doorway
 from ashore.server.looks import is_look
 
 SHUT_DOWN_S = 3  # for requests under way; streams are ended
+END_S = 10.0  # for all that is under way: a job file that is parsed, a lake that does not answer
 SWITCH_S = 0.001  # a page's thread gives way often while it reads a log; 5 ms each are too many
 KEEP_S = 75  # a connection without requests: longer than who asks each minute waits
 
@@ -87,7 +90,7 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         operations = Operations(files.operations, files.jobs, settings.starter)
         processes = Processes(files, settings.command, operations.is_under_way)
         supervisor = Supervisor(files, processes, settings.limits, journal.take)
-        roots = Roots(files.jobs, settings.roots)
+        roots = Roots(files.jobs, settings.roots, (files.state,))
         allowed = frozenset(each.casefold() for each in settings.hosts)
         access = RequestAccess(tokens, settings.is_open, names_of(settings.host), allowed)
         verbs = Verbs(
@@ -150,6 +153,13 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
         super().__init__(config)
         self._tell = started
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End in order, and after `END_S` at once: files are written whole, and jobs go on."""
+        super().handle_exit(sig, frame)
+        watch = threading.Timer(END_S, os._exit, (0,))
+        watch.daemon = True
+        watch.start()
 
     def load(self) -> None:
         """Read certificate and key. Raises RequestInvalid."""

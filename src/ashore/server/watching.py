@@ -22,7 +22,7 @@ from ashore.control.jobs import SOURCE_TIMEOUT_S, OpenJob, open_job
 from ashore.control.known_folds import KnownFolds
 from ashore.errors import AshoreError
 from ashore.jobs.heartbeat import read_heartbeat
-from ashore.runtime.background import Background
+from ashore.runtime.background import END_S, Background
 from ashore.runtime.job_files import KnownJobs, find_job_files
 from ashore.sources.base import Source
 from ashore.sources.later import open_later
@@ -122,7 +122,7 @@ class FleetWatch:
 
     def close(self) -> None:
         """Stop looking."""
-        self._thread.end()
+        self._thread.end(END_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
         for place in self._places.values():
             place.close()

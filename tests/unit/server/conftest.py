@@ -87,7 +87,7 @@ def serving_app(
     tokens, index = TokenFile(files.tokens), Index(files)
     by_role = tokens_of(tokens)
     index.open()
-    journal, roots = Journal(files, [index.add]), Roots(jobs)
+    journal, roots = Journal(files, [index.add]), Roots(jobs, closed=(files.state,))
     supervisor = Supervisor(files, Processes(files, simulated_command), report=journal.take)
     verbs = Verbs(files, check=lambda job: roots.check_job(job, supervisor.lakes()))
     operations = Operations(files.operations, jobs, nothing)

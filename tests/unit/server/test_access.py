@@ -3,18 +3,17 @@
 import asyncio
 import json
 import re
-import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import pytest
 from fastapi.routing import APIRoute
 from tests.unit.server.conftest import Served, bearer, serving_app
+from tests.unit.server.profile import Entered
 
 from ashore.runtime.files import read_lines
 from ashore.runtime.tokens import UserRole
@@ -65,26 +64,6 @@ def test_the_routes_that_are_open_are_listed_here(served: Served) -> None:
         assert is_page(route.path) == isinstance(route, PageRoute), route.path
     others = [each for each in all_routes(served.app.routes) if not isinstance(each, APIRoute)]
     assert [each.path for each in others if is_page(each.path)] == []
-
-
-class Entered:
-    """Which functions were entered while inside, in all threads that begin meanwhile."""
-
-    def __init__(self) -> None:
-        self.codes: set[CodeType] = set()
-
-    def __enter__(self) -> Self:
-        sys.setprofile(self._note)
-        threading.setprofile(self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-        threading.setprofile(None)
-
-    def _note(self, frame: Any, event: str, _argument: object) -> None:
-        if event == "call":
-            self.codes.add(frame.f_code)
 
 
 def test_no_handler_runs_for_who_has_no_login(served: Served) -> None:

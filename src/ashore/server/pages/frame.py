@@ -9,6 +9,7 @@ What it must not know: what pages show.
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from fastapi.routing import APIRoute
 
 from ashore.control.jobs import OpenJob
 from ashore.errors import AshoreError, RequestInvalid, StorageError
+from ashore.server.check_process import PROCESSES, WAITING_MAX, CheckProcesses
 from ashore.server.pages.control_plane import ControlPlane
 from ashore.server.pages.guard import Admits, Forbidden, LoginNeeded, PageGuard
 from ashore.server.pages.render import HEADERS, render
@@ -48,6 +50,15 @@ class PageFrame:
         self.plane = plane
         self.guard = guard
         self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, "ashore-page")
+        self._checks = CheckProcesses()
+        # As many as may wait and one more, which is refused: none of them computes.
+        self._checking = ThreadPoolExecutor(PROCESSES + WAITING_MAX + 1, "ashore-check")
+
+    def close(self) -> None:
+        """End what pages have others do."""
+        self._checks.close()
+        for each in (self._pool, self._checking):
+            each.shutdown(wait=False, cancel_futures=True)
 
     def router(self, admits_: Admits = Admits.OPERATORS) -> APIRouter:
         """Return a router whose errors are pages, and that asks who comes before any handler."""
@@ -120,6 +131,16 @@ class PageFrame:
                 return look(opened)
 
         return await self.wait(open_and_look)
+
+    async def check(self, function: Callable[..., T], *values: object) -> T:
+        """Return what a function of a module makes of a text, in a process with limits.
+
+        Raises RequestInvalid, ServerBusy, and what the function raises of Ashore's errors.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._checking, partial(self._checks.call, function, *values)
+        )
 
     async def wait(self, task: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
         """Return what a task returns, which may wait for a lake or a broker."""

@@ -3,22 +3,45 @@
 What it promises: what cannot be read is said, and is never taken for an empty file.
 """
 
+import difflib
 from pathlib import Path
 
 from ashore.config.masked import MaskedText, mask_secrets
 from ashore.errors import RequestInvalid
+from ashore.server.pages.versions_view import DiffLine, diff_lines
+
+TEXT_MAX = 200_000  # characters of a job file that pages show and take
 
 
 def read_text(path: Path) -> str:
     """Return a job file as it is. Raises RequestInvalid."""
     try:
-        return path.read_text("utf-8")
+        with path.open("rb") as file:
+            content = file.read(TEXT_MAX + 1) if path.is_file() else b""
+        text = content.decode("utf-8")
     except OSError as error:
         raise RequestInvalid(f"{path.name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise RequestInvalid(f"{path.name} is not a text in UTF-8") from None
+    return check_size(text, path.name)
 
 
 def read_masked(path: Path) -> MaskedText:
     """Return a job file without its secrets. Raises RequestInvalid, JobFileInvalid."""
     return mask_secrets(read_text(path))
+
+
+def check_size(text: str, name: str) -> str:
+    """Return a text, or refuse it: one that was cut would be another one. Raises RequestInvalid."""
+    if len(text) > TEXT_MAX:
+        raise RequestInvalid(
+            f"{name} has more than {TEXT_MAX:,} characters, which pages do not show or take",
+            hint="use `ashore deploy`, or move SQL into a file beside the job file",
+        )
+    return text
+
+
+def diff_masked(before: Path, after: Path) -> tuple[DiffLine, ...]:
+    """Return how two job files differ, without their secrets. Raises as `read_masked`."""
+    old, new = (read_masked(each).text.splitlines() for each in (before, after))
+    return diff_lines(list(difflib.unified_diff(old, new, lineterm="", n=2))[2:])

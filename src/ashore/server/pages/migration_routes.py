@@ -3,7 +3,6 @@
 What it must not know: how a verdict is found, how state is rewritten: commands do both.
 """
 
-import difflib
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -18,13 +17,11 @@ from ashore.server.pages.commands import CommandSeen
 from ashore.server.pages.drafts import JobDraft
 from ashore.server.pages.frame import PageFrame
 from ashore.server.pages.guard import asker_of, form_of
-from ashore.server.pages.job_text import read_masked, read_text
+from ashore.server.pages.job_text import check_size, diff_masked, read_masked, read_text
 from ashore.server.pages.migration_view import CHIPS, CheckView, mapping_of, view_check
 from ashore.server.pages.render import HEADERS
-from ashore.server.pages.versions_view import DiffLine, diff_lines
 
 ROOT = "/ui/jobs/{name}/migrate"
-TEXT_MAX = 200_000
 
 
 def migration_routes(frame: PageFrame) -> APIRouter:
@@ -43,14 +40,15 @@ def _add_check(frame: PageFrame, router: APIRouter) -> None:
     async def write(request: Request, name: str, draft: str = "") -> Response:
         job = frame.job(name)
         path = drafts.find(name, draft).path if draft else job.path
-        return _show(frame, request, "migrate.html", name, text=read_masked(path).text)
+        text = (await frame.check(read_masked, path)).text
+        return _show(frame, request, "migrate.html", name, text=text)
 
     @router.post(ROOT)
     async def check(request: Request, name: str, draft: str = "") -> Response:
         fields, job = form_of(request), frame.job(name)
         paths = [drafts.find(name, draft).path, job.path] if draft else [job.path]
-        kept = [read_masked(each).kept for each in paths]
-        text = fields.get("text", "")[:TEXT_MAX].replace("\r\n", "\n")
+        kept = [(await frame.check(read_masked, each)).kept for each in paths]
+        text = check_size(fields.get("text", "").replace("\r\n", "\n"), f"{name}.yaml")
         text = restore_secrets(text, *kept)
         return _begin_check(frame, request, name, drafts.write(name, text))
 
@@ -67,7 +65,7 @@ def _add_check(frame: PageFrame, router: APIRouter) -> None:
     async def verdict(request: Request, name: str, draft: str, check: str) -> Response:
         live, command = frame.live_command(check), find(frame, check)
         found = drafts.find(name, draft)
-        diff = _diff(found)
+        diff = await frame.check(diff_masked, found.before, found.path)
         view, document = _view(command), document_of(command.answer)
         shown = {"draft": draft, "view": view, "diff": diff, "document": document, **live}
         return _show(frame, request, "migration.html", name, command=command, **shown)
@@ -161,9 +159,3 @@ def _verdict(command: CommandSeen) -> CheckView:
     if view is None:
         raise RequestInvalid("this check has no verdict", hint="check the SQL again")
     return view
-
-
-def _diff(draft: JobDraft) -> tuple[DiffLine, ...]:
-    texts = (read_masked(each).text for each in (draft.before, draft.path))
-    before, after = (each.splitlines() for each in texts)
-    return diff_lines(list(difflib.unified_diff(before, after, lineterm="", n=2))[2:])

@@ -6,6 +6,7 @@ What it must not know: how anything is found out.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 
 from fastapi import APIRouter, Request
@@ -38,7 +39,13 @@ STATIC_FILES = {path.name: path for path in STATIC.iterdir()}
 def pages_router(plane: ControlPlane, access: RequestAccess) -> APIRouter:
     """Return all pages."""
     frame = PageFrame(plane, PageGuard(access, plane.now_ms))
-    router = APIRouter(include_in_schema=False)
+
+    @asynccontextmanager
+    async def living(_app: object) -> AsyncIterator[None]:
+        yield
+        frame.close()
+
+    router = APIRouter(include_in_schema=False, lifespan=living)
     parts = (
         *(_login_routes, _logout_routes, _fleet_routes, job_routes, write_routes),
         *(command_routes, migration_routes),

@@ -18,7 +18,7 @@ from ashore.control.fleet import FleetRow
 from ashore.control.jobs import OpenJob
 from ashore.control.status import add_lags
 from ashore.errors import JobUnknown, RequestInvalid
-from ashore.runtime.background import Background
+from ashore.runtime.background import END_S, Background
 from ashore.runtime.decide import Phase
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.operations import Operations
@@ -77,7 +77,7 @@ class SupervisedJobs:
 
     def close(self) -> None:
         """End that."""
-        self._thread.end()
+        self._thread.end(END_S)
         self.watch.close()
 
     @property

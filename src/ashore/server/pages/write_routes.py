@@ -18,12 +18,11 @@ from ashore.control.proposed_file import JobProposal, job_text, table_names
 from ashore.errors import AshoreError, RequestInvalid
 from ashore.server.pages.frame import PageFrame
 from ashore.server.pages.guard import Admits, form_of, require_operate, visitor_of
-from ashore.server.pages.job_text import read_masked
+from ashore.server.pages.job_text import check_size, read_masked
 from ashore.server.pages.write_view import CheckedDraft, check_draft
 from ashore.sources.later import open_later
 
 SAMPLED = 100  # records of each topic partition
-TEXT_MAX = 200_000
 SAMPLING_S = 25.0  # reading records takes longer than looking
 FIELDS: Mapping[str, str] = {
     "servers": "127.0.0.1:9092",
@@ -42,25 +41,27 @@ def write_routes(frame: PageFrame) -> APIRouter:
     async def write(request: Request, job: str = "") -> Response:
         text, fields = "", dict(FIELDS)
         if job:
-            text, fields["name"] = read_masked(frame.job(job).path).text, job
+            text = (await frame.check(read_masked, frame.job(job).path)).text
+            fields["name"] = job
         return _page(request, frame, fields, text=text)
 
     @router.post("/ui/write")
     async def act(request: Request) -> Response:
         given = form_of(request)
         fields = {name: given.get(name, "").strip() for name in FIELDS}
-        text, wish = given.get("text", "")[:TEXT_MAX].replace("\r\n", "\n"), given.get("do", "")
+        text, wish = given.get("text", "").replace("\r\n", "\n"), given.get("do", "")
         if wish != "check":
             require_operate(request)
         shown: dict[str, object] = {}
         try:
+            check_size(text, "the text")
             if wish == "propose":
                 fields["name"] = fields["name"] or _first_topic(fields)
                 text = await frame.wait(partial(_propose, fields), SAMPLING_S)
             whole = text  # who may only read gets no secret into it: what is wrong would tell it
             if visitor_of(request).may_operate:
-                whole = restore_secrets(text, _kept(frame, fields["name"]))
-            checked = check_draft(fields["name"], whole)
+                whole = restore_secrets(text, await _kept(frame, fields["name"]))
+            checked = await frame.check(check_draft, fields["name"], whole)
             shown["checked"] = checked
             if wish == "preview" and checked.job is not None:
                 shown["previews"] = await frame.wait(partial(_preview, checked), SAMPLING_S)
@@ -74,10 +75,12 @@ def write_routes(frame: PageFrame) -> APIRouter:
     return router
 
 
-def _kept(frame: PageFrame, name: str) -> Mapping[str, str]:
+async def _kept(frame: PageFrame, name: str) -> Mapping[str, str]:
     """Return the secrets of a job that there is; one whose file is gone has none."""
     known = frame.plane.job(name)
-    return read_masked(known.path).kept if known is not None and known.path.exists() else {}
+    if known is None or not known.path.exists():
+        return {}
+    return (await frame.check(read_masked, known.path)).kept
 
 
 def _page(

@@ -13,6 +13,9 @@ from ashore.landing.job import columns_of
 from ashore.runtime.job_files import check_name
 from ashore.runtime.layout import is_name
 
+PROBLEMS_MAX = 100  # who mends these may ask again
+MESSAGE_MAX = 2_000
+
 
 @dataclass(frozen=True, slots=True)
 class DraftProblem:
@@ -27,10 +30,11 @@ class DraftProblem:
 
 @dataclass(frozen=True, slots=True)
 class CheckedDraft:
-    """A job file as it is typed: the job, or what is wrong."""
+    """A job file as it is typed: the job, or what is wrong. `more`: problems not listed."""
 
     job: Job | None
     problems: tuple[DraftProblem, ...]
+    more: int = 0
 
 
 def check_draft(name: str, text: str) -> CheckedDraft:
@@ -45,9 +49,10 @@ def check_draft(name: str, text: str) -> CheckedDraft:
     except JobFileInvalid as error:
         listed = error.fields.get("problems")
         found = listed if isinstance(listed, Sequence) else ()
-        problems = tuple(_problem(each, text.splitlines()) for each in found)
-        whole = DraftProblem(0, 0, "", error.message, error.hint)
-        return CheckedDraft(None, problems or (whole,))
+        lines = text.splitlines()
+        problems = tuple(_problem(each, lines) for each in found[:PROBLEMS_MAX])
+        whole = DraftProblem(0, 0, "", error.message[:MESSAGE_MAX], error.hint)
+        return CheckedDraft(None, problems or (whole,), max(0, len(found) - PROBLEMS_MAX))
     return CheckedDraft(job, ())
 
 

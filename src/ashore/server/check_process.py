@@ -1,0 +1,157 @@
+"""A process that reads texts which anybody may have written, within limits.
+
+What it is: `CheckProcesses`, which has a few of them, and `main`, which each runs.
+What it promises: a text that takes too long or too much memory costs its process, never the server:
+no thread of the server computes meanwhile. More texts than may wait are refused. A process is kept
+for the next text, and ends with the server.
+What it must not know: what is read.
+"""
+
+import pickle
+import resource
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, BinaryIO, TypeVar, cast
+
+from ashore.errors import AshoreError, RequestInvalid, ServerBusy, error_of
+
+T = TypeVar("T")
+CHECK_S = 10.0
+PROCESSES = 2
+WAITING_MAX = 8
+MEMORY_BYTES = 1 << 30
+_CODE = "from ashore.server.check_process import main; main()"
+STARTS_S = 30.0  # before the first check: Python and the loader of job files
+
+
+class CheckProcesses:
+    """Calls functions in processes of their own. `call` may be called by many threads."""
+
+    def __init__(self, check_s: float = CHECK_S) -> None:
+        self._check_s = check_s
+        self._free = threading.BoundedSemaphore(PROCESSES)
+        self._waiting = threading.BoundedSemaphore(PROCESSES + WAITING_MAX)
+        self._lock = threading.Lock()
+        self._idle: list[_CheckProcess] = []
+        self._is_over = False
+
+    def call(self, function: Callable[..., T], *values: object) -> T:
+        """Return what a function of a module returns. Raises what it raises of Ashore's errors.
+
+        Raises RequestInvalid where it takes too long or too much memory, ServerBusy where too many
+        wait.
+        """
+        if not self._waiting.acquire(blocking=False):
+            raise ServerBusy("other job files are being checked", hint="ask again in a few seconds")
+        try:
+            with self._free:
+                process = self._take()
+                try:
+                    answer = process.call((function, values), self._check_s)
+                finally:
+                    self._put_back(process)
+        finally:
+            self._waiting.release()
+        if isinstance(answer, _Raised):
+            raise error_of(answer.code, answer.message, hint=answer.hint)
+        return cast("T", answer)
+
+    def close(self) -> None:
+        """End the processes."""
+        with self._lock:
+            self._is_over = True
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.kill()
+
+    def _take(self) -> "_CheckProcess":
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return _CheckProcess()
+
+    def _put_back(self, process: "_CheckProcess") -> None:
+        with self._lock:
+            is_kept = process.is_alive and not self._is_over
+            if is_kept:
+                self._idle.append(process)
+        if not is_kept:
+            process.kill()
+
+
+class _Raised:
+    """An error of Ashore's that a check has raised."""
+
+    def __init__(self, error: AshoreError) -> None:
+        self.code, self.message, self.hint = error.code, error.message, error.hint
+
+
+class _CheckProcess:
+    """One process. Used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _CODE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the server
+        )
+        self._is_new = True
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def call(self, asked: object, check_s: float) -> object:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        patience_s = check_s + (STARTS_S if self._is_new else 0)
+        watch = threading.Timer(patience_s, self._process.kill)
+        watch.daemon = True
+        watch.start()
+        try:
+            pickle.dump(asked, cast("BinaryIO", stdin))
+            cast("BinaryIO", stdin).flush()
+            return pickle.load(cast("BinaryIO", stdout))  # noqa: S301 - this program wrote it
+        except (OSError, EOFError, pickle.UnpicklingError):
+            self.kill()
+            raise RequestInvalid(
+                f"this text takes more than {check_s:.0f} s or too much memory to check",
+                hint="make it smaller; `ashore validate` checks a job file without a limit",
+            ) from None
+        finally:
+            watch.cancel()
+            self._is_new = False
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for each in (self._process.stdin, self._process.stdout):
+            if each is not None:
+                try:
+                    each.close()
+                except OSError:
+                    continue  # what was left in its buffer is of no use now
+
+
+def main() -> None:
+    """Answer calls until stdin ends."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    answers = sys.stdout.buffer
+    while True:
+        try:
+            function, values = pickle.load(sys.stdin.buffer)  # noqa: S301 - the server wrote it
+        except EOFError:
+            return
+        answer: Any
+        try:
+            answer = function(*values)
+        except AshoreError as error:
+            answer = _Raised(error)
+        except Exception as error:  # noqa: BLE001 - the process is kept for others
+            told = f"this text cannot be checked: {type(error).__name__}"
+            answer = _Raised(RequestInvalid(told, hint="`ashore validate` shows the traceback"))
+        pickle.dump(answer, answers)
+        answers.flush()
