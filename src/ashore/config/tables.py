@@ -214,9 +214,9 @@ class Table(Section):
 
     topic: TopicText | None = Field(
         default=None,
-        description="A topic, or a `/regular expression/` that matches whole names (never Kafka's "
-        "internal topics). Each topic matches exactly one item. Without it, `sql` writes the "
-        "table.",
+        description="A topic, or a `/regular expression/` of RE2 that matches whole names (never "
+        "Kafka's internal topics). Each topic matches exactly one item. Without it, `sql` writes "
+        "the table.",
         examples=["clicks"],
     )
     land: StrictBool = Field(
