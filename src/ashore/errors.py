@@ -12,6 +12,7 @@
     - CallsHang               too many calls of this process hang; it exits
   + LogError
     - LogDamaged              an entry, snapshot or archive is not what a writer wrote
+    - LogNewer                a later release has written the log; it is whole
     - LogLost                 tables hold what was written after the log's end: entries are gone
     - Fenced                  another writer has taken the slice over; do not restart
     - LogGrows                another process is appending; needs --take-over
@@ -157,6 +158,16 @@ class LogDamaged(LogError):
     """A file of the log is not what a writer wrote. Named, never skipped."""
 
     code = "log-damaged"
+    exit_code = 4
+
+
+class LogNewer(LogError):
+    """A later release has written the log, and this one does not know what. Nothing was changed.
+
+    The log is whole: nothing is to be restored or repaired.
+    """
+
+    code = "log-newer"
     exit_code = 4
 
 

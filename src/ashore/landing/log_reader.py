@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, NamedTuple, NoReturn, TypeVar
 
-from ashore.errors import LogDamaged, PathMissing
+from ashore.errors import LogDamaged, LogNewer, PathMissing
 from ashore.protocol import names
-from ashore.protocol.entries import Entry, EntryInvalid, read_entry
+from ashore.protocol.entries import Entry, EntryInvalid, EntryNewer, read_entry
 from ashore.protocol.extend import extend
 from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
@@ -275,6 +275,8 @@ def newest_snapshot(storage: Storage, name: SliceName, listing: LogListing) -> F
         fold = read_snapshot(storage.read(path))
     except PathMissing:
         raise _Vanished from None
+    except EntryNewer as error:
+        raise newer(path, error) from None
     except EntryInvalid as error:
         _damaged(path, str(error), "delete it: the log is then folded from its entries")
     if fold.end != listing.snapshots[-1]:
@@ -328,11 +330,23 @@ def _archived_from(storage: Storage, name: SliceName, number: int) -> Iterator[E
 def _parse(path: str, data: bytes, number: int) -> Entry:
     try:
         entry = read_entry(data)
+    except EntryNewer as error:
+        raise newer(path, error) from None
     except EntryInvalid as error:
         _damaged(path, str(error), "restore it from a backup; nothing was skipped")
     if entry.number != number:
         _damaged(path, f"it holds entry {entry.number}, not {number}", "restore it from a backup")
     return entry
+
+
+def newer(path: str, error: EntryNewer) -> LogNewer:
+    """Return the error of a file that is whole and that a later release has written."""
+    return LogNewer(
+        f"{path}: {error}: a later release of Ashore has written it",
+        hint="run the release that wrote it, or a later one; this one has changed nothing: "
+        "docs/upgrade.md",
+        path=path,
+    )
 
 
 def _damaged(path: str, reason: str, what_to_do: str) -> NoReturn:

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ashore.errors import LogDamaged, PathExists, PathMissing, StorageError, TableOwned
+from ashore.landing.log_reader import newer
 from ashore.protocol import codec, names
 from ashore.protocol.codec import Malformed
-from ashore.protocol.entries import FORMAT_VERSION, EntryInvalid, open_bytes, seal_bytes
+from ashore.protocol.entries import FORMAT_VERSION, EntryInvalid, EntryNewer, open_bytes, seal_bytes
 from ashore.storage.base import Storage
 
 
@@ -37,6 +38,8 @@ def read_owner(storage: Storage, table: str) -> Owner | None:
     path = names.owner_path(table, max(known))
     try:
         return codec.decode(Owner, dict(open_bytes(storage.read(path))))
+    except EntryNewer as error:
+        raise newer(path, error) from None
     except (EntryInvalid, Malformed) as error:
         raise LogDamaged(f"{path}: {error}", hint="restore the file", path=path) from None
 

@@ -42,6 +42,10 @@ class Malformed(ValueError):
         self.reason = reason
 
 
+class UnknownKeys(Malformed):
+    """An object has all keys that its type wants, and others: of a later release, perhaps."""
+
+
 def positional(cls: type[T]) -> type[T]:
     """Mark a dataclass that a log holds by thousands: it is written as an array of its fields."""
     _POSITIONAL.add(cls)
@@ -222,7 +226,9 @@ def _dataclass_reader(wanted: type) -> Reader:
         left_out = defaults.keys() - value.keys()
         if value.keys() != readers.keys() - left_out:
             odd = sorted(value.keys() ^ (readers.keys() - left_out))
-            raise Malformed(place, f"unknown or missing keys: {', '.join(odd)}")
+            has_all = (readers.keys() - left_out) <= value.keys()
+            kind = UnknownKeys if has_all else Malformed
+            raise kind(place, f"unknown or missing keys: {', '.join(odd)}")
         read = {name: readers[name](value[name], f"{place}.{name}") for name in value}
         for name in defaults.keys() - left_out:
             if read[name] == defaults[name]:

@@ -10,11 +10,12 @@ from typing import Annotated
 
 from ashore.errors import check
 from ashore.protocol import codec
-from ashore.protocol.codec import Malformed
+from ashore.protocol.codec import Malformed, UnknownKeys
 from ashore.protocol.entries import (
     FORMAT_VERSION,
     DeferredAction,
     EntryInvalid,
+    EntryNewer,
     open_bytes,
     seal_bytes,
 )
@@ -93,6 +94,8 @@ def read_snapshot(data: bytes) -> Fold:
     """Return the fold that `data` holds. Raises EntryInvalid, and nothing else."""
     try:
         document = codec.decode(_Document, dict(open_bytes(data)))
+    except UnknownKeys as error:
+        raise EntryNewer(str(error)) from None
     except Malformed as error:
         raise EntryInvalid(str(error)) from None
     return Fold(

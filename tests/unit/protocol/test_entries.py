@@ -19,6 +19,7 @@ from ashore.protocol.entries import (
     DeferredAction,
     Entry,
     EntryInvalid,
+    EntryNewer,
     FailedTries,
     Joined,
     Prepare,
@@ -258,3 +259,23 @@ def test_the_second_command_follows_a_shard(tmp_path: Path):
         ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert ran.stdout == "2 kafka clicks 1 0 100 106 5\n2 kafka clicks 1 1 0 0 0\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "is_newer"),
+    [
+        (resealed(format_version=2), True),
+        (resealed(kind="rename"), True),
+        (resealed(more=1), True),
+        (resealed(body={"reason": "idle", "x": 1}), True),
+        (resealed(format_version=0), False),
+        (resealed(id=...), False),
+        (resealed(number="3"), False),
+        (resealed(kind=None), False),
+        (b"PAR1", False),
+    ],
+)
+def test_an_entry_of_a_later_release_is_told_from_damage(data: bytes, is_newer: bool):
+    with pytest.raises(EntryInvalid) as found:
+        read_entry(data)
+    assert isinstance(found.value, EntryNewer) is is_newer

@@ -36,10 +36,10 @@ from ashore.control.verify.ledger import Ledger, LedgerBuilder, LoggedFile
 from ashore.control.verify.offsets import Unreadable
 from ashore.errors import LogDamaged, PathMissing, SourceError
 from ashore.landing.job import first_offset_of, seal_rules, tables_of, waiting_tables
-from ashore.landing.log_reader import read_history, read_log
+from ashore.landing.log_reader import newer, read_history, read_log
 from ashore.landing.owner import read_owner
 from ashore.protocol import names
-from ashore.protocol.entries import EntryInvalid
+from ashore.protocol.entries import EntryInvalid, EntryNewer
 from ashore.protocol.extend import extend
 from ashore.protocol.files import Role
 from ashore.protocol.fold import EMPTY, Fold
@@ -144,6 +144,8 @@ def _judge_snapshot(storage: Storage, name: SliceName, number: int) -> str | Non
         fold = read_snapshot(storage.read(names.snapshot_path(name, number)))
     except PathMissing:
         return None  # the job has written newer ones, and removed it
+    except EntryNewer as error:
+        raise newer(names.snapshot_path(name, number), error) from None
     except EntryInvalid as error:
         return str(error)
     return None if fold.end == number else f"it ends at entry {fold.end}"

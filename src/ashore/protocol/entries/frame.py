@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ashore.errors import check
 from ashore.protocol import codec
-from ashore.protocol.codec import Json, Malformed
+from ashore.protocol.codec import Json, Malformed, UnknownKeys
 from ashore.protocol.effects import Closing
 from ashore.protocol.entries.begin import Begin
 from ashore.protocol.entries.commit import Commit
@@ -42,6 +42,10 @@ for _class in (ShardKey, OffsetRange, FileSpan, DataFile):
 
 class EntryInvalid(ValueError):
     """The bytes are not an entry that this release knows; the message says why."""
+
+
+class EntryNewer(EntryInvalid):
+    """The bytes are whole, and of a later release: a format, a kind or keys that are not known."""
 
 
 Body = (
@@ -135,7 +139,9 @@ def open_bytes(data: bytes) -> dict[str, Json]:
         raise EntryInvalid("the bytes are not a JSON object")
     version = document.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
-        raise EntryInvalid(f"format version {version!r} is not supported by this release")
+        is_newer = type(version) is int and version > FORMAT_VERSION
+        invalid = EntryNewer if is_newer else EntryInvalid
+        raise invalid(f"format version {version!r} is not supported by this release")
     return document
 
 
@@ -195,11 +201,14 @@ def read_entry(data: bytes) -> Entry:
     kind = document.get("kind")
     body_type = KINDS.get(kind) if isinstance(kind, str) else None
     if body_type is None:
-        raise EntryInvalid(f"kind {kind!r} is not supported by this release")
+        invalid = EntryNewer if isinstance(kind, str) else EntryInvalid
+        raise invalid(f"kind {kind!r} is not supported by this release")
     try:
         body: Body = codec.decode(body_type, document.get("body"), "body")
         head = {key: document[key] for key in document if key not in ("kind", "body")}
         frame = codec.decode(_Frame, head)
+    except UnknownKeys as error:
+        raise EntryNewer(str(error)) from None
     except Malformed as error:
         raise EntryInvalid(str(error)) from None
     return Entry(
