@@ -9,6 +9,7 @@ closed and their directories synced, in one call.
 What it must not know: topics, decoding, why a row goes where.
 """
 
+import contextlib
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ashore.base.unique import Entropy
+from ashore.errors import AshoreError, PathMissing
 from ashore.landing.batch import Order
 from ashore.landing.writer.data_file import FileOrigin, OpenFile, Piece
 from ashore.protocol import names
@@ -49,6 +51,7 @@ class FilePool:
         self._limits = limits
         self._targets: dict[Target, int] = {}
         self._begun: list[OpenFile] = []
+        self._paths: list[str] = []  # of those
         self._open: OrderedDict[int, OpenFile] = OrderedDict()  # least recently used first
         self._held: dict[int, int] = {}  # bytes, of each open file
         self._held_bytes = 0  # of all of them
@@ -96,13 +99,25 @@ class FilePool:
         return tuple(self._targets), tuple(file.to_data_file() for file in self._begun)
 
     def abandon(self) -> None:
-        """Let go of every file, after a failure. Never fails.
+        """Let go of every file, after a failure, and delete what is staged. Never fails.
 
-        Waits for closings under way: the deadline of the storage bounds them.
+        No result of this attempt is returned, so no entry will ever name these files, and their
+        names are used once: a delete that is applied late harms nothing. On a full disk each try
+        would else leave files until the janitor comes. Where the storage does not delete one, the
+        others are the janitor's. Waits for closings under way: the deadline of the storage bounds
+        them.
         """
         self._closers.shutdown(cancel_futures=True)
         for file in self._begun:
             file.abandon()
+        with contextlib.suppress(AshoreError):
+            for file, path in zip(self._begun, self._paths, strict=True):
+                if file.is_begun:
+                    self._delete(path)
+
+    def _delete(self, path: str) -> None:
+        with contextlib.suppress(PathMissing):
+            self._storage.delete(path)
 
     def _note(self, index: int, file: OpenFile) -> None:
         """Note what a file holds, and whether there is one in the storage."""
@@ -138,6 +153,7 @@ class FilePool:
         origin = FileOrigin(self._order, self._task, index, unique)
         opened = OpenFile(origin, partial(self._storage.open_write, path), piece)
         self._begun.append(opened)
+        self._paths.append(path)
         return opened
 
     def _close(self, index: int) -> None:

@@ -39,7 +39,8 @@ def write_task(
 
     Requires: batches as `runs` describes them. Raises StorageError, BadRecord, CountsDisagree, or
     what reading `batches` raises.
-    If interrupted: in-progress files remain; no entry names them.
+    Where it raises, what it has staged is deleted. If interrupted: in-progress files remain; no
+    entry names them.
     """
     writer = _TaskWriter(order, task, FilePool(order, task, storage, entropy, limits))
     try:
