@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from ashore.errors import (
     AshoreError,
@@ -155,12 +156,17 @@ def add_handlers(app: FastAPI) -> None:
         told = disk_failed(error, where, NOT_DONE) if isinstance(error, OSError) else None
         return await unexpected(request, error) if told is None else answer(told)
 
+    async def gone(_request: Request, _error: Exception) -> JSONResponse:
+        """Answer somebody who has gone while their body came: it is no failure of the server."""
+        return answer(RequestInvalid("the body has not come as a whole"), 400)
+
     async def unexpected(_request: Request, error: Exception) -> JSONResponse:
         _log.error("a request failed", exc_info=error)
         told = AshoreError("the server failed at this request", hint="its log has the traceback")
         return answer(told, 500)
 
     app.add_exception_handler(AshoreError, expected)
+    app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(OSError, disk)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)

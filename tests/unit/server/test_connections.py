@@ -11,13 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
 from tests.served import serving
+from tests.unit.server.conftest import Served
 from typer.testing import CliRunner
 
 from ashore.cli.app import app
@@ -106,6 +107,119 @@ def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     ):
         slow.sendall(b"PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
         assert slow.recv(100).split()[1] == b"413"
+
+
+SLOW = (
+    b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
+    b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx",
+)
+
+
+class Quick(ClientConnection):
+    """A connection with little patience."""
+
+    head_s_max = 0.3
+    rest_s_max = 0.3
+
+
+def read_answer(client: socket.socket) -> bytes:
+    """Return an answer up to the end of its body."""
+    answer = b""
+    while not answer.endswith(b"0\r\n\r\n"):
+        part = client.recv(1000)
+        assert part, answer
+        answer += part
+    return answer
+
+
+@pytest.mark.parametrize("first", SLOW)
+@pytest.mark.parametrize("rest", [b"G", b"GET / HTTP/1.1\r\nx-slow: 1\r\n"])
+def test_the_head_of_a_second_request_has_to_come_in_time_too(first: bytes, rest: bytes) -> None:
+    """Also one that comes byte by byte: each byte made the server forget that it waits."""
+    with (
+        answering(http=Quick) as port,
+        socket.create_connection(("127.0.0.1", port), 60) as client,
+    ):
+        client.sendall(first)
+        assert b"200" in read_answer(client)
+        assert is_cut_off(client, rest)
+
+
+def is_cut_off(client: socket.socket, first: bytes) -> bool:
+    """Send bytes again and again, and tell whether the other side has ended it."""
+    client.settimeout(0.05)
+    client.sendall(first)
+    for _ in range(200):
+        with suppress(TimeoutError):
+            try:
+                client.sendall(b"a")
+                if client.recv(1000) == b"":
+                    return True
+            except ConnectionError:
+                return True
+    return False
+
+
+def test_a_body_that_drips_on_after_its_answer_is_cut_off() -> None:
+    with (
+        answering(http=Quick) as port,
+        socket.create_connection(("127.0.0.1", port), 60) as client,
+    ):
+        client.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n")
+        assert b"200" in read_answer(client)
+        assert is_cut_off(client, b"x")
+
+
+def test_a_body_that_comes_byte_by_byte_is_given_up_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, served: Served
+) -> None:
+    """Of the API and of a login, which nobody has a token for: each byte is in time by itself."""
+    monkeypatch.setattr(doorway, "BODY_S_MAX", 0.5)
+    port = served.client.base_url.port
+    token = served.operate["authorization"].encode()
+    for head in (b"PUT /api/jobs/clicks", b"POST /ui/login"):
+        with socket.create_connection(("127.0.0.1", port), 60) as client:
+            client.settimeout(0.05)
+            sent = head + b" HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: " + token
+            client.sendall(sent + b"\r\ncontent-length: 1000\r\n\r\n")
+            assert drip(client).split()[1] == b"413"
+
+
+def drip(client: socket.socket) -> bytes:
+    """Send a byte every 50 ms until there is an answer, and return it."""
+    for _ in range(1000):
+        with suppress(TimeoutError):
+            client.sendall(b" ")
+            return client.recv(1000)
+    return b"none none"
+
+
+def test_a_login_that_is_cut_off_leaves_no_traceback(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = served.client.base_url.port
+    assert port is not None
+    for path in ("/ui/login", "/api/jobs/clicks/stop"):
+        with socket.create_connection(("127.0.0.1", port), 60) as client:
+            head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n"
+            head += "content-type: application/json\r\n"
+            head += f"authorization: {served.operate['authorization']}\r\n\r\n"
+            client.sendall(head.encode() + b"tok")
+            time.sleep(0.1)
+    for _ in range(20):
+        assert served.client.get("/ui/login").status_code == 200
+        time.sleep(0.02)
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
+
+
+def test_a_login_form_is_short(served: Served) -> None:
+    """Anybody may send one: what is longer is not taken apart."""
+    token = served.read["authorization"].split()[1]
+    sent = f"token={token}".encode()
+    url = f"{served.client.base_url}/ui/login"
+    assert httpx.post(url, content=sent).headers["location"] == "/ui/jobs"
+    found = httpx.post(url, content=sent + b"&a=1" * 5_000)
+    assert (found.status_code, found.headers["location"]) == (303, "/ui/login?next=/ui/login")
 
 
 # --- TLS -----------------------------------------------------------------------------------------

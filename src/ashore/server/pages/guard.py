@@ -12,6 +12,7 @@ from typing import cast
 from urllib.parse import parse_qs
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 
 from ashore.base.unique import unique
 from ashore.runtime.verbs import Asker
@@ -19,6 +20,8 @@ from ashore.server.access import SAFE, RequestAccess, note_caller
 from ashore.server.pages.session import COOKIE, KEPT_MS, Sessions, Visitor
 
 FORM_BYTES_MAX = 1_000_000
+LOGIN_BYTES_MAX = 10_000  # anybody may send one
+FIELDS_MAX = 10_000
 WHY_MAX = 1_000
 MAY_ONLY_READ = "this token may only read: log in with one of role `operate`"
 
@@ -117,12 +120,18 @@ def require_operate(request: Request) -> None:
         raise Forbidden(MAY_ONLY_READ)
 
 
-async def read_form(request: Request) -> dict[str, str]:
+async def read_form(request: Request, bytes_max: int = FORM_BYTES_MAX) -> dict[str, str]:
     """Return the fields of a form, the last of each name. Raises Forbidden where it is too long."""
     data = bytearray()
     async for part in request.stream():
         data += part
-        if len(data) > FORM_BYTES_MAX:
-            raise Forbidden(f"a form has at most {FORM_BYTES_MAX:,} bytes")
-    found = parse_qs(data.decode("utf-8", "replace"), keep_blank_values=True)
+        if len(data) > bytes_max:
+            raise Forbidden(f"a form here has at most {bytes_max:,} bytes")
+    text = data.decode("utf-8", "replace")
+    try:
+        found = await run_in_threadpool(
+            parse_qs, text, keep_blank_values=True, max_num_fields=FIELDS_MAX
+        )
+    except ValueError:
+        raise Forbidden(f"a form has at most {FIELDS_MAX:,} fields") from None
     return {name: values[-1] for name, values in found.items()}

@@ -24,7 +24,7 @@ from ashore.server.pages.command_routes import command_routes
 from ashore.server.pages.control_plane import ControlPlane
 from ashore.server.pages.fleet_page import FleetPage
 from ashore.server.pages.frame import PageFrame
-from ashore.server.pages.guard import Admits, LoginNeeded, PageGuard, read_form
+from ashore.server.pages.guard import LOGIN_BYTES_MAX, Admits, LoginNeeded, PageGuard, read_form
 from ashore.server.pages.job_routes import job_routes
 from ashore.server.pages.migration_routes import migration_routes
 from ashore.server.pages.render import HEADERS, STATIC, render
@@ -69,7 +69,7 @@ def _login_routes(frame: PageFrame) -> APIRouter:
 
     @router.post("/ui/login")
     async def take_token(request: Request) -> Response:
-        fields = await read_form(request)
+        fields = await read_form(request, LOGIN_BYTES_MAX)
         target = fields.get("next", "")
         cookie = guard.log_in(request, fields.get("token", "").strip())
         if cookie is None:
