@@ -38,6 +38,7 @@ INSTEAD = {
     "run": "POST /api/jobs/{job}/start",
     "serve": "it is the server",
     "token add": "nothing: who may ask a server is decided on its machine",
+    "token allow": "as `token add`",
     "token list": "as `token add`",
     "token revoke": "as `token add`",
     "demo": "nothing: it shows a new user what Ashore does, on a machine of their own",

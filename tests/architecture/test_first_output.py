@@ -121,6 +121,7 @@ RUNS = {
     "serve": Run(".", first=frozenset(HEAVY)),
     "token list": Run(".", whole=NOTHING),
     "token add": Run(". someone", whole=NOTHING),
+    "token allow": Run(". someone", whole=NOTHING),
     "token revoke": Run(". someone", whole=NOTHING),
     "jobs": Run("", whole=NOTHING),
     "deploy": Run("{job}", whole=NOTHING),

@@ -51,6 +51,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/checkpoint_doctor_command.py::checkpoint_doctor"): "as above",
     ("parameters", "src/ashore/cli/init_command.py::init"): "as above",
     ("parameters", "src/ashore/cli/token_commands.py::token_add"): "as above",
+    ("parameters", "src/ashore/cli/token_commands.py::token_allow"): "as above",
     ("parameters", "src/ashore/cli/run_command.py::run"): "as above",
     ("parameters", "src/ashore/cli/verify_command.py::verify"): "as above",
     ("parameters", "src/ashore/cli/reset_clock_command.py::reset_clock"): "as above",

@@ -5,6 +5,7 @@ What it must not know: how jobs are run, or requests answered.
 
 import os
 from importlib import import_module
+from ipaddress import ip_network
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from ashore.runtime.limits import ServerLimits
 from ashore.runtime.webhook import WebhookAddress
 
 if TYPE_CHECKING:
+    from ashore.server.access import TrustedProxy
     from ashore.server.serve import ServerSettings
 
 Directory = Annotated[
@@ -65,6 +67,22 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
             "once.",
         ),
     ] = None,
+    proxies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy",
+            metavar="ADDRESS",
+            help="An address or a network, as 10.0.0.0/24, whose X-Forwarded-For, "
+            "X-Forwarded-Proto and user headers are believed. May be given more than once.",
+        ),
+    ] = None,
+    user_header: Annotated[
+        str,
+        typer.Option(help="The header in which a trusted proxy names the user."),
+    ] = "",
+    groups_header: Annotated[
+        str, typer.Option(help="The header with the groups of that user, separated by commas.")
+    ] = "",
     jobs_max: Annotated[
         int | None, typer.Option("--max-jobs", min=1, help="How many jobs run at once.")
     ] = None,
@@ -102,12 +120,34 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
         settings = server.ServerSettings(
             *(*where, *tls, no_token),
             hosts=tuple(hosts or ()),
+            proxy=_proxy(proxies or [], user_header, groups_header),
             roots=tuple(roots or ()),
             webhook=told,
             index=index,
             limits=limits,
         )
         server.serve(settings, lambda url: _tell(settings, url))
+
+
+def _proxy(proxies: list[str], user_header: str, groups_header: str) -> "TrustedProxy | None":
+    """Return whom the server believes about users. Raises RequestInvalid."""
+    if not proxies:
+        if user_header or groups_header:
+            raise RequestInvalid(
+                "anybody could send this header: it needs a proxy that is trusted",
+                hint="say where it is: --trusted-proxy 127.0.0.1",
+            )
+        return None
+    try:
+        networks = tuple(ip_network(each) for each in proxies)
+    except ValueError as error:
+        raise RequestInvalid(
+            f"--trusted-proxy: {error}", hint="an address or a network, as 10.0.0.0/24"
+        ) from None
+    made: TrustedProxy = import_module("ashore.server.access").TrustedProxy(
+        networks, user_header.lower(), groups_header.lower()
+    )
+    return made
 
 
 def _address(url: str) -> WebhookAddress:

@@ -33,14 +33,16 @@ token = new_group("Tokens of a server: who may ask it, and for what.")
 def token_list(
     directory: Directory, state: State = None, as_json: AsJson = False, debug: Debug = False
 ) -> None:
-    """List the names and roles of tokens; no token is shown."""
+    """List the names and roles of tokens, users and groups; no token is shown."""
     with reported_errors(as_json=as_json, debug=debug):
+        known = _file(directory, state).open()
         found = [
-            {"name": each.name, "role": str(each.role)}
-            for each in _file(directory, state).open().callers.values()
+            *({"token": each.name, "role": str(each.role)} for each in known.callers.values()),
+            *({"user": name, "role": str(role)} for name, role in known.users.items()),
+            *({"group": name, "role": str(role)} for name, role in known.groups.items()),
         ]
-        lines = [f"{each['name']}: {each['role']}" for each in found]
-        print_answer(lines or ["no token"], {"tokens": found}, as_json=as_json)
+        lines = [" ".join(f"{key} {value}" for key, value in each.items()) for each in found]
+        print_answer(lines or ["no token"], {"access": found}, as_json=as_json)
 
 
 @token.command("add")
@@ -61,6 +63,25 @@ def token_add(
             say(f"token of {name}, role {role}: it is not shown again")
 
 
+@token.command("allow")
+def token_allow(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    directory: Directory,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As the proxy says it.")],
+    role: Role = UserRole.READ,
+    group: Annotated[bool, typer.Option("--group", help="Name a group, not a user.")] = False,
+    state: State = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Give a role to a user or a group that a trusted proxy names."""
+    kind = "group" if group else "user"
+    with reported_errors(as_json=as_json, debug=debug):
+        _file(directory, state).allow(kind, name, role)
+        print_answer(
+            [f"{kind} {name} role {role}"], {kind: name, "role": str(role)}, as_json=as_json
+        )
+
+
 @token.command("revoke")
 def token_revoke(
     directory: Directory,
@@ -69,7 +90,7 @@ def token_revoke(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Revoke a token, and end the logins that were made with it."""
+    """Revoke a token with its logins, or the role of a user or a group."""
     with reported_errors(as_json=as_json, debug=debug):
         _file(directory, state).revoke(name)
         print_answer([f"revoked {name}"], {"revoked": name}, as_json=as_json)

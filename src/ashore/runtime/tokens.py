@@ -14,9 +14,9 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from ashore.runtime.files import take_lock, write_text
 LOOK_S = 1.0  # how long a change of the file may take until it applies
 LOCK_S, LOCK_LOOK_S = 10.0, 0.05
 _Mark = tuple[int, int, int]
+NAME_MAX = 200  # of a user or a group
 _BYTES = 32
 _BYTES_MAX = 1 << 20  # of the file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}")
@@ -68,17 +69,29 @@ class Tokens:
     Arguments:
         callers: whose they are, by digest of the token.
         key: a secret of the server, which cookies are signed with.
+        users: roles of those whom a trusted proxy names, by name.
+        groups: likewise, by the groups that it says they are in.
         problem: why nobody is admitted; empty: they are.
 
     """
 
     callers: Mapping[str, Caller] = field(default_factory=dict)
     key: bytes = b""
+    users: Mapping[str, UserRole] = field(default_factory=dict)
+    groups: Mapping[str, UserRole] = field(default_factory=dict)
     problem: str = ""
 
     def find(self, token: str) -> Caller | None:
         """Return whose token it is; None: no one's. A digest is looked up: no timing tells one."""
         return self.callers.get(digest_of(token))
+
+    def find_user(self, name: str, groups: Iterable[str] = ()) -> Caller | None:
+        """Return somebody whom a trusted proxy names, with the most that they may; None: none."""
+        roles = {self.users.get(name), *(self.groups.get(each) for each in groups)} - {None}
+        if not roles:
+            return None
+        role = UserRole.OPERATE if UserRole.OPERATE in roles else UserRole.READ
+        return Caller(name, role, f"user {name}")
 
     def find_id(self, id_: str) -> Caller | None:
         """Return the caller that a cookie names; None: the token was revoked, or never was."""
@@ -118,7 +131,7 @@ class TokenFile:
                     self._tokens, self._mark = _parse(self.path, _read(self.path)), mark
             except (NotAllowed, OSError) as error:
                 told = error.message if isinstance(error, NotAllowed) else str(error)
-                self._tokens, self._mark = replace(self._tokens, callers={}, problem=told), None
+                self._tokens, self._mark = Tokens(key=self._tokens.key, problem=told), None
         return self._tokens
 
     def add(self, name: str, role: UserRole) -> str:
@@ -138,14 +151,32 @@ class TokenFile:
             document["tokens"].append(made)
         return token
 
-    def revoke(self, name: str) -> None:
-        """Remove a token. Raises RequestInvalid where there is none of this name, OSError."""
+    def allow(self, kind: str, name: str, role: UserRole) -> None:
+        """Give a role to a `user` or a `group` that a trusted proxy names, or another one. OSError.
+
+        Raises RequestInvalid.
+        """
+        if not name or len(name) > NAME_MAX or not name.isprintable():
+            raise RequestInvalid(f"{name[:100]!r} is not a name", hint=f"at most {NAME_MAX} signs")
         with self._changing() as document:
-            kept = [each for each in document["tokens"] if each["name"] != name]
-            if len(kept) == len(document["tokens"]):
-                names = ", ".join(str(each["name"]) for each in kept) or "none"
-                raise RequestInvalid(f"there is no token {name[:100]!r}", hint=f"there is {names}")
-            document["tokens"] = kept
+            listed = document.setdefault("users", [])
+            listed[:] = [each for each in listed if each.get(kind) != name]
+            listed.append({kind: name, "role": str(role)})
+
+    def revoke(self, name: str) -> None:
+        """Remove what this name has: a token, and roles as a user or a group.
+
+        Raises RequestInvalid where it has none, OSError.
+        """
+        with self._changing() as document:
+            found = 0
+            for listed in (document["tokens"], document.get("users", [])):
+                kept = [each for each in listed if name not in _names_of(each)]
+                found += len(listed) - len(kept)
+                listed[:] = kept
+            if not found:
+                hint = "`ashore token list` shows the names"
+                raise RequestInvalid(f"there is no token {name[:100]!r}", hint=hint)
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
@@ -202,9 +233,18 @@ def _parse(path: Path, document: Mapping[str, Any]) -> Tokens:
             digest = str(each["sha256"]) if "sha256" in each else digest_of(str(each["token"]))
             id_ = hmac.new(key, b"token " + digest.encode(), hashlib.sha256).hexdigest()[:32]
             callers[digest] = Caller(str(each["name"]), UserRole(each["role"]), id_)
-        return Tokens(callers, key)
+        users, groups = (_roles_of(document.get("users", []), each) for each in ("user", "group"))
+        return Tokens(callers, key, users, groups)
     except (ValueError, KeyError, TypeError) as error:
         raise _no_tokens(path, type(error).__name__) from None
+
+
+def _roles_of(listed: Iterable[Mapping[str, str]], kind: str) -> dict[str, UserRole]:
+    return {str(each[kind]): UserRole(each["role"]) for each in listed if kind in each}
+
+
+def _names_of(item: Mapping[str, object]) -> set[object]:
+    return {item[each] for each in ("name", "user", "group") if each in item}
 
 
 def _no_tokens(path: Path, found: str) -> NotAllowed:

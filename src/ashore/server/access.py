@@ -9,7 +9,7 @@ What it must not know: what requests do.
 
 import socket
 from dataclasses import dataclass, field
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -19,8 +19,45 @@ from ashore.errors import NotAllowed
 from ashore.runtime.tokens import Caller, TokenFile, Tokens, UserRole
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+Network = IPv4Network | IPv6Network
 ANYBODY = Caller("anybody", UserRole.OPERATE, "anybody")
 _OWN_SITE = frozenset({"same-origin", "none"})  # none: typed, or a bookmark
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedProxy:
+    """A proxy that says who somebody is, from which address, and whether they came by TLS.
+
+    Arguments:
+        networks: where it is.
+        user_header: of the header that names somebody; empty: it names none.
+        groups_header: of the one with their groups, by commas.
+
+    """
+
+    networks: tuple[Network, ...]
+    user_header: str = ""
+    groups_header: str = ""
+
+    def is_peer(self, scope: Scope) -> bool:
+        """Tell whether the other side of a connection is the proxy."""
+        client = scope.get("client")
+        try:
+            address = ip_address(client[0]) if client else None
+        except ValueError:
+            return False
+        return address is not None and any(address in each for each in self.networks)
+
+    def take_over(self, scope: Scope, headers: Headers) -> None:
+        """Note of a request from the proxy where it came from, as the proxy says."""
+        address = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+        scheme = headers.get("x-forwarded-proto", "")
+        state = scope.setdefault("state", {})
+        state["is_proxied"] = True
+        if address:
+            scope["client"] = (address, 0)
+        if scheme in {"http", "https"}:
+            scope["scheme"] = scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +69,7 @@ class RequestAccess:
         is_open: nobody needs a token, and everybody may operate.
         hosts: of this machine, beside addresses and `localhost`.
         allowed: hosts that people ask by, as with a proxy in between; they may have a port.
+        proxy: who is believed about users; None: nobody.
 
     """
 
@@ -39,15 +77,25 @@ class RequestAccess:
     is_open: bool = False
     hosts: frozenset[str] = field(default_factory=frozenset)
     allowed: frozenset[str] = field(default_factory=frozenset)
+    proxy: TrustedProxy | None = None
 
     def current(self) -> Tokens:
         """Return the tokens as they are now."""
         return self.tokens.current()
 
-    def admit(self, headers: Headers) -> Caller:
-        """Return who asks, by the token that is sent. Raises NotAllowed."""
+    def admit(self, scope: Scope, headers: Headers) -> Caller:
+        """Return who asks, by the token that is sent, or by a proxy. Raises NotAllowed."""
         if self.is_open:
             return ANYBODY
+        user = self.user_of(scope, headers)
+        if user and "authorization" not in headers:
+            named = self.proxied(scope, headers)
+            if named is None:
+                raise NotAllowed(
+                    f"the user {user[:100]!r} has no role here",
+                    hint="`ashore token allow` gives one to a user or a group",
+                )
+            return named
         kind, _, token = headers.get("authorization", "").partition(" ")
         known = self.current()
         caller = known.find(token.strip()) if kind.casefold() == "bearer" else None
@@ -58,6 +106,22 @@ class RequestAccess:
                 is_unknown=True,
             )
         return caller
+
+    def user_of(self, scope: Scope, headers: Headers) -> str:
+        """Return the user whom the proxy names, once and no more; empty: none."""
+        if self.proxy is None or not self.proxy.user_header:
+            return ""
+        found = headers.getlist(self.proxy.user_header)
+        return found[0] if len(found) == 1 and scope.get("state", {}).get("is_proxied") else ""
+
+    def proxied(self, scope: Scope, headers: Headers) -> Caller | None:
+        """Return who asks, as the proxy says; None: it names none, or none who has a role."""
+        user = self.user_of(scope, headers)
+        if not user or self.proxy is None:
+            return None
+        sent = headers.get(self.proxy.groups_header, "") if self.proxy.groups_header else ""
+        groups = [each.strip() for each in sent.split(",") if each.strip()]
+        return self.current().find_user(user, groups)
 
     def check_site(self, method: str, headers: Headers) -> None:
         """Check that a request is not another site's doing. Raises NotAllowed."""

@@ -69,6 +69,8 @@ class Doorway:
                 await self._app(scope, receive, send)
             return  # there are no web sockets
         headers = Headers(scope=scope)
+        if self._access.proxy is not None and self._access.proxy.is_peer(scope):
+            self._access.proxy.take_over(scope, headers)
         try:
             self._access.check_site(scope["method"], headers)
             _check_length(headers)
@@ -81,7 +83,7 @@ class Doorway:
 
     def _admit(self, scope: Scope, headers: Headers) -> None:
         """Find out who asks, and whether they may. Raises NotAllowed."""
-        caller = self._access.admit(headers)
+        caller = self._access.admit(scope, headers)
         is_change = scope["method"] not in SAFE and not self._is_look(scope["path"])
         note_caller(scope, caller, is_change=is_change)
         if is_change and not caller.may_operate:
@@ -132,8 +134,9 @@ class Doorway:
         if status == 401:
             response.headers["www-authenticate"] = "Bearer"
         caller, _ = noted_caller(scope)
-        if caller is not None or (status == 401 and "authorization" in headers):
-            by = NOT_KNOWN if caller is None else caller.name
+        user = self._access.user_of(scope, headers)
+        if caller is not None or user or (status == 401 and "authorization" in headers):
+            by = (user or NOT_KNOWN) if caller is None else caller.name
             await run_in_threadpool(self._audit.refusal, scope, by, response.status_code)
         await response(scope, receive, send)
 

@@ -33,7 +33,7 @@ from ashore.runtime.supervisor import Supervisor
 from ashore.runtime.tokens import TokenFile
 from ashore.runtime.verbs import Verbs
 from ashore.runtime.webhook import Webhook, WebhookAddress
-from ashore.server.access import RequestAccess, names_of
+from ashore.server.access import RequestAccess, TrustedProxy, names_of
 from ashore.server.app import create_app
 from ashore.server.audit import AuditLog
 from ashore.server.connections import CONNECTIONS_MAX, ClientConnection, allow_files
@@ -59,6 +59,7 @@ class ServerSettings:
     certificate_key: Path | None = None
     is_open: bool = False  # no token is needed
     hosts: tuple[str, ...] = ()  # names that it is asked by, beside its own
+    proxy: TrustedProxy | None = None  # who is believed about users and where they are
     roots: tuple[str, ...] = ()  # what requests may name; see Roots
     webhook: WebhookAddress | None = None
     index: str | None = None  # the URL of a database; None: SQLite's, beside the files
@@ -92,7 +93,8 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         supervisor = Supervisor(files, processes, settings.limits, journal.take)
         roots = Roots(files.jobs, settings.roots, (files.state,))
         allowed = frozenset(each.casefold() for each in settings.hosts)
-        access = RequestAccess(tokens, settings.is_open, names_of(settings.host), allowed)
+        names = names_of(settings.host)
+        access = RequestAccess(tokens, settings.is_open, names, allowed, settings.proxy)
         verbs = Verbs(
             files,
             check=lambda job: roots.check_job(job, supervisor.lakes()),
@@ -142,6 +144,7 @@ def _config(settings: ServerSettings, door: Doorway) -> uvicorn.Config:
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.certificate_key,
         server_header=False,
+        proxy_headers=False,  # only a proxy that is named is believed; see TrustedProxy
         http=ClientConnection,
         limit_concurrency=CONNECTIONS_MAX,
     )

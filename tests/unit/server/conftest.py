@@ -27,7 +27,7 @@ from ashore.runtime.roots import Roots
 from ashore.runtime.supervisor import Supervisor
 from ashore.runtime.tokens import TokenFile
 from ashore.runtime.verbs import Verbs
-from ashore.server.access import RequestAccess, names_of
+from ashore.server.access import RequestAccess, TrustedProxy, names_of
 from ashore.server.app import create_app
 from ashore.server.audit import AuditLog
 from ashore.server.connections import ClientConnection
@@ -77,7 +77,11 @@ def nothing(_files: object, _lock: int) -> list[str]:
 
 @contextmanager
 def serving_app(
-    jobs: Path, *, is_open: bool = False, hosts: Sequence[str] = ()
+    jobs: Path,
+    *,
+    is_open: bool = False,
+    hosts: Sequence[str] = (),
+    proxy: TrustedProxy | None = None,
 ) -> Iterator[Served]:
     """Serve a directory with two simulated jobs as `ashore serve` does, in this process."""
     files = ServerFiles.of(jobs)
@@ -91,14 +95,19 @@ def serving_app(
     supervisor = Supervisor(files, Processes(files, simulated_command), report=journal.take)
     verbs = Verbs(files, check=lambda job: roots.check_job(job, supervisor.lakes()))
     operations = Operations(files.operations, jobs, nothing)
-    access = RequestAccess(tokens, is_open, names_of("127.0.0.1"), frozenset(hosts))
+    access = RequestAccess(tokens, is_open, names_of("127.0.0.1"), frozenset(hosts), proxy)
     works = (supervisor, verbs, operations, journal, None, index)
     context = Context(files, *works, roots, access, SystemClock())
     app = create_app(context)
     door = Doorway(app, access, files, AuditLog(files, context.clock), is_look)
     supervisor.start()
     config = uvicorn.Config(
-        door, port=0, log_level="critical", timeout_graceful_shutdown=1, http=ClientConnection
+        door,
+        port=0,
+        log_level="critical",
+        timeout_graceful_shutdown=1,
+        http=ClientConnection,
+        proxy_headers=False,
     )
     server = _QuietServer(config)
     thread = threading.Thread(target=server.run, daemon=True)

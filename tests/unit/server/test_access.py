@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,13 @@ import pytest
 from fastapi.routing import APIRoute
 from tests.unit.server.conftest import Served, bearer, serving_app
 from tests.unit.server.profile import Entered
+from typer.testing import CliRunner
 
+from ashore.cli.app import app
+from ashore.errors import RequestInvalid
 from ashore.runtime.files import read_lines
-from ashore.runtime.tokens import UserRole
+from ashore.runtime.tokens import LOOK_S, UserRole
+from ashore.server.access import TrustedProxy
 from ashore.server.doorway import is_page
 from ashore.server.pages.frame import PageRoute
 from ashore.server.pages.guard import Admits
@@ -282,3 +287,68 @@ def test_a_token_file_that_breaks_admits_nobody_and_says_so(served: Served) -> N
     finally:
         path.write_text(kept)
     wait_until_known(served, token)
+
+
+# ---- users whom a proxy names
+
+
+def behind(network: str) -> TrustedProxy:
+    return TrustedProxy((ip_network(network),), "x-forwarded-user", "x-forwarded-groups")
+
+
+def test_a_user_whom_a_trusted_proxy_names_has_their_role(tmp_path: Path) -> None:
+    with serving_app(tmp_path, proxy=behind("127.0.0.0/8")) as served:
+        tokens = served.context.access.tokens
+        tokens.allow("user", "anna@example.com", UserRole.OPERATE)
+        tokens.allow("group", "analysts", UserRole.READ)
+        threading.Event().wait(LOOK_S + 0.1)
+        anna = {"x-forwarded-user": "anna@example.com", "x-forwarded-for": "1.1.1.1, 10.9.8.7"}
+        bob = {"x-forwarded-user": "bob", "x-forwarded-groups": "sales, analysts"}
+        eve = {"x-forwarded-user": "eve"}
+        stop = "/api/jobs/clicks/stop"
+        assert served.client.post(stop, headers=anna).status_code == 200
+        line = next(reversed(list(read_lines(served.files.audit))))
+        assert (line["by"], line["from"]) == ("anna@example.com", "10.9.8.7")
+        assert served.client.get("/api/jobs", headers=bob).status_code == 200
+        assert served.client.post(stop, headers=bob).status_code == 403
+        assert "has no role" in served.client.get("/api/jobs", headers=eve).json()["detail"]
+        assert [each["by"] for each in refusals(served)] == ["bob", "eve"]
+        twice = [("x-forwarded-user", "eve"), ("x-forwarded-user", "anna@example.com")]
+        assert served.client.get("/api/jobs", headers=twice).status_code == 401
+        page = served.client.get("/ui/jobs", headers=anna)
+        word = re.search(r'name="csrf" value="([0-9a-f]+)"', page.text)
+        assert word is not None
+        sent = {"csrf": word[1]}
+        act = "/ui/jobs/clicks/do/start"
+        assert served.client.post(act, data=sent, headers=bob).status_code == 403
+        foreign = {**anna, "origin": "https://evil.example"}
+        assert served.client.post(act, data=sent, headers=foreign).status_code == 403
+        assert served.client.post(act, data={}, headers=anna).status_code == 403, "no word"
+        assert served.client.post(act, data=sent, headers=anna).status_code == 303
+        assert served.client.get("/ui/jobs", headers=eve).status_code == 303
+        tokens.revoke("anna@example.com")
+        threading.Event().wait(LOOK_S + 0.1)
+        assert served.client.post(stop, headers=anna).status_code == 403
+
+
+def test_nobody_else_is_believed_about_users_and_addresses(tmp_path: Path) -> None:
+    headers = {"x-forwarded-user": "anna", "x-forwarded-for": "10.9.8.7"}
+    with serving_app(tmp_path, proxy=behind("10.0.0.0/8")) as served:
+        served.context.access.tokens.allow("user", "anna", UserRole.OPERATE)
+        threading.Event().wait(LOOK_S + 0.1)
+        assert served.client.get("/api/jobs", headers=headers).status_code == 401
+        assert served.client.get("/ui/jobs", headers=headers).status_code == 303
+        own = {**headers, **served.operate}
+        assert served.client.post("/api/jobs/clicks/stop", headers=own).status_code == 200
+        line = next(reversed(list(read_lines(served.files.audit))))
+        assert (line["by"], line["from"]) == ("operate", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--user-header", "X-User"], ["--trusted-proxy", "no-address", "--user-header", "X-User"]],
+)
+def test_a_header_of_users_needs_a_proxy(tmp_path: Path, options: list[str]) -> None:
+    found = CliRunner().invoke(app, ["serve", str(tmp_path), "--port", "0", *options])
+    assert found.exit_code == RequestInvalid.exit_code
+    assert "--trusted-proxy" in found.output

@@ -32,7 +32,7 @@ def test_tokens_are_listed_added_and_revoked_while_a_server_runs(
     assert made not in served.files.tokens.read_text()
     assert stat.S_IMODE(served.files.tokens.stat().st_mode) == 0o600
     code, output = run("token", "list", jobs)
-    assert "deployer: operate" in output
+    assert "token deployer role operate" in output
     assert made not in output
     monkeypatch.setenv("ASHORE_SERVER", str(served.client.base_url))
     monkeypatch.setenv("ASHORE_TOKEN", made)

@@ -73,6 +73,9 @@ class PageGuard:
         """Return who looks at a page. Raises LoginNeeded."""
         if self._access.is_open:
             return self._sessions.anybody()
+        named = self._access.proxied(request.scope, request.headers)
+        if named is not None:
+            return self._sessions.named(named)
         cookie = request.cookies.get(COOKIE, "")
         known, now_ms = self._access.current(), self._now_ms()
         found = self._sessions.visitor(cookie, known, now_ms) if cookie else None

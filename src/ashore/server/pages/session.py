@@ -52,6 +52,10 @@ class Sessions:
         caller = tokens.find_id(parts[0])
         return None if caller is None else Visitor(caller, self._sign("form " + cookie))
 
+    def named(self, caller: Caller) -> Visitor:
+        """Return somebody whom a proxy names in each request: they have no cookie of ours."""
+        return Visitor(caller, self._sign("form of " + caller.id))
+
     def anybody(self) -> Visitor:
         """Return who looks at the pages of a server that asks for no token."""
         return Visitor(ANYBODY, self._sign("form of anybody"))
