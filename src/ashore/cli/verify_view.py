@@ -5,7 +5,7 @@ What it must not know: how it was found.
 
 from ashore.base.units import format_size
 from ashore.cli.output import escape, out, print_table
-from ashore.control.verify import ProblemKind, TableVerdict, VerifyResult
+from ashore.control.verify import NAMED_MAX, ProblemKind, TableVerdict, VerifyResult
 
 # Columns that are left out where they hold nothing but zeros.
 RARE = ("dead", "filtered", "dropped", "unprovable")
@@ -25,6 +25,10 @@ def show(result: VerifyResult) -> None:
         named = sum(1 for problem in result.problems if problem.kind is kind)
         if count > named:
             out.print(f"[bold]{ProblemKind(kind)}[/] and {count - named:,} more")
+    for each in result.not_checked[:NAMED_MAX]:
+        out.print(f"[bold]not compared[/] {escape(f'{each.what}: {each.reason}')}")
+    if len(result.not_checked) > NAMED_MAX:
+        out.print(f"[bold]not compared[/] and {len(result.not_checked) - NAMED_MAX:,} more")
     for note in result.notes:
         out.print(f"note: {escape(note)}")
     totals = result.totals
@@ -35,6 +39,11 @@ def show(result: VerifyResult) -> None:
         rate, seed = result.values.rate, result.values.seed
         out.print(f"values: rate {rate:g}; --seed {seed} chooses the same rows again")
     out.print(escape(result.summary))
+
+
+def _known(count: int, table: TableVerdict) -> str:
+    """Return a count; of a table that was not compared as a whole, 0 is not known."""
+    return f"{count:,}" if count or table.is_whole else "?"
 
 
 def _row(table: TableVerdict) -> dict[str, str]:
@@ -49,8 +58,8 @@ def _row(table: TableVerdict) -> dict[str, str]:
         "dropped": f"{tally.dropped:,}",
         "files": f"{tally.files:,}",
         "bytes": format_size(tally.size_bytes),
-        "lost": f"{tally.lost:,}",
-        "duplicated": f"{tally.duplicated:,}",
+        "lost": _known(tally.lost, table),
+        "duplicated": _known(tally.duplicated, table),
         "unprovable": f"{tally.unprovable:,}",
         "status": str(table.status),
     }

@@ -57,7 +57,7 @@ def _of_status(status: JobStatus, allowed: Allowed) -> Iterator[Ailment]:
     for warned in status.warnings:
         if warned.kind in DECISIONS:
             yield Ailment(DECIDE, warned.text)
-        elif warned.kind == "unclosed":
+        elif warned.kind in ("unclosed", "owed"):
             yield Ailment(UNHEALTHY, warned.text)
     if not status.is_source_reachable:
         yield Ailment(UNKNOWN, "Kafka does not answer: lag and gaps are not known")

@@ -586,3 +586,9 @@ def land_two(lake: Lake) -> None:
     start = lake.source.read_offsets([CLICKS_1])[CLICKS_1].end
     fill(lake.source, "clicks", 1, 2)
     lake.land({lake.key(1): (start, start + 2)})
+
+
+def test_the_lag_of_a_topic_that_does_not_exist_is_not_known(lake: Lake, watch: Watch):
+    lake.source.delete("clicks")
+    report = watch.tick()
+    assert (report.gauge.lag, report.exit_code) == (None, 6)

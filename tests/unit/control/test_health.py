@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.test_commands import JOB as JOB_FILE
 from tests.unit.cli.test_commands import invoke
-from tests.unit.control.lakes import CLICKS_0, Lake, fill, make_lake
+from tests.unit.control.lakes import CLICKS_0, TABLE, Lake, fill, make_lake
 
 from ashore.control import jobs
 from ashore.control.fleet import read_fleet
@@ -14,7 +14,7 @@ from ashore.control.recover import plan_recover
 from ashore.control.status import read_status
 from ashore.landing.log_reader import find_missing
 from ashore.protocol import names
-from ashore.protocol.entries import Commit
+from ashore.protocol.entries import Closing, Commit, DeferredAction, FailedTries
 from ashore.protocol.plan_commit import find_moves
 
 ANYTHING = Allowed()
@@ -93,6 +93,16 @@ def test_an_unclosed_entry_and_an_unreachable_broker() -> None:
     lake.append(Commit("idle"))
     lake.source.is_reachable = False
     assert ailing(lake) == (6, "Kafka does not answer: lag and gaps are not known")
+
+
+def test_deferred_actions_that_fail_are_not_healthy() -> None:
+    lake = make_lake()
+    deferred = DeferredAction("register:x", "register", TABLE, "date=2026-11-21/hour=00")
+    failed = FailedTries("register", 3, lake.clock.now_ms(), "no metastore")
+    lake.append(Commit("idle"), closing=Closing(3, 2, 0, False, (deferred,), (), (failed,)))
+    code, text = ailing(lake)
+    assert code == 1
+    assert "no metastore" in text
 
 
 @pytest.fixture

@@ -15,12 +15,13 @@ from tests.unit.control.lakes import (
 
 from ashore.control.verify import CheckedBy, ProblemKind, Status, VerifyResult
 from ashore.control.verify.job import parse_since, verify_job
-from ashore.errors import JobFileInvalid, LogDamaged
+from ashore.errors import JobFileInvalid, LogDamaged, StorageError
 from ashore.landing.log_reader import read_log
 from ashore.protocol import names
 from ashore.protocol.entries import (
     Commit,
 )
+from ashore.testing.wrapped import WrappedStorage
 
 # ---- in order
 
@@ -395,3 +396,76 @@ def test_progress_is_reported_of_every_step():
     seen = set()
     verify_job(lake.opened(), progress=lambda step, done, total: seen.add(step))
     assert seen == {"list", "log", "files", "kafka"}
+
+
+def test_a_source_that_does_not_answer_is_no_zero():
+    lake = make_lake()
+    lake.source.is_reachable = False
+
+    result = lake.verify()
+
+    assert (result.exit_code, result.status) == (6, "unprovable")
+    assert [(each.what, each.reason) for each in result.not_checked] == [
+        ("Kafka", "no broker answers")
+    ]
+    assert "lost 0" not in result.summary
+    assert "not compared: Kafka" in result.summary
+    document = result.to_dict()
+    assert document["totals"]["lost"] is None
+    assert document["tables"][0]["lost"] is None
+    assert document["not_checked"]
+
+
+class Unreadable(WrappedStorage):
+    """A storage that does not read, or list, some paths."""
+
+    def __init__(self, inner, path: str) -> None:
+        super().__init__(inner)
+        self.path = path
+
+    def read(self, path, start=0, length=None):
+        self._refuse(path)
+        return super().read(path, start, length)
+
+    def list(self, path):
+        self._refuse(path)
+        return super().list(path)
+
+    def _refuse(self, path: str) -> None:
+        if path == self.path:
+            raise StorageError(f"{path}: Input/output error")
+
+
+def test_a_file_that_is_listed_and_not_read_is_named():
+    lake = make_lake()
+    path = lake.final(lake.entries[2])
+
+    result = verify_job(replace(lake.opened(), storage=Unreadable(lake.storage, path)))
+
+    assert result.exit_code == 6
+    assert [each.what for each in result.not_checked] == [path]
+    assert path in result.summary
+    assert result.problems == ()
+
+
+def test_a_directory_that_is_not_listed_is_named():
+    lake = make_lake()
+
+    opened = replace(lake.opened(), storage=Unreadable(lake.storage, "ods.db/clicks"))
+    result = verify_job(opened)
+
+    assert result.exit_code == 6
+    assert [each.what for each in result.not_checked] == ["ods.db/clicks"]
+    assert result.to_dict()["tables"][0]["duplicated"] is None
+
+
+def test_what_is_wrong_counts_more_than_what_was_not_compared():
+    lake = make_lake()
+    lake.storage.delete(lake.final(lake.entries[2]))
+    lake.source.is_reachable = False
+
+    result = lake.verify()
+
+    assert result.exit_code == 5
+    assert result.totals.lost > 0
+    assert "not compared: Kafka" in result.summary

@@ -164,13 +164,14 @@ class ShardLog:
         return names.parse_query_source(self.key.source) is not None
 
 
-def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Observation, int]:
+def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Observation, int | None]:
     """Say where log and source contradict each other, and the lag.
 
-    A topic that does not exist is not a finding: what it held is unknown.
+    A topic that does not exist is not a finding: what it held is unknown, and so is the lag.
     """
     problems: dict[Problem, None] = {}
     lag = gone = 0
+    is_lag_known = True
     for shard in shards:
         info = seen.streams.get(shard.key.stream)
         if info is not None and info.stream_id != shard.stream_id:
@@ -182,6 +183,7 @@ def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Obser
             continue
         offsets = seen.offsets.get(StreamShard(shard.key.stream, shard.key.shard))
         if offsets is None:
+            is_lag_known = is_lag_known and shard.is_of_query
             continue
         if not shard.is_of_query:
             lag += max(0, offsets.end - max(shard.next, offsets.earliest))
@@ -191,7 +193,7 @@ def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Obser
             text = f"{error.message}. {error.hint}"
             kind = ProblemKind.HISTORY_TRUNCATED
             problems[Problem(kind, shard.table, str(shard.key), text)] = None
-    return Observation(tuple(problems), gone), lag
+    return Observation(tuple(problems), gone), lag if is_lag_known else None
 
 
 def _judge_offsets(

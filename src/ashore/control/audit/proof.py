@@ -18,6 +18,7 @@ from ashore.control.verify.ledger import Ledger, LoggedFile, Part
 from ashore.control.verify.packed import Packed
 from ashore.control.verify.result import Findings, Progress
 from ashore.control.verify.verdict import Judge, plan_again, total
+from ashore.errors import StorageError
 from ashore.sources.base import Source
 from ashore.storage.base import Storage
 
@@ -70,6 +71,8 @@ def prove(
     evidence = Evidence(ledger)
     files: dict[str, Observation] = {}
     for file, look in look_at_files(storage, ledger, {}, None, progress):
+        if look.failed is not None:
+            raise StorageError(look.failed)
         for _ in evidence.take(file, look):
             pass  # what is wrong with the file, `state_file` says too
         files[file.final] = state_file(file, look, is_counted=True)

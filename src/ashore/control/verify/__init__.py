@@ -9,8 +9,10 @@ What it must not know: terminals, Spark.
 """
 
 from ashore.control.verify.result import (
+    NAMED_MAX,
     CheckedBy,
     Difference,
+    NotChecked,
     NotCompared,
     Problem,
     ProblemKind,
@@ -25,8 +27,10 @@ from ashore.control.verify.result import (
 from ashore.control.verify.sample import SampleRate, parse_rate
 
 __all__ = [
+    "NAMED_MAX",
     "CheckedBy",
     "Difference",
+    "NotChecked",
     "NotCompared",
     "Problem",
     "ProblemKind",

@@ -53,6 +53,7 @@ class Evidence:
         self.parts: dict[PartKey, Found] = {}
         self.loose_lost: Counter[str] = Counter()  # by table: rows of files without offset spans
         self.files_read = 0
+        self.failed: list[tuple[LoggedFile, str]] = []  # that the storage did not read, and why
         self._left = Counter((file.slice, file.entry) for file in ledger.files)
 
     def take(self, file: LoggedFile, look: FileLook) -> Iterator[Problem]:
@@ -60,6 +61,8 @@ class Evidence:
         if look.path is None or look.error is not None:
             self._lose(file, file.file.rows)
         elif look.offsets is None:
+            if look.failed is not None:
+                self.failed.append((file, look.failed))
             for key in self._keys(file):
                 self._found(key).is_unread = True
         else:

@@ -9,15 +9,16 @@ What it must not know: whether what it sees is right.
 import hashlib
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from ashore.control.verify.apart import read_unproven
 from ashore.control.verify.ledger import Ledger, LoggedFile
 from ashore.control.verify.offsets import FileOffsets, Unreadable, read_file, read_pieces
 from ashore.control.verify.result import Progress
-from ashore.errors import PathMissing
+from ashore.errors import CallsHang, PathMissing, StorageError
 from ashore.protocol import names
 from ashore.storage.base import FileStat, Storage
 
@@ -34,26 +35,51 @@ class FileLook:
     checksum: str | None = None  # None: it was not read
     offsets: FileOffsets | None = None
     error: str | None = None  # why it could not be read as its format
+    failed: str | None = None  # why the storage could not read it, so that nothing is known of it
 
 
-def list_visible(storage: Storage, tables: Iterable[str], progress: Progress) -> dict[str, int]:
-    """Return path and size of every file in these tables that a reader would see."""
-    found: dict[str, int] = {}
+@dataclass(slots=True)
+class Visible:
+    """The files that readers see, with their sizes, and the directories that cannot be listed."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)  # directory: why
+
+
+def list_visible(storage: Storage, tables: Iterable[str], progress: Progress) -> Visible:
+    """Return path and size of every file in these tables that a reader would see.
+
+    Raises CallsHang.
+    """
+    visible = Visible()
+    found = visible.files
     level = [names.table_path(table) for table in sorted(set(tables))]
     listed = 0
     with ThreadPoolExecutor(LISTING_THREADS, "ashore-list") as pool:
         while level:
             below: list[str] = []
-            for stats in pool.map(storage.list, level):
+            for path, stats in zip(level, pool.map(partial(_list, storage), level), strict=True):
                 listed += 1
                 progress("list", listed, 0)
+                if isinstance(stats, StorageError):
+                    visible.failed[path] = stats.message
+                    continue
                 for each in filter(_is_visible, stats):
                     if each.is_directory:
                         below.append(each.path)
                     else:
                         found[each.path] = each.size
             level = below
-    return found
+    return visible
+
+
+def _list(storage: Storage, path: str) -> Sequence[FileStat] | StorageError:
+    try:
+        return storage.list(path)
+    except CallsHang:
+        raise
+    except StorageError as error:
+        return error
 
 
 def _is_visible(found: FileStat) -> bool:
@@ -69,7 +95,8 @@ def look_at_files(
 ) -> Iterator[tuple[LoggedFile, FileLook]]:
     """Yield every file that the ledger asks for with what was found of it, in any order.
 
-    Files of entries before `since_ms` are looked for and not read.
+    Files of entries before `since_ms` are looked for and not read. A file that the storage does
+    not read is `failed`. Raises CallsHang.
     """
     workers = os.cpu_count() or 1
     waiting: deque[tuple[LoggedFile, Future[FileLook]]] = deque()
@@ -119,7 +146,13 @@ def locate(storage: Storage, file: LoggedFile, *, is_in_flight: bool) -> tuple[s
 
 def _next(waiting: deque[tuple[LoggedFile, Future[FileLook]]]) -> tuple[LoggedFile, FileLook]:
     file, future = waiting.popleft()
-    return file, future.result()
+    try:
+        return file, future.result()
+    except CallsHang:
+        raise
+    except StorageError as error:
+        size_bytes = file.file.size_bytes  # as logged: a look that failed finds nothing wrong
+        return file, FileLook(file.final, size_bytes, failed=error.message)
 
 
 @dataclass(frozen=True, slots=True)

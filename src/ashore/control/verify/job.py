@@ -19,7 +19,7 @@ from ashore.control.jobs import OpenJob
 from ashore.control.lost_logs import count_waiting
 from ashore.control.verify.again import read_again
 from ashore.control.verify.evidence import Evidence
-from ashore.control.verify.files import FileLook, list_visible, look_at_files
+from ashore.control.verify.files import FileLook, Visible, list_visible, look_at_files
 from ashore.control.verify.gone import Gone, find_gone
 from ashore.control.verify.ledger import Ledger, LoggedFile
 from ashore.control.verify.orphans import count_orphans
@@ -35,6 +35,7 @@ from ashore.control.verify.result import (
     VerifyResult,
 )
 from ashore.control.verify.sample import SampleRate
+from ashore.control.verify.unchecked import ask_source, name_unread
 from ashore.control.verify.values import Access, compare_values
 from ashore.control.verify.verdict import Judge, find_orphans, plan_again, total
 from ashore.errors import JobFileInvalid, SourceError
@@ -76,8 +77,8 @@ def verify_job(
     """Prove that each record of the job's topics is in its tables exactly once.
 
     Arguments:
-        opened: the job, its lake and its source. A source that does not answer is no error: what
-            only it can tell is unprovable then.
+        opened: the job, its lake and its source. A source that does not answer is no error, nor
+            is a part of the lake that cannot be read: they are in `not_checked` then.
         since: see `parse_since`. Contents (checksums, rows, offsets) of entries before are not
             read; counts, existence and sizes are checked for all.
         sample: which rows are compared with their records, column by column; None: none.
@@ -94,19 +95,23 @@ def verify_job(
     table_of, visible = _list_tables(opened, resolved, reading, progress)
     ledger = reading.builder.finish()
     findings = Findings()
-    adopted = read_adopted(storage, job.job).keys() & visible.keys()
-    orphaned = _without(visible, adopted)
+    adopted = read_adopted(storage, job.job).keys() & visible.files.keys()
+    orphaned = _without(visible.files, adopted)
     orphans = list(find_orphans(ledger, orphaned, table_of))
     findings.add_all((*ledger.problems, *orphans))
     evidence = Evidence(ledger)
-    looks = look_at_files(storage, ledger, visible, since_ms, progress)
+    looks = look_at_files(storage, ledger, visible.files, since_ms, progress)
     gone = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
+    not_checked = (
+        *name_unread(visible.failed, evidence.failed, table_of),
+        *ask_source(source, ledger, reading.builder.positions()),
+    )
     access = Access(storage, source, resolved, since_ms)
     values = compare_values(access, ledger, sample, findings, progress) if sample else None
     asked = plan_again(ledger, evidence, since_ms)
     answers = read_again(source, asked, ledger.generations, progress)
     waiting = _count_waiting(opened, reading.slices(ledger))
-    judge = Judge(ledger, since_ms, findings, gone.rows)
+    judge = Judge(ledger, since_ms, findings, gone.rows, not_checked)
     unlisted = {each.place: orphaned[each.place] for each in orphans}
     uncounted = judge.take_orphans(count_orphans(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
@@ -125,6 +130,7 @@ def verify_job(
         has_run=waiting == 0,
         uncounted_files=uncounted,
         values=values,
+        not_checked=not_checked,
     )
 
 
@@ -136,7 +142,7 @@ def _without(visible: dict[str, int], adopted: AbstractSet[str]) -> dict[str, in
 
 def _list_tables(
     opened: OpenJob, resolved: dict[str, ResolvedTable], reading: LogReading, progress: Progress
-) -> tuple[dict[str, str], dict[str, int]]:
+) -> tuple[dict[str, str], Visible]:
     """Return each table with its main table, and the files that readers see. Reads the log, too."""
     reading.read_on()  # only to know the tables that the log fills
     sinks = {

@@ -93,6 +93,7 @@ class Status(StrEnum):
 
 
 WRONG = "not as logged: what readers miss or see twice is unknown"
+PARTLY = "nothing is lost or duplicated in what was compared"
 _EXIT_CODES = {Status.OK: 0, Status.WRONG: 5, Status.UNPROVABLE: 6, Status.NEVER_RAN: 6}
 
 
@@ -118,6 +119,14 @@ class Tally:
     unprovable: int = 0
 
 
+def plain_tally(tally: Tally, *, is_whole: bool) -> dict[str, int | None]:
+    """Return the counts as `--json` prints them: what was not computed is null, and not 0."""
+    counts: dict[str, int | None] = asdict(tally)
+    if not is_whole:
+        counts |= {name: counts[name] or None for name in ("lost", "duplicated")}
+    return counts
+
+
 @dataclass(frozen=True, slots=True)
 class TableVerdict:
     """One main table with its late and dead tables."""
@@ -129,6 +138,7 @@ class TableVerdict:
     problems: int
     checked_by: CheckedBy
     status: Status
+    is_whole: bool = True  # False: of its files or its topics something was not compared
 
     def to_dict(self) -> dict[str, object]:
         """Return the row as `--json` prints it."""
@@ -136,7 +146,7 @@ class TableVerdict:
             "table": self.table,
             "topics": list(self.topics),
             "partitions": self.partitions,
-            **asdict(self.tally),
+            **plain_tally(self.tally, is_whole=self.is_whole),
             "problems": self.problems,
             "checked_by": self.checked_by.value,
             "status": self.status.value,
@@ -178,6 +188,15 @@ class ValuesVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class NotChecked:
+    """Something that was not compared, since it did not answer or could not be read."""
+
+    table: str  # empty: of every table that reads the source
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class SliceRead:
     """How far a slice's log was read."""
 
@@ -202,6 +221,7 @@ class VerifyResult:
     has_run: bool = True  # False: there is no log, and the source holds what should have landed
     uncounted_files: int = 0  # that no entry lists and whose rows cannot be compared with others
     values: ValuesVerdict | None = None  # None: not requested
+    not_checked: tuple[NotChecked, ...] = ()  # the lake or the source did not answer
 
     @property
     def status(self) -> Status:
@@ -211,7 +231,8 @@ class VerifyResult:
         if not self.has_run:
             return Status.NEVER_RAN
         is_unproved = self.values is not None and not self.values.compared
-        return Status.UNPROVABLE if self.totals.unprovable or is_unproved else Status.OK
+        is_unproved = is_unproved or bool(self.not_checked or self.totals.unprovable)
+        return Status.UNPROVABLE if is_unproved else Status.OK
 
     @property
     def answer(self) -> str:
@@ -241,6 +262,8 @@ class VerifyResult:
         )
         is_counted = not others or totals.lost or totals.duplicated
         parts = [f"lost {totals.lost:,}, duplicated {totals.duplicated:,}" if is_counted else WRONG]
+        if self.not_checked and not (totals.lost or totals.duplicated or others):
+            parts = [PARTLY]
         if totals.unlisted:
             parts.append(f"in files that no entry lists {totals.unlisted:,}")
         if self.uncounted_files:
@@ -249,6 +272,10 @@ class VerifyResult:
             parts.append(f"unprovable {totals.unprovable:,}")
         if others:
             parts.append(f"other problems {others:,}")
+        if self.not_checked:
+            named = list(dict.fromkeys(each.what for each in self.not_checked))
+            more = f" and {len(named) - NAMED_MAX:,} more" if len(named) > NAMED_MAX else ""
+            parts.append(f"not compared: {', '.join(named[:NAMED_MAX])}{more}")
         if self.values is not None:
             parts.append(self.values.summary)
         return ", ".join(parts)
@@ -262,10 +289,11 @@ class VerifyResult:
             "slices": [asdict(each) for each in self.slices],
             "since_ms": self.since_ms,
             "tables": [table.to_dict() for table in self.tables],
-            "totals": asdict(self.totals),
+            "totals": plain_tally(self.totals, is_whole=not self.not_checked),
             "problems": [problem.to_dict() for problem in self.problems],
             "problem_counts": {kind.value: n for kind, n in self.problem_counts.items()},
             "notes": list(self.notes),
+            "not_checked": [asdict(each) for each in self.not_checked],
             "uncounted_files": self.uncounted_files,
             "values": None if self.values is None else asdict(self.values),
         }

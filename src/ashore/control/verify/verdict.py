@@ -18,6 +18,7 @@ from ashore.control.verify.result import (
     NAMED_MAX,
     CheckedBy,
     Findings,
+    NotChecked,
     Problem,
     ProblemKind,
     Status,
@@ -149,11 +150,13 @@ class Judge:
         since_ms: int | None,
         findings: Findings,
         gone_rows: Mapping[PartKey, int],
+        not_checked: Sequence[NotChecked] = (),
     ) -> None:
         self._ledger = ledger
         self._gone_rows = (
             gone_rows  # of partitions that are gone: reported already, and counted here
         )
+        self._not_checked = not_checked
         self._since_ms = since_ms
         self._findings = findings
         self._tallies: dict[str, Tally] = defaultdict(Tally)
@@ -253,10 +256,16 @@ class Judge:
     def _verdict(self, table: str) -> TableVerdict:
         tally = self._tallies[table]
         problems = self._findings.by_table.get(table, 0)
+        # Where nothing names a table, the source is meant, and tables that were read from it.
+        is_whole = not any(
+            each.table == table or (not each.table and self._topics[table])
+            for each in self._not_checked
+        )
         if problems or tally.lost or tally.duplicated:
             status = Status.WRONG
         else:
-            status = Status.UNPROVABLE if tally.unprovable else Status.OK
+            is_proved = is_whole and not tally.unprovable
+            status = Status.OK if is_proved else Status.UNPROVABLE
         checked = self._checked[table]
         # The weakest statement holds for the table, but what `since` left out is told apart.
         order = (CheckedBy.COUNTS, CheckedBy.PROVENANCE)
@@ -269,6 +278,7 @@ class Judge:
             problems=problems,
             checked_by=checked_by,
             status=status,
+            is_whole=is_whole,
         )
 
 
