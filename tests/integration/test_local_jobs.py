@@ -259,3 +259,23 @@ def test_a_change_is_reported_or_has_to_be_accepted(kafka: Kafka, job_file: Path
     assert "column id is dropped" in accepted.accepted[0]
     assert accepted.by == operator()
     assert run_command(job_file).returncode == 0  # once is enough
+
+
+def test_a_job_that_lands_nothing_says_so_with_a_reason(kafka: Kafka, tmp_path: Path) -> None:
+    topic = f"local-{uuid4().hex[:10]}"
+    create_topic(kafka.bootstrap_servers, topic, 1)
+    produce(kafka.bootstrap_servers, topic, [b'{"id":"one"}'] * 200)
+    path = tmp_path / "job.yaml"
+    path.write_text(json.dumps(job_content(kafka.bootstrap_servers, tmp_path, topic)))
+    with launched(path, available_now=True) as launch:
+        events = list(launch.events())
+        assert launch.wait() == 0
+    text = "200 of the last 200 records of ods.events (100 %) are dead letters"
+    assert [each for each in events if text in str(each)]
+    with open_job(path) as opened:
+        status, ailments = read_job(opened, Allowed())
+    (found,) = [each.text for each in status.warnings if each.kind == "bad_records"]
+    assert text in found
+    assert '{"id":"one"}' in found  # a record
+    assert "id" in found.removeprefix(text).split(";")[0]  # the reason names the column
+    assert worst(ailments) == 1

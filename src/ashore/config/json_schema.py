@@ -24,6 +24,7 @@ _TABLES = "tables"  # which SQL may declare instead, by CREATE TABLE
 _SCALARS: Mapping[object, Node] = {
     EnvText: {"type": "string"},
     bool: {"type": "boolean"},
+    float: {"type": "number"},
     int: {"type": "integer"},
     str: {"type": "string"},
     type(None): {"type": "null"},

@@ -188,6 +188,19 @@ class Batch(Section):
     )
 
 
+class Health(Section):
+    """Which share of bad records makes a job unhealthy."""
+
+    max_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.01,
+        description="The highest share of the last records of a table that may be dead letters, "
+        "or have no event time. Ten records at least, or all of them.",
+    )
+    records: Count = Field(
+        default=10_000, description="How many of the last records of a table are looked at."
+    )
+
+
 class Clean(Section):
     """When unreferenced files are deleted."""
 
@@ -418,6 +431,9 @@ class Job(Section):
         CatalogSection, BeforeValidator(_catalog), Shown("`none` or a mapping"), _OR_NONE
     ] = Field(default=CatalogSection(), description="Where table partitions are registered.")
     batch: Batch = Field(default=Batch(), description="Interval and size of batches.")
+    health: Health = Field(
+        default=Health(), description="When dead letters are a warning, and records without time."
+    )
     clean: Clean = Field(default=Clean(), description="When unreferenced files are deleted.")
     durability: Literal["close", "disk"] = Field(
         default="close",

@@ -24,7 +24,7 @@ sizes too (`64KB`, `256MB`, `2GB`, `1GiB`); a number without a unit is refused. 
 refused. `${NAME}` is replaced from the environment in `lake`, `source.kafka.options`,
 `catalog.hive.uri`, `sql.checkpoints` and `sql.producer`, and shown by its name only.
 """
-_SCALARS = {bool: "true or false", int: "number", str: "text"}
+_SCALARS = {float: "number", bool: "true or false", int: "number", str: "text"}
 
 
 def render_reference() -> str:

@@ -65,15 +65,26 @@ class DeadLetters:
     unread: tuple[str, ...]
 
 
-def read_dead_letters(opened: OpenJob, shown: int = 50) -> DeadLetters:
-    """Return dead letters of a job, newest first. Raises LogDamaged, StorageError."""
+def read_dead_letters(
+    opened: OpenJob, shown: int = 50, *, files_max: int = FILES, of_table: str | None = None
+) -> DeadLetters:
+    """Return dead letters of a job, newest first. Raises LogDamaged, StorageError.
+
+    Arguments:
+        opened: the job.
+        shown: how many are returned at most.
+        files_max: how many files of a slice are read at most.
+        of_table: only those of this main table.
+
+    """
     total, letters, unread = 0, list[DeadLetter](), list[str]()
     for name in opened.slices:
         fold = opened.fold(name)
         dead = sum(each.dead for each in fold.shards.values())
         total += dead
         files = _newest_files(opened.storage, name, fold.end) if dead else ()
-        for entry, file, target in islice(files, FILES):
+        own = (each for each in files if of_table is None or _is_of(of_table, *each))
+        for entry, file, target in islice(own, files_max):
             try:
                 letters += _read(opened, name, entry, file, target)
             except (Unreadable, StorageError) as error:
@@ -91,6 +102,12 @@ def _newest_files(
     for stop in range(end + 1, max(0, end + 1 - ENTRIES), -ENTRIES_AT_ONCE):
         for entry in reversed(read_window(storage, name, stop - ENTRIES_AT_ONCE, stop)):
             yield from _dead_files(entry)
+
+
+def _is_of(table: str, entry: Entry, file: DataFile, _target: Target) -> bool:
+    """Tell whether a file has dead letters of a main table."""
+    shards = entry.body.shards if isinstance(entry.body, Prepare) else ()
+    return any(shards[span.shard].table == table for span in file.spans)
 
 
 def _dead_files(entry: Entry) -> list[tuple[Entry, DataFile, Target]]:

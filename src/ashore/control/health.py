@@ -22,6 +22,8 @@ WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)
 BAD_STATES = (JobState.STUCK, JobState.FAILED, JobState.NEVER_STARTED)
 DECISIONS = ("gap", "replaced", "missing", "went_back", "truncated", "stopped", "log_ahead")
 
+UNWELL = ("unclosed", "owed", "bad_records")
+
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
@@ -57,7 +59,7 @@ def _of_status(status: JobStatus, allowed: Allowed) -> Iterator[Ailment]:
     for warned in status.warnings:
         if warned.kind in DECISIONS:
             yield Ailment(DECIDE, warned.text)
-        elif warned.kind in ("unclosed", "owed"):
+        elif warned.kind in UNWELL:
             yield Ailment(UNHEALTHY, warned.text)
     if not status.is_source_reachable:
         yield Ailment(UNKNOWN, "Kafka does not answer: lag and gaps are not known")

@@ -15,6 +15,7 @@ from ashore.config import Job, ResolvedTable, match_topics
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import SealSection
 from ashore.control.jobs import OpenJob
+from ashore.control.landed_shares import find_bad_shares
 from ashore.control.last_writer import read_writers
 from ashore.control.lost_logs import find_lost_logs
 from ashore.control.queries import QueryStatus, read_query
@@ -46,7 +47,7 @@ class Warned:
     """Something that somebody should look at."""
 
     # log_lost | kafka | stopped | held_back | unclosed | owed | replaced | missing | gap
-    # | went_back | truncated | held_up
+    # | went_back | truncated | held_up | bad_records
     kind: str
     subject: str  # what it is about: a slice, a topic, a topic partition
     text: str
@@ -191,6 +192,10 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         warnings += _warn_unclosed(name, unclosed, opened.job)
         warnings += _warn_deferred(name, slices[-1])
         warnings += _warn_ahead(name, fold, now_ms)
+        warnings += [
+            Warned("bad_records", ", ".join(share.tables), text, hint)
+            for share, text, hint in find_bad_shares(opened, name, fold)
+        ]
         warnings += warn_source(opened.source.name, fold, there)
         unsealed, unretired = _find_obstacles(opened.job, fold, there, now_ms)
         blocked += unsealed

@@ -154,4 +154,6 @@ def slice_plan(
         remember_ms=max(seal.remember_ms for seal in seals),
         commit_group=job.commit_group,
         definitions=streams.definitions,
+        bad_of=job.health.records,
+        bad_share=job.health.max_share,
     )

@@ -46,6 +46,7 @@ from ashore.landing.measuring import count_batch, measure_slice
 from ashore.landing.retirer import Retirer
 from ashore.landing.retiring import retire_entry
 from ashore.landing.sealer import Sealer
+from ashore.landing.shares import ShareWindow
 from ashore.landing.specs import LandingSpec
 from ashore.landing.worker import Tick
 from ashore.protocol.entries import Skip
@@ -85,6 +86,8 @@ class SlicePlan:
     commit_group: str | None = None  # where next offsets are shown
     definitions: Definitions = no_tables  # the tables that `streams` fill
     accepted_by: str = ""  # who accepts risky changes of tables
+    bad_of: int = 10_000  # so many of the last records of a table are judged together
+    bad_share: float = 0.01  # above it, dead letters and rows without event time are reported
 
     def require_readable(self, fold: Fold) -> None:
         """Raise SchemaConflict where readers of its tables could not stand what it would write."""
@@ -123,6 +126,7 @@ class SliceLoop:
         self._landed = 0
         self._lag: int | None = None  # as of the last look at the source
         self._complete_ms: int | None = None
+        self._shares = ShareWindow(plan.bad_of, plan.bad_share)
 
     @property
     def log(self) -> LandingLog:
@@ -170,6 +174,8 @@ class SliceLoop:
         prepare = prepare_of(plan, written)
         self._entries.append(prepare)
         self.parts.progress.measured(count_batch(self.plan.name.slice, prepare))
+        for text in self._shares.take(prepare):
+            self._report(text)
         entry = self.parts.log.fold.end
         # Steps 4 to 6. Move, publish, close (the closing waits for the next entry).
         self._entries.finish()

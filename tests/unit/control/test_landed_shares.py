@@ -1,0 +1,96 @@
+"""Dead letters and records without event time are reported above a share of the last ones."""
+
+from dataclasses import replace
+
+from tests.unit.control.lakes import CLICKS_0, TABLE, Lake
+
+from ashore.control.health import Allowed, check_health, worst
+from ashore.control.landed_shares import _known
+from ashore.control.status import JobStatus, Warned, read_status
+from ashore.landing.shares import ShareWindow
+from ashore.protocol.entries import Prepare
+
+
+def a_lake(records: int) -> Lake:
+    _known.clear()  # each lake of these tests has the same name
+    lake = Lake()
+    lake.source.create("clicks", 1)
+    lake.source.append(CLICKS_0, *[b"{}"] * records)
+    lake.open()
+    lake.join(0)
+    return lake
+
+
+def warnings_of(lake: Lake) -> list[Warned]:
+    return [each for each in status_of(lake).warnings if each.kind == "bad_records"]
+
+
+def status_of(lake: Lake) -> JobStatus:
+    return read_status(lake.opened())
+
+
+def code_of(lake: Lake) -> int:
+    return worst(check_health(lake.opened(), status_of(lake), Allowed()))
+
+
+def test_a_job_that_lands_nothing_is_not_healthy():
+    lake = a_lake(50)
+    lake.land({lake.key(): (0, 50)}, dead=range(50))
+    (warned,) = warnings_of(lake)
+    assert warned.subject == TABLE
+    assert f"50 of the last 50 records of {TABLE} (100 %) are dead letters" in warned.text
+    assert code_of(lake) == 1
+
+
+def test_a_few_dead_letters_of_many_records_are_healthy():
+    lake = a_lake(2_000)
+    lake.land({lake.key(): (0, 2_000)}, dead=range(20))
+    assert warnings_of(lake) == []
+    assert code_of(lake) == 0
+
+
+def test_one_dead_letter_of_a_small_topic_is_no_warning():
+    lake = a_lake(20)
+    lake.land({lake.key(): (0, 20)}, dead={7})
+    assert warnings_of(lake) == []
+
+
+def test_the_share_is_of_the_last_records():
+    lake = a_lake(400)
+    lake.job = lake.job.model_copy(update={"health": replace_health(lake, records=100)})
+    lake.land({lake.key(): (0, 100)}, dead=range(100))
+    lake.land({lake.key(): (100, 200)})
+    assert warnings_of(lake) == []
+    lake.land({lake.key(): (200, 300)}, dead=range(200, 250))
+    assert "50 of the last 100 records" in warnings_of(lake)[0].text
+
+
+def replace_health(lake: Lake, **changes: int):
+    return lake.job.health.model_copy(update=changes)
+
+
+def test_records_without_event_time_are_reported():
+    lake = a_lake(300)
+    entry = lake.land({lake.key(): (0, 300)})
+    assert isinstance(entry.body, Prepare)
+    lake.rewrite(replace(entry.body, counters=(("no_event_time", 300),)))
+    (warned,) = warnings_of(lake)
+    assert f"300 of the last 300 records of {TABLE} (100 %) have no event time" in warned.text
+    assert "event_time" in warned.hint
+    assert code_of(lake) == 1
+
+
+def test_a_running_job_reports_a_share_once_and_again_after_it_was_right():
+    lake = a_lake(500)
+    window = ShareWindow(100, 0.01)
+
+    def take(start: int, dead: range) -> list[str]:
+        entry = lake.land({lake.key(): (start, start + 100)}, dead=dead)
+        assert isinstance(entry.body, Prepare)
+        return list(window.take(entry.body))
+
+    (text,) = take(0, range(100))
+    assert "100 of the last 100 records" in text
+    assert take(100, range(100, 200)) == []
+    assert take(200, range(0)) == []
+    assert len(take(300, range(300, 400))) == 1
