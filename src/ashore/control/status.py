@@ -192,10 +192,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         warnings += _warn_unclosed(name, unclosed, opened.job)
         warnings += _warn_deferred(name, slices[-1])
         warnings += _warn_ahead(name, fold, now_ms)
-        warnings += [
-            Warned("bad_records", ", ".join(share.tables), text, hint)
-            for share, text, hint in find_bad_shares(opened, name, fold)
-        ]
+        warnings += _warn_bad_records(opened, name, fold)
         warnings += warn_source(opened.source.name, fold, there)
         unsealed, unretired = _find_obstacles(opened.job, fold, there, now_ms)
         blocked += unsealed
@@ -508,6 +505,11 @@ def _warn_deferred(name: SliceName, status: SliceStatus) -> Iterator[Warned]:
             f"{format_duration(each.last_age_ms)} ago: {each.error}",
             "landing continues; a running job retries every half minute",
         )
+
+
+def _warn_bad_records(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[Warned]:
+    for share, text, hint in find_bad_shares(opened, name, fold):
+        yield Warned("bad_records", ", ".join(share.tables), text, hint)
 
 
 def _warn_ahead(name: SliceName, fold: Fold, now_ms: int) -> list[Warned]:

@@ -17,7 +17,7 @@ from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.adopted import read_adopted
 from ashore.control.jobs import OpenJob
 from ashore.control.lost_logs import count_waiting
-from ashore.control.verify.again import read_again
+from ashore.control.verify.again import Answers, read_again
 from ashore.control.verify.evidence import Evidence
 from ashore.control.verify.files import FileLook, Visible, list_visible, look_at_files
 from ashore.control.verify.gone import Gone, find_gone
@@ -27,6 +27,7 @@ from ashore.control.verify.reading import LogReading
 from ashore.control.verify.result import (
     CheckedBy,
     Findings,
+    NotChecked,
     Problem,
     Progress,
     SliceRead,
@@ -102,22 +103,17 @@ def verify_job(
     evidence = Evidence(ledger)
     looks = look_at_files(storage, ledger, visible.files, since_ms, progress)
     gone = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
-    not_checked = (
-        *name_unread(visible.failed, evidence.failed, table_of),
-        *ask_source(source, ledger, reading.builder.positions()),
-    )
+    not_checked = _find_unchecked(source, reading, visible, evidence, table_of)
     access = Access(storage, source, resolved, since_ms)
     values = compare_values(access, ledger, sample, findings, progress) if sample else None
-    asked = plan_again(ledger, evidence, since_ms)
-    answers = read_again(source, asked, ledger.generations, progress)
+    answers = _ask_again(source, evidence, since_ms, progress)
     waiting = _count_waiting(opened, reading.slices(ledger))
     judge = Judge(ledger, since_ms, findings, gone.rows, not_checked)
     unlisted = {each.place: orphaned[each.place] for each in orphans}
     uncounted = judge.take_orphans(count_orphans(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     notes += [*_note_never_ran(opened, waiting), *answers.notes]
-    notes += [*_note_tables(job, tables, since_ms), *_note_begun(ledger)]
-    notes += [*_note_adopted(len(adopted)), *_note_values(values)]
+    notes += [*_note_tables(job, tables, since_ms), *_note_log(ledger, adopted, values)]
     return VerifyResult(
         job=job.job,
         slices=reading.slices(ledger),
@@ -132,6 +128,31 @@ def verify_job(
         values=values,
         not_checked=not_checked,
     )
+
+
+def _find_unchecked(
+    source: Source,
+    reading: LogReading,
+    visible: Visible,
+    evidence: Evidence,
+    table_of: dict[str, str],
+) -> tuple[NotChecked, ...]:
+    """Return what of the lake could not be read, and whether the source is away."""
+    return (
+        *name_unread(visible.failed, evidence.failed, table_of),
+        *ask_source(source, evidence.ledger, reading.builder.positions()),
+    )
+
+
+def _ask_again(
+    source: Source, evidence: Evidence, since_ms: int | None, progress: Progress
+) -> Answers:
+    asked = plan_again(evidence.ledger, evidence, since_ms)
+    return read_again(source, asked, evidence.ledger.generations, progress)
+
+
+def _note_log(ledger: Ledger, adopted: AbstractSet[str], values: ValuesVerdict | None) -> list[str]:
+    return [*_note_begun(ledger), *_note_adopted(len(adopted)), *_note_values(values)]
 
 
 def _without(visible: dict[str, int], adopted: AbstractSet[str]) -> dict[str, int]:
