@@ -9,13 +9,15 @@ from uuid import uuid4
 import pyarrow.parquet as pq
 import pytest
 from tests.job_files import job_content
-from tests.kafka_tools import create_topic, produce
+from tests.kafka_tools import Sender, create_topic, produce
 from typer.testing import CliRunner
 
 from ashore.cli.app import app
+from ashore.errors import SourceUnreachable
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.kafka import Kafka
+from ashore.sources import histories, raw
 from ashore.sources.base import Position, StreamShard
 from ashore.sources.kafka import KafkaSource
 
@@ -126,6 +128,60 @@ def marks(lake: Path, partition: int) -> Sequence[str]:
     return [row["mark"] for row in sorted(ours, key=lambda row: row["kafka_offset"])]
 
 
+@pytest.fixture(params=["native", "python"])
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for epochs by each client."""
+    if request.param == "python":
+        monkeypatch.setattr(raw, "load", lambda: None)
+    else:
+        assert raw.load() is not None, "the package ashore-native is not built: make setup"
+        monkeypatch.setattr(histories, "_ask_by_fetching", None)  # which nothing may need
+
+
+@pytest.mark.usefixtures("client")
+def test_no_answer_depends_on_the_size_of_batches(mortal_kafka: Kafka) -> None:
+    servers, topic = mortal_kafka.bootstrap_servers, f"large-{uuid4().hex[:10]}"
+    create_topic(servers, topic, 3)
+    shards = [StreamShard(topic, str(each)) for each in range(3)]
+    for partition in range(3):
+        produce(servers, topic, values(0, 10, ""), partition=partition)
+    source = KafkaSource(servers, {}, 5.0)
+    there = source.read_offsets(shards)
+    mortal_kafka.stop()
+    mortal_kafka.start()
+    # One batch fills a fetch: of the other partitions the broker returns nothing beside it.
+    with Sender(servers, topic, **{"linger.ms": 200, "batch.size": 900_000}) as sender:
+        sender.send([b"x" * 1_000] * 15_000)
+    positions = {
+        shard: Position(at.end, at.leader_epoch)
+        for shard, at in there.items()
+        if at.leader_epoch is not None
+    }
+    assert len(positions) == 3
+
+    assert source.find_truncated(positions) == {}
+    source.close()
+
+
+@pytest.mark.usefixtures("client")
+def test_partitions_that_do_not_answer_are_named(
+    mortal_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(histories, "PATIENCE_S", 2.0)
+    topic, missing = f"there-{uuid4().hex[:10]}", f"missing-{uuid4().hex[:10]}"
+    create_topic(mortal_kafka.bootstrap_servers, topic)
+    source = KafkaSource(mortal_kafka.bootstrap_servers, {}, 1.0)
+    asked = {StreamShard(topic, "0"): Position(0, 0), StreamShard(missing, "0"): Position(0, 0)}
+
+    with pytest.raises(SourceUnreachable) as failed:
+        source.find_truncated(asked)
+    assert "1 of 2 partitions did not answer within 2 s" in str(failed.value)
+    assert f"{missing}/0" in str(failed.value)
+    assert f"{topic}/0" not in str(failed.value)
+    source.close()
+
+
+@pytest.mark.usefixtures("client")
 def test_what_kafka_says_of_positions(mortal_kafka: Kafka) -> None:
     topic = f"positions-{uuid4().hex[:10]}"
     create_topic(mortal_kafka.bootstrap_servers, topic, 3)

@@ -53,7 +53,8 @@ pub struct Manners {
     pub client_id: String,
     /// How long a connection may take to be made, with the handshake of TLS.
     pub connect: Duration,
-    /// How long a broker may send nothing while an answer is due, and how long a login may take.
+    /// How long a broker may send nothing while an answer to a fetch is due, and how long any other
+    /// answer, and a login, may take.
     pub answer: Duration,
     /// Where this failed, no connection is made: why.
     pub security: Result<Security, String>,
@@ -119,10 +120,7 @@ impl Connection {
             log_in_again: None,
             client_id: manners.client_id.clone(),
             answer_within: manners.answer,
-            versions: Versions {
-                fetch: 0,
-                metadata: 0,
-            },
+            versions: Versions::default(),
             largest: LARGEST_FIRST_ANSWER,
             sent: 0,
             size: None,
@@ -227,13 +225,31 @@ impl Connection {
         Ok((Some(std::mem::take(&mut self.incoming)), true))
     }
 
-    /// Wait for the answer that is due.
+    /// Wait for the answer that is due, all of it: a part that comes buys no time.
     pub(super) fn wait_for_answer(&mut self) -> Result<Vec<u8>, Broken> {
+        let until = Instant::now() + self.answer_within;
         loop {
             if let (Some(answer), _) = self.receive()? {
                 return Ok(answer);
             }
-            wait_for_any([&*self], self.answer_within)?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let came = self.incoming.len();
+                let text = format!("{came} bytes of an answer within {:?}", self.answer_within);
+                return Err(self.passing(&text));
+            }
+            wait_for_any([&*self], left)?;
+        }
+    }
+
+    /// Return how much of the answer that is due has come, for people.
+    pub(super) fn describe_due(&self) -> String {
+        match self.size {
+            None => format!("{} has sent nothing", self.address),
+            Some(size) => {
+                let came = self.incoming.len();
+                format!("{} has sent {came} of {size} bytes", self.address)
+            }
         }
     }
 

@@ -10,6 +10,7 @@ mod batch;
 mod codecs;
 mod columns;
 mod connection;
+mod epochs;
 #[cfg(fuzzing)]
 mod fuzzed;
 mod idle;
@@ -25,10 +26,11 @@ mod tls;
 mod wire;
 
 pub use connection::{Address, Manners, Security};
+pub use epochs::{NoAnswer, read_epoch_ends};
 #[cfg(fuzzing)]
 pub use fuzzed::fuzz_batches;
 pub use idle::IdleConnections;
-pub use protocol::TopicId;
+pub use protocol::{EpochEnd, EpochOf, TopicId};
 pub use ranges::Range;
 pub use reading::{Counts, Failure, Limits, Reading, Step};
 pub use sasl::Login;

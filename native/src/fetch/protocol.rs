@@ -11,11 +11,15 @@ pub(super) const FETCH: i16 = 1;
 pub(super) const METADATA: i16 = 3;
 pub(super) const SASL_HANDSHAKE: i16 = 17;
 pub(super) const API_VERSIONS: i16 = 18;
+pub(super) const OFFSET_FOR_LEADER_EPOCH: i16 = 23;
 pub(super) const SASL_AUTHENTICATE: i16 = 36;
 
 /// The version of both requests of a login: brokers that speak `SPOKEN` have it. The answer tells
 /// how long the session lasts, and neither has tagged fields.
 pub(super) const LOGIN_VERSION: i16 = 1;
+
+/// The version in which ends of leader epochs are asked for: from Kafka 2.3 on, no tagged fields.
+pub(super) const EPOCH_ENDS_VERSION: i16 = 3;
 
 /// The versions that this reader can speak: from Kafka 2.4 on. From 13 on topics go by their ids.
 const SPOKEN: [(i16, i16, i16); 2] = [(FETCH, 11, 16), (METADATA, 9, 12)];
@@ -48,10 +52,12 @@ pub(super) mod code {
 }
 
 /// What a connection's broker speaks: of each request the highest version that both know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Versions {
     pub(super) fetch: i16,
     pub(super) metadata: i16,
+    /// Whether it knows `OFFSET_FOR_LEADER_EPOCH` in `EPOCH_ENDS_VERSION`. No reading needs it.
+    pub(super) has_epoch_ends: bool,
 }
 
 /// Whether a request, and the header of its answer, have tagged fields.
@@ -115,7 +121,67 @@ pub(super) fn read_versions(bytes: &[u8], correlation: i32) -> Parsed<Result<Ver
         }
     }
     let [fetch, metadata] = chosen;
-    Ok(Ok(Versions { fetch, metadata }))
+    let of_epochs = offered.get(&OFFSET_FOR_LEADER_EPOCH);
+    Ok(Ok(Versions {
+        fetch,
+        metadata,
+        has_epoch_ends: of_epochs
+            .is_some_and(|&(from, to)| (from..=to).contains(&EPOCH_ENDS_VERSION)),
+    }))
+}
+
+/// A partition of a topic, and a leader epoch of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EpochOf {
+    /// The topic's name.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The leader epoch.
+    pub epoch: i32,
+}
+
+/// Where a leader epoch ends, as the partition's leader knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EpochEnd {
+    /// The partition, and the highest epoch up to the one asked for that it has; -1: it has none.
+    pub of: EpochOf,
+    /// Kafka's error code; 0: none.
+    pub error: i16,
+    /// The offset after the epoch's last; -1: there is no such epoch.
+    pub end: i64,
+}
+
+/// Write the rest of a question for the ends of leader epochs.
+pub(super) fn write_epochs(out: &mut Writer, asked: &[EpochOf]) {
+    out.i32(-1); // replica_id: a consumer
+    out.count(false, asked.len());
+    for each in asked {
+        out.string(false, &each.topic).count(false, 1);
+        out.i32(each.partition).i32(-1).i32(each.epoch); // -1: under whichever leader
+    }
+}
+
+/// Read the ends of leader epochs.
+pub(super) fn read_epochs(bytes: &[u8], correlation: i32) -> Parsed<Vec<EpochEnd>> {
+    let mut from = answer(bytes, correlation, false)?;
+    from.i32()?; // throttle_time_ms
+    let mut found = Vec::new();
+    for _ in 0..from.count(false)? {
+        let topic = from.string(false)?.unwrap_or_default();
+        for _ in 0..from.count(false)? {
+            let (error, partition, epoch) = (from.i16()?, from.i32()?, from.i32()?);
+            let topic = topic.clone();
+            let of = EpochOf {
+                topic,
+                partition,
+                epoch,
+            };
+            let end = from.i64()?;
+            found.push(EpochEnd { of, error, end });
+        }
+    }
+    Ok(found)
 }
 
 /// Write the rest of a request to log in by a mechanism.

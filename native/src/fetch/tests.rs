@@ -425,6 +425,7 @@ proptest! {
             let _ = protocol::read_metadata(&bytes, 0, version);
         }
         let _ = protocol::read_versions(&bytes, 0);
+        let _ = protocol::read_epochs(&bytes, 0);
     }
 }
 
@@ -516,7 +517,8 @@ fn answers_of_a_real_broker_are_read() {
                     spoken,
                     Ok(Versions {
                         fetch: 16,
-                        metadata: 12
+                        metadata: 12,
+                        has_epoch_ends: true
                     })
                 );
             }

@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use super::block::Block;
 use super::guarded;
 use crate::fetch::{
-    Address, Failure, IdleConnections, Limits, Login, Manners, Pem, Range, Reading, Security, Step,
-    Tls,
+    self, Address, EpochOf, Failure, IdleConnections, Limits, Login, Manners, NoAnswer, Pem, Range,
+    Reading, Security, Step, Tls,
 };
 
 create_exception!(
@@ -38,6 +38,12 @@ create_exception!(
     GaveUp,
     ReadingFailed,
     "For another reader, from `rest` on."
+);
+create_exception!(
+    ashore_native,
+    BrokerSilent,
+    ReadingFailed,
+    "A broker gave no answer. It may if it is asked again."
 );
 
 /// One reading of ranges; used by one thread.
@@ -152,6 +158,42 @@ impl RangeReader {
     }
 }
 
+/// Of a partition: topic, partition, error code, the offset after the epoch's last or -1.
+type EpochEnd = (String, i32, i16, i64);
+
+/// Ask the broker at `host` and `port` where leader epochs end: `asked` are topic, partition and
+/// epoch each. It answers for partitions that it leads.
+#[pyfunction]
+fn read_epoch_ends(
+    py: Python<'_>,
+    host: String,
+    port: u16,
+    asked: Vec<(String, i32, i32)>,
+    settings: &ReaderSettings,
+    connections: &ReaderConnections,
+) -> PyResult<Vec<EpochEnd>> {
+    let asked: Vec<_> = asked
+        .into_iter()
+        .map(|(topic, partition, epoch)| EpochOf {
+            topic,
+            partition,
+            epoch,
+        })
+        .collect();
+    let (broker, manners) = (Address { host, port }, &settings.manners);
+    let found = guarded(py, || {
+        fetch::read_epoch_ends(&broker, &asked, manners, &connections.0)
+    })?;
+    let found = found.map_err(|error| match error {
+        NoAnswer::Passing(text) => BrokerSilent::new_err(text),
+        NoAnswer::GaveUp(text) => GaveUp::new_err(text),
+    })?;
+    Ok(found
+        .into_iter()
+        .map(|each| (each.of.topic, each.of.partition, each.error, each.end))
+        .collect())
+}
+
 /// Connections between two readings of the same settings.
 #[pyclass(frozen)]
 struct ReaderConnections(IdleConnections);
@@ -263,5 +305,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("OffsetsRefused", py.get_type::<OffsetsRefused>())?;
     module.add("TopicReplaced", py.get_type::<TopicReplaced>())?;
     module.add("GaveUp", py.get_type::<GaveUp>())?;
+    module.add("BrokerSilent", py.get_type::<BrokerSilent>())?;
+    module.add_function(wrap_pyfunction!(read_epoch_ends, module)?)?;
     Ok(())
 }

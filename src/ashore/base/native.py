@@ -11,7 +11,7 @@ from functools import cache
 
 MODULE = "ashore_native"
 PACKAGE = "ashore-native"
-INTERFACE = 6  # of `native/src/python.rs`
+INTERFACE = 7  # of `native/src/python.rs`
 
 
 @cache

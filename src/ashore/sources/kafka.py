@@ -102,7 +102,9 @@ class KafkaSource:
 
     def find_truncated(self, positions: Mapping[StreamShard, Position]) -> dict[StreamShard, str]:
         """Return the partitions whose log was cut below a position: see Source."""
-        refused = find_refused(self._cluster, positions)
+        if self._admin is None:
+            fail("the source is closed")
+        refused = find_refused(self._admin, positions)
         there = self.read_offsets(list(refused))
         return {
             shard: reason

@@ -1,20 +1,20 @@
 """Ranges by the native reader, which speaks Kafka's protocol itself.
 
 What it is: `ashore_native.RangeReader` where it is installed and the job's options are ones that it
-does, with its failures in the words of Ashore's errors.
+does, with its failures in the words of Ashore's errors; and its question for the ends of leader
+epochs.
 What it promises: committed records only, all of them, those of a partition in order. What it cannot
-do, or cannot mend, ends as `GaveUp`; `rest` says from where another reader has to go on.
+do, or cannot mend, ends as `GaveUp`; `rest` says from where another reader has to go on. Arrow is
+loaded by the first records.
 What it must not know: what becomes of the records, how the other reader works.
 """
 
 from base64 import urlsafe_b64decode
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ashore.base.native import why_not_native
 from ashore.errors import OffsetsGone, SourceError, fail
@@ -22,6 +22,9 @@ from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.options import why_not_raw
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FETCH_BYTES = 2 << 20  # one is decoded while another comes
 BATCH_RECORDS = 65_536  # suits decoding
@@ -38,6 +41,27 @@ Ranges = Mapping[StreamShard, OffsetRange]
 
 class GaveUp(Exception):
     """The native reader leaves the rest to another one."""
+
+
+class BrokerSilent(Exception):
+    """A broker gave no answer. It may if it is asked again."""
+
+
+class EpochOf(NamedTuple):
+    """A partition, and the leader epoch of it whose end is asked for."""
+
+    stream: str
+    partition: int
+    epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """Where a leader epoch ends, as a broker answers: an error code of Kafka, or the offset."""
+
+    stream: str
+    partition: int
+    error: int  # 0: none
+    end: int  # the offset after the epoch's last; -1: the partition has no such epoch
 
 
 class Choice(NamedTuple):
@@ -66,6 +90,28 @@ def choose(cluster: Cluster) -> Choice:
     return Choice(not why_not, why_not)
 
 
+def read_epoch_ends(
+    cluster: Cluster, host: str, port: int, asked: Sequence[EpochOf]
+) -> list[EpochEnd]:
+    """Ask a broker where leader epochs end. It answers for the partitions that it leads.
+
+    Requires: `choose` says that it can be. Raises GaveUp, BrokerSilent.
+    """
+    module = load()
+    if module is None:
+        fail("there is no native reader")
+    connections = _connections(module, _made_by(cluster))
+    try:
+        found = module.read_epoch_ends(
+            host, port, [tuple(each) for each in asked], _settings(module, cluster), connections
+        )
+    except module.GaveUp as gave_up:
+        raise GaveUp(str(gave_up)) from None
+    except module.BrokerSilent as silent:
+        raise BrokerSilent(str(silent)) from None
+    return [EpochEnd(*each) for each in found]
+
+
 class RawReading:
     """One reading of ranges that the partitions have. Requires: `choose` says that it can be.
 
@@ -90,9 +136,6 @@ class RawReading:
         self._module = module
         self._shards = list(ranges)
         self._ranges = list(ranges.values())
-        settings = cluster.settings
-        answer_s = min(cluster.timeout_s / 4, float(settings.get("socket.timeout.ms", 1e9)) / 1000)
-        connect_ms = settings.get("socket.connection.setup.timeout.ms", 1e9)
         self._reader = self._module.RangeReader(
             _servers(cluster),
             [
@@ -101,23 +144,14 @@ class RawReading:
             ],
             sorted(with_headers),
             {topic: _id_bytes(topic_id) for topic, topic_id in topic_ids.items()},
-            self._module.ReaderSettings(
-                security=_security(module, settings),
-                client_id=settings.get("client.id", "ashore"),
-                connect_s=min(CONNECT_S, answer_s, float(connect_ms) / 1000),
-                answer_s=answer_s,
-                # The other reader needs time, too.
-                patience_s=cluster.timeout_s / 2,
-                fetch_bytes=FETCH_BYTES,
-                batch_records=BATCH_RECORDS,
-                batch_bytes=BATCH_BYTES,
-                wave_records=WAVE_RECORDS,
-            ),
+            _settings(module, cluster),
             _connections(module, _made_by(cluster)),
         )
 
-    def read(self) -> Iterator[pa.RecordBatch]:
+    def read(self) -> "Iterator[pa.RecordBatch]":
         """Yield the records. Raises GaveUp, OffsetsGone if retention overtakes the reading."""
+        import pyarrow as pa  # noqa: PLC0415 - not for who asks for epochs only
+
         while not self._reader.is_done:
             try:
                 records = self._reader.step(TICK_S)
@@ -169,6 +203,24 @@ def offsets_gone(shard: StreamShard, rest: OffsetRange, reason: str) -> OffsetsG
         shard=shard.shard,
         start=rest.start,
         end=rest.end,
+    )
+
+
+def _settings(module: ModuleType, cluster: Cluster) -> Any:
+    settings = cluster.settings
+    answer_s = min(cluster.timeout_s / 4, float(settings.get("socket.timeout.ms", 1e9)) / 1000)
+    connect_ms = settings.get("socket.connection.setup.timeout.ms", 1e9)
+    return module.ReaderSettings(
+        security=_security(module, settings),
+        client_id=settings.get("client.id", "ashore"),
+        connect_s=min(CONNECT_S, answer_s, float(connect_ms) / 1000),
+        answer_s=answer_s,
+        # The other reader needs time, too.
+        patience_s=cluster.timeout_s / 2,
+        fetch_bytes=FETCH_BYTES,
+        batch_records=BATCH_RECORDS,
+        batch_bytes=BATCH_BYTES,
+        wave_records=WAVE_RECORDS,
     )
 
 
