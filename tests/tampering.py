@@ -7,6 +7,7 @@ is a number of bytes after its length, and says what goes on.
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, Self
@@ -17,6 +18,7 @@ from ashore.services.ports import LOOPBACK
 # to close the connection. What is longer or shorter than it should be is sent as it is.
 Tamper = Callable[[int, bytes], bytes | None]
 LENGTH = struct.Struct(">i")
+LARGE = 20_000  # only answers to a fetch of many records are that large
 TLS_HEADER = struct.Struct(">BHH")  # kind, version, length
 
 
@@ -29,6 +31,7 @@ class TamperingProxy:
 
     def __init__(self, port: int, target_port: int) -> None:
         self.tamper: Tamper = let_pass
+        self.pause_s = 0.0  # more: what is large is sent byte by byte, each after such a pause
         self.port = port
         self.accepted = 0  # connections so far
         self._target_port = target_port
@@ -84,7 +87,12 @@ class TamperingProxy:
         return source.read(*LENGTH.unpack(head)) if head else None
 
     def _send(self, client: socket.socket, sent: bytes) -> None:
-        client.sendall(sent)
+        at = 0
+        while self.pause_s and at < len(sent) and len(sent) > LARGE:
+            client.sendall(sent[at : at + 1])
+            at += 1
+            time.sleep(self.pause_s)
+        client.sendall(sent[at:])
 
 
 class TamperingTlsProxy(TamperingProxy):

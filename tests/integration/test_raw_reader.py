@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from tests.fetched_rows import rows
 from tests.kafka_tools import Sender, Transaction, create_topic, delete_topic
-from tests.tampering import TamperingProxy, let_pass
+from tests.tampering import LARGE, TamperingProxy, let_pass
 from tests.three_brokers import ThreeBrokers
 
 from ashore.errors import OffsetsGone, SourceError
@@ -165,7 +165,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kafka, T
 @pytest.fixture
 def proxy(proxied: tuple[Kafka, TamperingProxy]) -> Iterator[TamperingProxy]:
     yield proxied[1]
-    proxied[1].tamper = let_pass
+    proxied[1].tamper, proxied[1].pause_s = let_pass, 0.0
 
 
 @pytest.fixture
@@ -184,9 +184,6 @@ def wanted(servers: str) -> dict:
         send(servers, topic, values, partition)
         found[StreamShard(topic, str(partition))] = list(enumerate(values))
     return found
-
-
-LARGE = 20_000  # only answers to a fetch are that large
 
 
 def nth_large(chosen: set[int], change):
@@ -316,6 +313,75 @@ def test_a_broker_that_is_too_old_is_left_to_librdkafka(
 
     with pytest.raises(GaveUp, match="versions 4 to 10 of request 1, 11 to 16 are needed"):
         list(read_raw(servers, whole(wanted)).read())
+
+
+# --- progress is an offset that advances, and nothing else ----------------------------------------
+
+SHORT_S = 4.0  # the native reader waits for half of it
+
+
+def repeat(proxy: TamperingProxy) -> None:
+    """Answer each fetch with the first batches again."""
+    first: list[bytes] = []
+
+    def tamper(number: int, answer: bytes) -> bytes:
+        if len(answer) < LARGE:
+            return let_pass(number, answer)
+        first[:] = first or [answer]
+        return let_pass(number, answer[:4] + first[0][4:])  # the number of the request comes first
+
+    proxy.tamper = tamper
+
+
+def throttle(proxy: TamperingProxy) -> None:
+    """Answer fetches with a throttle of 24 days."""
+
+    def tamper(number: int, answer: bytes) -> bytes:
+        if len(answer) < LARGE:
+            return let_pass(number, answer)
+        return let_pass(number, answer[:5] + b"\x7f\xff\xff\xff" + answer[9:])
+
+    proxy.tamper = tamper
+
+
+def drip(proxy: TamperingProxy) -> None:
+    """Send a byte now and then."""
+    proxy.pause_s = 0.1
+
+
+@pytest.mark.parametrize("fault", [repeat, throttle, drip])
+def test_what_is_no_progress_prolongs_no_reading(
+    proxy: TamperingProxy, servers: str, wanted: dict, fault
+) -> None:
+    fault(proxy)
+    started_s, found = time.monotonic(), []
+
+    with pytest.raises(GaveUp) as gave_up:
+        found.extend(read_raw(servers, whole(wanted), timeout_s=SHORT_S).read())
+
+    assert time.monotonic() - started_s < 3 * SHORT_S
+    for shard, records in rows(found).items():
+        assert records == wanted[shard][: len(records)]
+    said = {repeat: "end before offset", throttle: "throttles for", drip: "bytes"}[fault]
+    assert said in str(gave_up.value)
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "messages"])
+@pytest.mark.parametrize("fault", [repeat, drip])
+def test_nor_one_by_librdkafka(
+    proxy: TamperingProxy, servers: str, wanted: dict, fault, native: bool
+) -> None:
+    fault(proxy)
+    started_s, found = time.monotonic(), []
+    small = {"fetch.message.max.bytes": "50000"}  # or one fetch has all
+    use, cluster = Use(raw=False, native=native), Cluster(servers, small, SHORT_S)
+
+    with pytest.raises(SourceError, match="sent nothing new"):
+        found.extend(read_ranges(cluster, whole(wanted), use))
+
+    assert time.monotonic() - started_s < 3 * SHORT_S
+    for shard, records in rows(found).items():
+        assert records == wanted[shard][: len(records)]
 
 
 # --- topic ids -----------------------------------------------------------------------------------

@@ -3,7 +3,9 @@
 //! Each connection has one fetch on its way while what came before is decoded. A range ends where a
 //! batch has reached its end, and by nothing else: an answer without records proves nothing, since a
 //! broker gives it for many reasons. What passes is asked again, from where batches were complete;
-//! what does not is for another reader, which continues at exactly `rest`.
+//! what does not is for another reader, which continues at exactly `rest`. Progress is an offset that
+//! advances: neither bytes of an answer, nor a batch that was fetched before, nor a broker that throttles
+//! prolong a reading.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops;
@@ -40,7 +42,7 @@ pub struct Limits {
     pub bytes: usize,
     /// How many records are read side by side.
     pub wave_records: i64,
-    /// How long a reading goes on without a sign of life.
+    /// How long a reading goes on while no offset advances.
     pub patience: Duration,
 }
 
@@ -120,8 +122,8 @@ pub struct Reading {
     columns: Option<(usize, Columns)>,
     codecs: Codecs,
     is_by_id: bool,
-    alive: Instant,
-    was_away: bool, // records were handed out since the last step
+    advanced: Instant, // when an offset did, or records were handed out
+    was_away: bool,    // records were handed out since the last step
     complaint: String,
     damages: u32,
     counts: Counts,
@@ -160,7 +162,7 @@ impl Reading {
             columns: None,
             codecs: Codecs::default(),
             is_by_id: true,
-            alive: now,
+            advanced: now,
             was_away: false,
             complaint: String::new(),
             damages: 0,
@@ -194,7 +196,7 @@ impl Reading {
     pub fn step(&mut self, at_most: Duration) -> Result<Step, Failure> {
         let until = Instant::now() + at_most;
         if std::mem::take(&mut self.was_away) {
-            self.alive = self.alive.max(Instant::now()); // what the caller took is no silence
+            self.advanced = Instant::now(); // what the caller took is no silence
         }
         loop {
             if let Some(records) = self.decode()? {
@@ -208,17 +210,28 @@ impl Reading {
                 return Ok(Step::Done);
             }
             let has_come = self.advance(until)?;
-            if !has_come && Instant::now() >= until {
-                return Ok(self.flush()?.map_or(Step::Waiting, Step::Records));
-            }
-            if self.alive.elapsed() > self.limits.patience {
-                let text = format!(
-                    "no record for {:?}: {}",
-                    self.limits.patience, self.complaint
-                );
-                return Err(Failure::GaveUp(text));
+            let is_late = self.advanced.elapsed() > self.limits.patience;
+            if is_late || (!has_come && Instant::now() >= until) {
+                if let Some(records) = self.flush()? {
+                    return Ok(Step::Records(records));
+                }
+                if is_late {
+                    return Err(Failure::GaveUp(self.describe_silence()));
+                }
+                return Ok(Step::Waiting);
             }
         }
+    }
+
+    fn describe_silence(&self) -> String {
+        let mut text = format!("no record for {:?}", self.limits.patience);
+        if !self.complaint.is_empty() {
+            text += &format!(": {}", self.complaint);
+        }
+        for link in self.links.values().filter(|link| link.due.is_some()) {
+            text += &format!("; {}", link.connection.describe_due());
+        }
+        text
     }
 
     fn connect(&self, address: &Address) -> Result<Connection, Broken> {
@@ -370,12 +383,7 @@ impl Reading {
             return Ok(false);
         };
         match link.connection.receive() {
-            Ok((None, has_come)) => {
-                if has_come {
-                    self.alive = Instant::now();
-                }
-                Ok(has_come)
-            }
+            Ok((None, has_come)) => Ok(has_come),
             Ok((Some(bytes), _)) => {
                 self.accept(node, bytes)?;
                 Ok(true)
@@ -511,7 +519,7 @@ impl Reading {
         if read.throttle_ms > 0 {
             let pause = Duration::from_millis(read.throttle_ms.unsigned_abs().into());
             link.not_before = Instant::now() + pause;
-            self.alive = link.not_before;
+            self.complaint = format!("{} throttles for {pause:?}", link.connection.address());
         }
         match self.sort(read, &asked, &bytes) {
             Ok(parts) if parts.is_empty() => {
@@ -521,7 +529,7 @@ impl Reading {
                 Ok(())
             }
             Ok(parts) => {
-                self.alive = self.alive.max(Instant::now());
+                self.advanced = Instant::now();
                 self.pause = FIRST_PAUSE;
                 self.answers.push_back(Answer { node, bytes, parts });
                 Ok(())
@@ -641,10 +649,13 @@ impl Reading {
                 "{place}: a batch is not complete"
             )));
         }
-        #[allow(clippy::cast_precision_loss)] // an estimate
-        if found.next > range.fetched {
-            topic.bytes_per_offset = Some(found.bytes as f64 / (found.next - range.fetched) as f64);
+        if found.next <= range.fetched {
+            let text = format!("{place}: batches end before offset {}", range.fetched);
+            return Err(Sorting::Damaged(text));
         }
+        #[allow(clippy::cast_precision_loss)] // an estimate
+        let mean = found.bytes as f64 / (found.next - range.fetched) as f64;
+        topic.bytes_per_offset = Some(mean);
         range.fetched = found.next;
         range.last_epoch = found.leader_epoch;
         range.served = self.counts.fetches;

@@ -4,8 +4,9 @@ What it is: one reader over some ranges, each from its first offset to its end: 
 it can be, librdkafka's consumer elsewhere, and for what the native one gives up on the way.
 What it promises: committed records only, all of them, those of a partition in order; a range ends
 also where it ends in transaction markers or in offsets that compaction has emptied. Never waits
-longer than the cluster's timeout for a sign of life, or half as long again where the native reader
-waited first; and never takes silence for an end.
+longer than the cluster's timeout for an offset to advance, or half as long again where the native
+reader waited first; and never takes silence for an end. Errors that pass, and records that were
+delivered before, are no progress.
 What it must not know: what becomes of the records.
 """
 
@@ -181,6 +182,7 @@ class _Reading:
         quiet_until_s = now_s() + self._cluster.timeout_s
         while wave:
             left = sum(self._ends[each] - self._positions[each] for each in wave)
+            before = sum(self._positions.values())
             chunk = self._consumer.consume(min(self._limit, left), TICK_S)
             for batch in chunk.records:
                 yield from self._sift(batch)
@@ -190,7 +192,7 @@ class _Reading:
             if ended:
                 self._consumer.pause(ended)
                 wave -= ended
-            if chunk.records or chunk.events:
+            if sum(self._positions.values()) > before:
                 quiet_until_s = now_s() + self._cluster.timeout_s
             elif self._complaints.is_final or now_s() > quiet_until_s:
                 raise self._silent(wave)
@@ -241,7 +243,7 @@ class _Reading:
         partition = min(wave)
         cause = f": {complaints.last}" if complaints.last else ""
         return SourceError(
-            f"Kafka sent nothing of {partition[0]}/{partition[1]} {self._rest(partition)} for "
+            f"Kafka sent nothing new of {partition[0]}/{partition[1]} {self._rest(partition)} for "
             f"{cluster.timeout_s:g} s, neither a record nor an end{cause}",
             hint="check the broker's log, then try again",
         )
