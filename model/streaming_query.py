@@ -72,7 +72,9 @@ class Entry(NamedTuple):
     lineage: Lineage = ()
     rows: Range = (0, 0)  # of a prepare, those left out too: they are dead letters
     is_without: bool = False  # of a prepare: it left BAD out
-    sql: int = 0  # of a plan, a beginning, a migration and its undo: what is computed from here on
+    # Of a plan, a beginning, a migration and its undo: what is computed from here on. Of an open:
+    # what its writer computes, with whose columns it defines the table.
+    sql: int = 0
     attempt: int = -1  # of a migration and its undo: that the query goes on with
     migration: int = 0  # of these: of the state of that attempt
 
@@ -239,9 +241,11 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
         case "off" if process.lives:
             epoch = max((entry.epoch for entry in log), default=0) + 1
             known = len(log) + 1
-            step = "look" if state.sql == planned_in(log) else "compare"
+            is_planned = state.sql == planned_in(log)
+            step = "look" if is_planned else "compare"
             opened = process._replace(step=step, epoch=epoch, known=known, sql=state.sql)
-            yield "opens", opened, {"log": (*log, Entry("open", epoch))}
+            entry = Entry("open", epoch, sql=state.sql if is_planned else 0)
+            yield "opens", opened, {"log": (*log, entry)}
             return
         case "compare":
             has_state = prepares(log) or begin_of(log)
@@ -541,10 +545,23 @@ def migration_in(log: tuple[Entry, ...]) -> int:
     return next((entry.migration for entry in migrations), 0)
 
 
+def columns_in(log: tuple[Entry, ...], mutation: str) -> int:
+    """By which SQL the table is defined: the other one has a column more; 0: by none yet."""
+    known = 0
+    for each in log:
+        if each.kind in {"open", "plan"}:
+            known = each.sql or known
+        elif each.kind in SWITCHES and each.sql == 1 and mutation != "keep the columns":
+            known = 1
+    return known
+
+
 def starts(state: State, mutation: str) -> bool:
     """Whether a start goes on, of the SQL that the log wants."""
     log, checkpoint = state.log, newest_of(state, mutation).checkpoint
     landed = prepares(log)
+    if columns_in(log, mutation) > planned_in(log):
+        return False  # its rows would lack a column
     if not landed or checkpoint.query != landed[0].query:
         return not landed
     if checkpoint.migration != migration_in(log) or checkpoint.done > len(landed):
@@ -683,6 +700,7 @@ MUTATIONS_OF_MIGRATION = (
     "migrate before the last batch is done",
     "keep what was landed since",
     "undo in two entries",
+    "keep the columns",
 )
 # And with copies of the checkpoint that are brought back.
 MUTATIONS_OF_COPIES = ("take the state of any migration",)

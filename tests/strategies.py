@@ -336,6 +336,7 @@ MIGRATES = st.builds(
     *(texts, texts, texts, numbers, numbers, texts),
     _many(st.builds(MigratedOperator, texts, texts, texts)),
     *(texts, texts, st.none() | numbers),
+    tables=_many(definitions),
 )
 KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     "open": st.builds(Open, texts, numbers, texts, st.booleans()),
@@ -389,6 +390,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         why=texts,
         dead=_pairs(shard_keys, numbers),
         undo=st.none() | MIGRATES,
+        tables=_many(definitions),
     ),
     "plan": st.builds(Plan, texts, texts),
     "begin": st.builds(

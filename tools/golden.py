@@ -304,7 +304,18 @@ def _migration_files(log: _Log) -> dict[str, bytes]:
         why="it was the wrong country",
         undo=back,
     )
+    table = TableDefinition(
+        table="ods.per_minute",
+        columns=(TableColumn("minute", "TIMESTAMP", nullable=False),),
+        partition_by=(),
+        zone="UTC",
+        format="parquet",
+        provenance=False,
+        topics=(),
+    )
+    tabled = replace(rolled, undo=replace(back, tables=(table,)))
     return {
+        "table-rewind.json": write_entry(log.draft(tabled, None))[1],
         "entry-migrate.json": log.entries[10][1],
         "migrate-snapshot.json": write_snapshot(log.fold),
         "edited-migrate.json": edited_bytes,

@@ -47,10 +47,11 @@ from ashore.checkpoints.survey import take_survey
 from ashore.checkpoints.versions import require_migration
 from ashore.errors import CheckpointUnfit, QueryRefused, StorageError
 from ashore.landing.committer import Committer
+from ashore.landing.definitions import plan_define, require_readable
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Begin, Commit, Joined, MigratedOperator, Prepare, Query
+from ashore.protocol.entries import Begin, Commit, Define, Joined, MigratedOperator, Prepare, Query
 from ashore.protocol.entries.prepare import ShardRead
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, checkpoint_directory, query_source
@@ -66,6 +67,7 @@ from ashore.protocol.plan_query import (
 from ashore.protocol.plan_rollback import Wish
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.protocol.query import MigrationState, PlanState
+from ashore.protocol.tables import TableColumn, TableDefinition
 from ashore.storage import MemoryStorage, Storage
 from ashore.testing import FakeClock, FaultyStorage, ProcessStopped
 
@@ -138,6 +140,7 @@ def begin_query(storage: Storage, contents: dict[str, bytes]) -> None:
     joined = Joined(KEY, "id", 10 * (BATCH - 1), "savepoint")
     body = Begin(before, (joined,), OLD.digest, OLD.document, "", "", "ana", "moved")
     committer.log.append(body, None)
+    committer.log.append(Define((table_of(OLD),), (), ""), None)
     attempt = attempts_of(storage).take(1, is_mine=False)
     for path, data in contents.items():
         storage.create(f"{attempt.path}/{path}", data)
@@ -145,10 +148,18 @@ def begin_query(storage: Storage, contents: dict[str, bytes]) -> None:
     land(committer, OLD.digest)
 
 
+def table_of(plan: PlanState) -> TableDefinition:
+    """The table as a query defines it: the new SQL has one more column."""
+    names_of = ("minute", "clicks", "last")[: 3 if plan == NEW else 2]
+    columns = tuple(TableColumn(each, "BIGINT", nullable=True) for each in names_of)
+    return TableDefinition(TABLE, columns, (), "UTC", "parquet", False, ())
+
+
 def go_on(storage: Storage) -> None:
     """What a run of the new SQL leaves: one more batch, in an attempt of its own."""
     committer = committer_of(storage)
     committer.log.open()
+    committer.log.append(Define((table_of(NEW),), (), ""), None)
     taken = attempts_of(storage).take(committer.log.fold.epoch, is_mine=False)
     offsets = taken.read_offsets(BATCH)
     taken.plan(BATCH + 1, offsets)
@@ -209,6 +220,7 @@ def start(storage: Storage) -> str:
     assert take_survey(taken).required.batch == fold.query.batch_id
     assert (taken.read_migration() != 0) == (fold.plan == NEW), "old SQL over new state, or so"
     assert fold.plan in {OLD, NEW}
+    require_readable(plan_define(fold.tables, (table_of(fold.plan),)))
     return fold.plan.digest
 
 
@@ -382,6 +394,20 @@ def test_what_was_landed_since_is_taken_back_on_request_only(contents: dict[str,
     assert start(storage) == "old"
     fold = read_log(storage, NAME)
     assert (fold.query.batch_id, fold.shards[KEY].next) == (BATCH, 10 * BATCH + 10)
+
+
+def test_the_table_has_its_columns_again_where_nothing_was_landed(
+    contents: dict[str, bytes],
+) -> None:
+    """A start of the new SQL has defined the table, and was stopped before its first batch."""
+    storage = begun(contents)
+    apply(storage)
+    committer = committer_of(storage)
+    committer.log.open()
+    committer.log.append(Define((table_of(NEW),), (), ""), None)
+    undo(storage, rolls_back=False)
+    assert start(storage) == "old"
+    assert read_log(storage, NAME).tables == {TABLE: table_of(OLD)}
 
 
 def test_a_checkpoint_from_before_is_not_taken_for_the_new_one(contents: dict[str, bytes]) -> None:

@@ -29,9 +29,9 @@ from ashore.protocol.names import SliceName, checkpoint_directory
 
 NAME = SliceName("landing", "ods__per_minute")
 WRONG = PER_MINUTE.replace("FROM clicks", "FROM clicks WHERE country = 'CN'")
-# One more function in the state, and the same columns in the table.
-RIGHT = PER_MINUTE.replace("FROM clicks", "FROM clicks WHERE country = 'DE'").replace(
-    ", country;", ", country HAVING coalesce(max(id), 0) >= 0;"
+# One more function in the state, and one more column in the table.
+RIGHT = PER_MINUTE.replace("AS ids", "AS ids, max(id) AS last").replace(
+    "FROM clicks", "FROM clicks WHERE country = 'DE'"
 )
 
 BOTH = " UNION ALL ".join(

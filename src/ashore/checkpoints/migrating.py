@@ -38,6 +38,7 @@ from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_rollback import Wish
 from ashore.protocol.query import MappingEdit, MigrationState, PlanState
+from ashore.protocol.query_history import find_tables
 from ashore.storage.base import Storage
 
 
@@ -329,11 +330,12 @@ def undo_migration(
         by=wish.by,
         why=wish.why,
         undoes=found.migration.entry,
+        tables=find_tables(read_history(storage, log.name), found.migration.entry, fold.tables),
     )
     if back is None:
         log.append(body, None)
     else:
-        log.append(replace(back, by=wish.by, why=wish.why, undo=body), None)
+        log.append(replace(back, by=wish.by, why=wish.why, tables=(), undo=body), None)
         log.append(Commit("recovery"), committer.finish())
     attempts.release(fold.epoch)
     return found

@@ -8,7 +8,7 @@ the rest. A checkpoint or a table that cannot be rolled back is refused before a
 What it must not know: terminals, and why somebody wants to roll back.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
@@ -21,7 +21,7 @@ from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_query import NO_BATCH, Refusal
 from ashore.protocol.plan_rollback import NoRollback, Wish, plan_rollback
-from ashore.protocol.query_history import read_batches
+from ashore.protocol.query_history import find_tables, read_batches
 from ashore.storage.base import Storage
 
 
@@ -87,7 +87,7 @@ def plan_entry(storage: Storage, name: SliceName, fold: Fold, wish: Wish) -> Rol
     body = plan_rollback(fold, batches, wish)
     if isinstance(body, NoRollback):
         raise QueryRefused(f"{name}: {body.text}; nothing was changed", hint=body.hint)
-    return body
+    return replace(body, tables=find_tables(read_history(storage, name), body.entry, fold.tables))
 
 
 def _require_kept(name: SliceName, newest: Checkpoint | None, fold: Fold, batch: int) -> None:

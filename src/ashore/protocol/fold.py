@@ -42,7 +42,8 @@ And of the fold itself, each with the kind of entry that upholds it:
   batch (leave_out, prepare); a rollback keeps it (rollback), another plan does not (plan).
 - Lost files are files of the entry that is closed (reland, skip).
 - Versions of a sealed partition go up, and nothing is withdrawn from it (seal, rollback).
-- A table is as the last entry that names it says, whatever files were listed before (define).
+- A table is as the last entry that names it says, whatever files were listed before (define); a
+  rollback and an undo name it as it was (rollback, migrate).
 - Only what is deferred is done, and only of what is deferred can a try fail (closing).
 """
 

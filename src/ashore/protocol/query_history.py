@@ -6,11 +6,12 @@ with their partition, are not among them.
 What it must not know: where entries are kept.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ashore.protocol.entries import (
     Body,
+    Define,
     Entry,
     LeaveOut,
     Migrate,
@@ -21,9 +22,41 @@ from ashore.protocol.entries import (
     Rollback,
     Skip,
 )
+from ashore.protocol.entries.define import define_tables
 from ashore.protocol.files import DataFile, PartitionKey, Target
 from ashore.protocol.positions import ShardRange
 from ashore.protocol.query import Letter, choose_letters, merge_letters
+from ashore.protocol.tables import TableDefinition
+
+
+def tables_in(body: Body) -> tuple[TableDefinition, ...]:
+    """Return the tables that an entry defines."""
+    match body:
+        case Rollback(undo=Migrate(tables=tables)) if tables:
+            return tables
+        case Define(tables=tables) | Migrate(tables=tables) | Rollback(tables=tables):
+            return tables
+        case _:
+            return ()
+
+
+def find_tables(
+    entries: Iterable[Entry], number: int, now: Mapping[str, TableDefinition]
+) -> tuple[TableDefinition, ...]:
+    """Return the tables that were defined otherwise before an entry than they are.
+
+    Arguments:
+        entries: of one slice, from its first on.
+        number: of that entry.
+        now: the tables as they are.
+
+    """
+    known: dict[str, TableDefinition] = {}
+    for entry in entries:
+        if entry.number >= number:
+            break
+        known = define_tables(known, tables_in(entry.body))
+    return tuple(known[name] for name in sorted(known) if known[name] != now.get(name))
 
 
 @dataclass(frozen=True, slots=True)

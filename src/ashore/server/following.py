@@ -18,8 +18,9 @@ from ashore.control.jobs import OpenJob
 from ashore.control.walk import read_window
 from ashore.landing.definitions import plan_define
 from ashore.landing.log_reader import read_history, read_log
-from ashore.protocol.entries import Define, Entry, Seal
+from ashore.protocol.entries import Define, Entry, Migrate, Rollback, Seal
 from ashore.protocol.names import SliceName
+from ashore.protocol.query_history import tables_in
 from ashore.protocol.tables import TableDefinition
 from ashore.runtime.files import read_record, write_record
 from ashore.runtime.layout import ServerFiles
@@ -70,9 +71,9 @@ def notices_of(entry: Entry, part: str, known: Known) -> Iterator[tuple[str, dic
                 for start in range(0, len(found), PARTITIONS_MAX):
                     listed = found[start : start + PARTITIONS_MAX]
                     yield "sealed", {**at, "table": table, "partitions": listed}
-        case Define() as define:
-            tables = [each.table for each in define.tables]
-            changes = plan_define(known, define.tables).changes
+        case (Define() | Migrate() | Rollback()) as body if defined := tables_in(body):
+            tables = [each.table for each in defined]
+            changes = plan_define(known, defined).changes
             yield (
                 "schema",
                 {
@@ -80,7 +81,7 @@ def notices_of(entry: Entry, part: str, known: Known) -> Iterator[tuple[str, dic
                     "tables": tables,
                     "new": [each for each in tables if each not in known],
                     "changes": [f"{table}: {each.text}" for table, each in changes],
-                    "accepted_by": define.by,
+                    "accepted_by": body.by,
                 },
             )
 
@@ -158,8 +159,8 @@ class LogFollower:
                 known = _known_before(storage, name, stop, entries)
             for entry in entries:
                 self._tell(following, entry, part, known or {})
-                if isinstance(entry.body, Define) and known is not None:
-                    known |= {each.table: each for each in entry.body.tables}
+                if known is not None:
+                    known |= {each.table: each for each in tables_in(entry.body)}
                 following.read[part] = entry.number
             following.read[part] = stop - 1
             if known is not None:
@@ -204,13 +205,12 @@ def _known_before(
 
     Where these define none, they are all that it knows, unless some came since.
     """
-    if not any(isinstance(each.body, Define) for each in entries):
+    if not any(tables_in(each.body) for each in entries):
         fold = read_log(storage, name)
         return dict(fold.tables) if fold.end < stop else None
     known: dict[str, TableDefinition] = {}
     for entry in read_history(storage, name):  # only for a change just after a restart
         if entry.number >= entries[0].number:
             break
-        if isinstance(entry.body, Define):
-            known |= {each.table: each for each in entry.body.tables}
+        known |= {each.table: each for each in tables_in(entry.body)}
     return known

@@ -47,7 +47,7 @@ ASIDE = [
     *(f"aside-{name}.json" for name in ("prepare", "rewind", "snapshot")),
 ]
 MIGRATION = [
-    *("migrate-snapshot.json", "undo-migrate.json", "undo-rewind.json"),
+    *("migrate-snapshot.json", "undo-migrate.json", "undo-rewind.json", "table-rewind.json"),
     *("edited-migrate.json", "edited-snapshot.json"),
 ]
 TABLES = ["snapshot-tables.json", "headers-define.json"]

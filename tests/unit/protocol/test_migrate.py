@@ -7,13 +7,22 @@ import pytest
 from tests.strategies import Chain, Part, key_of
 
 from ashore.errors import LogDamaged
-from ashore.protocol.entries import Commit, LeaveOut, Migrate, MigratedOperator, Plan, Query
+from ashore.protocol.entries import (
+    Commit,
+    Define,
+    LeaveOut,
+    Migrate,
+    MigratedOperator,
+    Plan,
+    Query,
+)
 from ashore.protocol.plan_query import QueryBatch, WriteRows, plan_query_batch
 from ashore.protocol.plan_rollback import NoRollback, Wish, plan_rollback
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.protocol.query import EditsState, Letter, MappingEdit, MigrationState, choose_letters
-from ashore.protocol.query_history import read_batches
+from ashore.protocol.query_history import find_tables, read_batches
 from ashore.protocol.snapshot import read_snapshot, write_snapshot
+from ashore.protocol.tables import TableColumn, TableDefinition
 
 KEY = key_of(0)
 MAPPING = (MigratedOperator("n3", "n2", "digest"),)
@@ -179,3 +188,42 @@ def test_a_slice_without_a_batch_is_not_migrated() -> None:
     chain.add(Plan("old", "{}"))
     with pytest.raises(LogDamaged, match="without a plan, or without a batch"):
         chain.add(forth(chain))
+
+
+def table_of(*names: str) -> TableDefinition:
+    columns = tuple(TableColumn(each, "BIGINT", nullable=True) for each in names)
+    return TableDefinition("ods.clicks", columns, (), "UTC", "parquet", False, ())
+
+
+def test_an_undo_defines_the_table_as_it_was() -> None:
+    chain = two_batches()
+    before, after = table_of("n"), table_of("n", "last")
+    chain.add(Define((before,), (), ""))
+    chain.open()
+    chain.add(forth(chain))
+    (made,) = chain.fold.migrations
+    chain.add(Define((after,), (), ""))
+    found = find_tables(chain.entries, made.entry, chain.fold.tables)
+    assert found == (before,)
+    chain.open()
+    with pytest.raises(LogDamaged, match="defines no table"):
+        chain.add(replace(forth(chain), before="new", tables=found))
+    chain.add(replace(undo(chain), tables=found))
+    assert chain.fold.tables == {before.table: before}
+    assert read_snapshot(write_snapshot(chain.fold)).tables == chain.fold.tables
+    assert find_tables(chain.entries, chain.fold.end + 1, {}) == (before,), "it is of the history"
+
+
+def test_a_rollback_defines_the_table_as_it_was_when_the_batch_was_landed() -> None:
+    before, after = table_of("n"), table_of("n", "last")
+    chain = Chain.started(KEY)
+    chain.add(Plan("old", "{}"))
+    chain.add(Define((before,), (), ""))
+    land(chain, 0, "old")
+    chain.add(Define((after,), (), ""))
+    land(chain, 1, "old")
+    body = plan_rollback(chain.fold, read_batches(chain.entries, 0), Wish(0, "ana", "back"))
+    tables = find_tables(chain.entries, body.entry, chain.fold.tables)
+    chain.add(replace(body, tables=tables))
+    assert chain.fold.tables == {before.table: before}
+    assert find_tables(chain.entries, chain.fold.end + 1, {}) == (before,)

@@ -12,9 +12,20 @@ from dataclasses import dataclass, field
 
 from ashore.protocol import names
 from ashore.protocol.effects import Action, Closing, DeferredAction, HasEffects
-from ashore.protocol.entries import Define, Entry, Open, Prepare, Reland, Retire, Seal
+from ashore.protocol.entries import (
+    Define,
+    Entry,
+    Migrate,
+    Open,
+    Prepare,
+    Reland,
+    Retire,
+    Rollback,
+    Seal,
+)
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.names import SliceName
+from ashore.protocol.query_history import tables_in
 from ashore.protocol.tables import TableDefinition
 
 
@@ -70,10 +81,10 @@ class Published:
         if isinstance(body, HasEffects):
             state.unclosed = body
         match body:
+            case Define() | Migrate() | Rollback():
+                self.definitions |= {each.table: each for each in tables_in(body)}
             case Prepare() | Reland():
                 self.filled |= {target.key for target in body.targets}
-            case Define():
-                self.definitions |= {each.table: each for each in body.tables}
             case Retire():
                 for gone in body.partitions:
                     self.registered.discard((gone.table, gone.partition))

@@ -6,6 +6,7 @@ without opening a file.
 What it must not know: which change readers can stand.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,6 +27,15 @@ class Define:
 
 def fold_define(fold: Fold, body: Define) -> Changes:
     """Return what a `define` changes in the fold. Raises Refused."""
-    defined = {each.table: each for each in body.tables}
-    require(len(defined) == len(body.tables), "a table is in it twice")
-    return {"tables": {**fold.tables, **defined}}
+    return {"tables": define_tables(fold.tables, body.tables)}
+
+
+def define_tables(
+    known: Mapping[str, TableDefinition], tables: Iterable[TableDefinition]
+) -> dict[str, TableDefinition]:
+    """Return the tables of a log after an entry that defines some. Raises Refused."""
+    defined: dict[str, TableDefinition] = {}
+    for each in tables:
+        require(each.table not in defined, "a table is in it twice")
+        defined[each.table] = each
+    return {**known, **defined}

@@ -3,8 +3,8 @@
 What it promises: it is the switch: what was written before it counts for nobody, and with it plan
 and state change together. It names the attempt whose state was rewritten, which the writer that
 appends it has made; all attempts before that one count no more. An undo is the same entry the other
-way round, with the plan of before. What a person has said of which operator is which is kept until
-another migration says something else. Only a slice of a query has one.
+way round, with the plan and the tables of before. What a person has said of which operator is which
+is kept until another migration says something else. Only a slice of a query has one.
 What it must not know: how state is rewritten; how plans are compared.
 """
 
@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ashore.protocol import codec
+from ashore.protocol.entries.define import define_tables
 from ashore.protocol.fold import Changes, Fold
 from ashore.protocol.query import EditsState, MappingEdit, MigrationState, PlanState
 from ashore.protocol.rules import Refused, keep_read, require
+from ashore.protocol.tables import TableDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Migrate:
     undoes: int | None = codec.added(None)  # the entry of the migration that is undone
     pinned: tuple[MappingEdit, ...] = codec.added(())  # pairs that a person has made
     forbidden: tuple[MappingEdit, ...] = codec.added(())  # and those that are none
+    # Of an undo: those that differ by now, as they were before the migration.
+    tables: tuple[TableDefinition, ...] = codec.added(())
 
 
 def fold_migrate(fold: Fold, body: Migrate, number: int) -> Changes:
@@ -61,6 +65,7 @@ def fold_migrate(fold: Fold, body: Migrate, number: int) -> Changes:
     if body.undoes is None:
         made = MigrationState(number, body.attempt, body.batch, body.before, body.savepoint)
         migrations = (*fold.migrations, made)
+        require(not body.tables, "a migration defines no table")
     else:
         require(bool(fold.migrations), "it undoes a migration, and there is none")
         undone, migrations = fold.migrations[-1], fold.migrations[:-1]
@@ -72,5 +77,6 @@ def fold_migrate(fold: Fold, body: Migrate, number: int) -> Changes:
         "left_out": keep_read(fold.left_out, fold.shards),
         "migrations": migrations,
         "edits": edits,
+        "tables": define_tables(fold.tables, body.tables),
         "attempt": body.attempt,
     }

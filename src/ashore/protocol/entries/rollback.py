@@ -2,7 +2,8 @@
 
 What it promises: offsets are given back from the end of what was read, and are read again (I1); the
 files of the batches that come to nothing leave the table, but those of sealed partitions, which
-others have read. The lineage goes on from that batch.
+others have read. The lineage goes on from that batch. The table is defined again as it was then: no
+file of the later ones is in it.
 What it must not know: which batches those were; checkpoints.
 """
 
@@ -11,12 +12,14 @@ from typing import ClassVar
 
 from ashore.protocol import codec
 from ashore.protocol.effects import HasEffects
+from ashore.protocol.entries.define import define_tables
 from ashore.protocol.entries.migrate import Migrate, fold_migrate
 from ashore.protocol.files import DataFile, PartitionKey, Target
 from ashore.protocol.fold import Changes, Fold, PartitionState
 from ashore.protocol.positions import ShardKey, ShardRange
 from ashore.protocol.query import Letter, Query, QueryState, merge_letters
 from ashore.protocol.rules import Refused, check_files, require, rows_of
+from ashore.protocol.tables import TableDefinition
 
 
 @codec.positional
@@ -53,6 +56,8 @@ class Rollback(HasEffects):
     dead: tuple[tuple[ShardKey, int], ...] = codec.added(())
     # Of a migration that is undone with it: no start sees the one without the other.
     undo: Migrate | None = codec.added(None)  # noqa: RUF009 - it makes a field
+    # Those that differ by now, as they were when that batch was landed.
+    tables: tuple[TableDefinition, ...] = codec.added(())
 
 
 def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
@@ -79,6 +84,7 @@ def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
         "partitions": _withdraw(fold, body, number),
         "query": _roll_back(fold.query, body),
         "left_out": merge_letters(body.left_out, fold.left_out),
+        "tables": define_tables(fold.tables, body.tables),
     }
     if body.undo is not None:
         require(body.undo.undoes is not None, "it migrates the query, and undoes nothing")
