@@ -158,6 +158,10 @@ COMMANDS = (
 )
 
 
+STOP_ALL = Listed("stop-all", "fleet_commands", "Stop the jobs of a server.")
+ALL = "--all"  # `stop` of a job asks its process, and with this a server
+
+
 class _Later(TyperCommand):
     """A command that is imported when it is called: a name and a line of help until then."""
 
@@ -167,7 +171,9 @@ class _Later(TyperCommand):
 
     def make_context(self, *args: Any, **more: Any) -> Any:
         """Import the command, and let it read its arguments."""
-        loaded, server = load(self._command), os.environ.get(SERVER)
+        words = args[1] if len(args) > 1 else more.get("args", ())
+        command = STOP_ALL if self._command.name == "stop" and ALL in words else self._command
+        loaded, server = load(command), os.environ.get(SERVER)
         if server and self._command.name not in LOCAL_ONLY:
             from ashore.cli.remote import at_server  # noqa: PLC0415 - where a server is asked
 

@@ -8,6 +8,7 @@ What it must not know: how jobs are run.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
@@ -26,11 +27,35 @@ from ashore.cli.output import (
     reported_errors,
 )
 from ashore.cli.remote import follow, job_of
-from ashore.errors import JobFileInvalid
+from ashore.errors import AshoreError, JobFileInvalid
 
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job, as its file is named.")]
 WhyChanged = Annotated[str, typer.Option("--why", help="The reason, for the server's audit.")]
+OptionalJob = Annotated[
+    str | None, typer.Argument(metavar="JOB", help="The job, as its file is named.")
+]
+EveryJob = Annotated[
+    bool, typer.Option("--all", help="All jobs of the server that --state and --name select.")
+]
+OfState = Annotated[
+    str | None, typer.Option(help="Only jobs in this state, as `ashore jobs` shows it: `stopped`.")
+]
+OfName = Annotated[str | None, typer.Option(help="Only jobs whose name matches: `orders-*`.")]
+WAIT_S = 0.5
 P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Which jobs of a server are meant. None: whatever it is."""
+
+    state: str | None
+    name: str | None
+
+    def has(self, job: Mapping[str, Any]) -> bool:
+        """Tell whether a job, as its document describes it, is one of them."""
+        is_state = self.state is None or self.state.replace("-", " ") == job["state"]
+        return is_state and (self.name is None or fnmatchcase(job["name"], self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +64,11 @@ class AskedServer:
 
     client: ServerClient
     as_json: bool
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Return the documents of all jobs."""
+        found: list[dict[str, Any]] = self.client.ask("GET", "/api/jobs")["jobs"]
+        return found
 
     def act(self, verb: str, job: str, body: dict[str, object]) -> None:
         """Ask for a verb over a job, and print where the job is then."""
@@ -103,9 +133,77 @@ def show_jobs(jobs: Sequence[Mapping[str, Any]], now_ms: int) -> None:
 
 
 @asks_server
-def start(server: AskedServer, job: JobName, why: WhyChanged = "") -> None:
-    """Start a job of a server, whatever it ended with before."""
-    server.act("start", job, {"why": why})
+def start(
+    server: AskedServer,
+    job: OptionalJob = None,
+    every: EveryJob = False,
+    state: OfState = None,
+    name: OfName = None,
+    why: WhyChanged = "",
+) -> None:
+    """Start a job of a server, whatever it ended with before; with --all, several."""
+    if not every:
+        if job is None or state is not None or name is not None:
+            raise typer.BadParameter("name one job, or add --all")
+        server.act("start", job, {"why": why})
+        return
+    if job is not None:
+        raise typer.BadParameter("--all excludes a job")
+    act_on_all(server, "start", Selected(state, name), why)
+
+
+@asks_server
+def stop_all(
+    server: AskedServer,
+    every: EveryJob = False,
+    state: OfState = None,
+    name: OfName = None,
+    timeout: Annotated[
+        str, typer.Option(help="How long to wait until they have stopped.")
+    ] = "120s",
+    why: WhyChanged = "",
+) -> None:
+    """Stop the jobs of a server gracefully, and wait until they have stopped."""
+    if not every:
+        raise typer.BadParameter("add --all")
+    within_s = parse_duration(timeout) / 1000
+    act_on_all(server, "stop", Selected(state, name), why, within_s)
+
+
+def act_on_all(
+    server: AskedServer, verb: str, selected: Selected, why: str, within_s: float = 0.0
+) -> None:
+    """Ask for a verb over the selected jobs; one that is refused keeps no other from it.
+
+    `within_s`: how long to wait until their processes have ended.
+    """
+    names = [each["name"] for each in server.jobs() if selected.has(each)]
+    failed: list[dict[str, str]] = []
+    for each in names:
+        try:
+            server.client.ask("POST", f"/api/jobs/{each}/{verb}", {"why": why})
+        except AshoreError as error:
+            failed.append({"job": each, "code": error.code, "message": error.message})
+    clock = SystemClock()
+    until_s = clock.monotonic_s() + within_s
+    while True:
+        found = [each for each in server.jobs() if each["name"] in names]
+        alive = [each["name"] for each in found if within_s and each["process"] is not None]
+        if not alive or clock.monotonic_s() >= until_s:
+            break
+        clock.sleep(WAIT_S)
+    known = {each["job"] for each in failed}
+    failed += [
+        {"job": each, "code": "job-not-answering", "message": "it has not stopped yet"}
+        for each in alive
+        if each not in known
+    ]
+    lines = [f"job {each['name']}: {each['state']}" for each in found]
+    lines += [f"job {each['job']}: {each['message']}" for each in failed]
+    document = {"jobs": found, "failed": failed}
+    print_answer(lines or ["no job is selected"], document, as_json=server.as_json)
+    if failed:
+        raise typer.Exit(1)
 
 
 @asks_server

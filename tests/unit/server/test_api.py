@@ -13,6 +13,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.unit.cli.test_commands import invoke
 from tests.unit.server.conftest import Served
 
 from ashore.cli.app import load_all
@@ -57,6 +58,29 @@ def test_a_job_is_started_restarted_paused_and_stopped(served: Served) -> None:
     assert len(events) == 2
     metrics = served.ask("GET", "/metrics").text
     assert 'ashore_server_starts_total{ashore_job="clicks",reason="first"} 1' in metrics
+
+
+def test_all_jobs_that_are_selected_are_started_and_stopped(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASHORE_SERVER", str(served.client.base_url))
+    monkeypatch.setenv("ASHORE_TOKEN", served.operate["authorization"].split()[1])
+
+    def states(*command: str) -> dict[str, str]:
+        code, out, err = invoke(*command, "--json")
+        assert code == 0, err
+        return {each["name"]: each["phase"] for each in json.loads(out)["jobs"]}
+
+    states("stop", "--all")
+    assert list(states("start", "--all", "--name", "cl*")) == ["clicks"]
+    wait_for(served, "clicks", "running")
+    assert list(states("start", "--all", "--state", "stopped", "--name", "[a-p]*")) == ["orders"]
+    wait_for(served, "orders", "running")
+    stopped = states("stop", "--all", "--name", "[co]*", "--why", "a test")
+    assert stopped == {"clicks": "stopped", "orders": "stopped"}, "it waits for their ends"
+    assert states("stop", "--all", "--state", "no-such-state") == {}
+    for wrong in (("start",), ("start", "clicks", "--all"), ("start", "clicks", "--name", "x")):
+        assert invoke(*wrong)[0] == 2, wrong
 
 
 def test_a_job_file_is_deployed_checked_as_a_whole_and_removed(served: Served) -> None:
