@@ -24,6 +24,7 @@
     - FilesLost               pending files are gone and not at their targets
     - FileConflict            a target differs from what its entry says
     - CountsDisagree          the records of a batch do not add up; nothing was prepared
+    - RecordsTooLarge         records have more bytes than the limits of the job file allow
     - BadRecord               a record is invalid and the table says on_invalid: fail
     - SchemaConflict          the table on the lake has another schema
     - TableOwned              another job owns the table
@@ -248,6 +249,15 @@ class CountsDisagree(Stopped):
     """The records of a batch do not add up. Nothing was prepared."""
 
     code = "counts-disagree"
+
+
+class RecordsTooLarge(Stopped):
+    """A record, or a batch of Kafka when decompressed, exceeds the `limits` of the job file.
+
+    What comes before these offsets has landed. Nothing of them was read.
+    """
+
+    code = "records-too-large"
 
 
 class BadRecord(Stopped):

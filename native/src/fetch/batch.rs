@@ -4,9 +4,10 @@
 //! offsets that it spans. Older formats are told apart and left to another reader.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
-use super::codecs::Codecs;
-use super::wire::{Cursor, Parsed, malformed};
+use super::codecs::{Codecs, Unpacked};
+use super::wire::{Cursor, Malformed, Parsed, malformed};
 
 const PREFIX_BYTES: usize = 12; // base offset and length; the length counts what follows
 const HEADER_BYTES: usize = 61;
@@ -32,6 +33,21 @@ pub(super) enum Unread {
 impl From<super::wire::Malformed> for Unread {
     fn from(error: super::wire::Malformed) -> Self {
         Unread::Damaged(error.0)
+    }
+}
+
+/// Why the records of a batch are not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// They are damaged.
+    Damaged(Malformed),
+    /// These offsets are of more bytes than a limit allows: of a record, or of the whole batch.
+    TooLarge(Range<i64>),
+}
+
+impl From<Malformed> for Unusable {
+    fn from(error: Malformed) -> Self {
+        Unusable::Damaged(error)
     }
 }
 
@@ -118,27 +134,30 @@ impl<'a> Batch<'a> {
     fn each<'b>(
         &'b self,
         codecs: &'b mut Codecs,
-        mut take: impl FnMut(Raw<'_>) -> Parsed<()>,
-    ) -> Parsed<()> {
+        mut take: impl FnMut(Raw<'_>) -> Result<(), Unusable>,
+    ) -> Result<(), Unusable> {
         let packed = &self.bytes[HEADER_BYTES..];
-        let mut from = Cursor::new(match self.attributes & CODEC {
-            0 => packed,
-            codec => codecs.decompress(codec, packed)?,
-        });
+        let records = codecs.unpack(self.attributes & CODEC, packed);
+        let mut from = Cursor::new(records.map_err(|error| match error {
+            Unpacked::Damaged(error) => Unusable::Damaged(error),
+            Unpacked::TooLarge => Unusable::TooLarge(self.base_offset..self.next_offset()),
+        })?);
         let mut next = self.base_offset;
         for _ in 0..self.count {
             let Some(body) = from.nullable()? else {
-                return malformed("a record has no size");
+                return Ok(malformed("a record has no size")?);
             };
             let record = self.read(body)?;
             if record.offset < next || record.offset >= self.next_offset() {
-                return malformed("a record is out of its batch, or out of order");
+                return Ok(malformed("a record is out of its batch, or out of order")?);
             }
             next = record.offset + 1;
             take(record)?;
         }
         if from.left() > 0 || self.count < 0 {
-            return malformed("a batch does not hold the records that it counts");
+            return Ok(malformed(
+                "a batch does not hold the records that it counts",
+            )?);
         }
         Ok(())
     }
@@ -174,6 +193,12 @@ pub(super) struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
+    /// Bytes of key, value and headers.
+    #[inline]
+    pub(super) fn size(&self) -> usize {
+        self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len) + self.headers.len()
+    }
+
     /// Hand each header to `take`, and return how many there are.
     pub(super) fn each_header(
         &self,
@@ -217,8 +242,8 @@ impl Aborted {
         &mut self,
         batch: &Batch<'_>,
         codecs: &mut Codecs,
-        take: impl FnMut(Raw<'_>) -> Parsed<()>,
-    ) -> Parsed<()> {
+        take: impl FnMut(Raw<'_>) -> Result<(), Unusable>,
+    ) -> Result<(), Unusable> {
         batch.check()?;
         let end = batch.next_offset();
         while let Some((producer, _)) = self.ahead.next_if(|&(_, first)| first < end) {
@@ -237,7 +262,11 @@ impl Aborted {
     }
 
     /// A marker of an abort ends its transaction: what the producer writes next is of another.
-    fn pass_marker(&mut self, batch: &Batch<'_>, codecs: &mut Codecs) -> Parsed<()> {
+    fn pass_marker(
+        &mut self,
+        batch: &Batch<'_>,
+        codecs: &mut Codecs,
+    ) -> Result<(), Unusable> {
         let mut is_abort = false;
         batch.each(codecs, |marker| {
             let mut key = Cursor::new(marker.key.unwrap_or_default());

@@ -1,33 +1,52 @@
 //! Compressed record batches: gzip, snappy in both of Java's framings, lz4, zstd.
 //!
 //! What comes out grows with what was decompressed, up to a limit: never by what a header promises.
+//! A batch that becomes more is not damaged, but too large: who reads it again finds the same.
 
 use std::io::Read;
 
 use flate2::read::GzDecoder;
 use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
-use super::wire::{Cursor, Malformed, Parsed, malformed};
+use super::wire::{Cursor, Malformed, malformed};
 
-/// The most that a batch may become: what Arrow and Kafka count in 31 bits is not reached.
+/// No limit is higher: what Arrow and Kafka count in 31 bits is not reached.
 pub(super) const LIMIT_BYTES: usize = 1 << 30;
 const SNAPPY_FRAMED: &[u8] = b"\x82SNAPPY\0";
 const LZ4_FRAME: u32 = 0x184d_2204;
 const STEP_BYTES: usize = 128 << 10; // what a stream hands out at a time
 const KEPT_BYTES: usize = 16 << 20; // of a batch larger than that, no room is kept for the next
 
+/// Why a batch is not decompressed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unpacked {
+    /// It is damaged.
+    Damaged(Malformed),
+    /// It becomes more than the limit.
+    TooLarge,
+}
+
+impl From<Malformed> for Unpacked {
+    fn from(error: Malformed) -> Self {
+        Unpacked::Damaged(error)
+    }
+}
+
+type Filled<T> = Result<T, Unpacked>;
+
+fn damaged<T>(what: &str) -> Filled<T> {
+    Ok(malformed(what)?)
+}
+
 /// Bytes that come one after another; what was reserved once is used again.
-#[derive(Debug, Default)]
-pub(super) struct Buffer {
+#[derive(Debug)]
+struct Buffer {
     bytes: Vec<u8>,
     used: usize,
+    limit: usize,
 }
 
 impl Buffer {
-    pub(super) fn filled(&self) -> &[u8] {
-        &self.bytes[..self.used]
-    }
-
     fn clear(&mut self) {
         self.used = 0;
         if self.bytes.len() > KEPT_BYTES {
@@ -35,50 +54,77 @@ impl Buffer {
         }
     }
 
-    /// Room for `size` more bytes, which count once they are `taken`.
-    fn room(&mut self, size: usize) -> Parsed<&mut [u8]> {
+    /// Room for `size` more bytes, which count once they are `taken`: it may go beyond the limit by
+    /// one step or block, and what is taken may not.
+    fn room(&mut self, size: usize) -> &mut [u8] {
         let end = self.used + size;
-        if end > LIMIT_BYTES {
-            return malformed(&format!("a batch becomes more than {LIMIT_BYTES} bytes"));
-        }
         if end > self.bytes.len() {
-            self.bytes
-                .resize(end.max(self.bytes.len() * 2).min(LIMIT_BYTES), 0);
+            let doubled = (self.bytes.len() * 2).min(self.limit);
+            self.bytes.resize(end.max(doubled), 0);
         }
-        Ok(&mut self.bytes[self.used..end])
+        &mut self.bytes[self.used..end]
     }
 
-    fn taken(&mut self, size: usize) {
+    fn taken(&mut self, size: usize) -> Filled<()> {
         self.used += size;
-    }
-
-    fn copy(&mut self, bytes: &[u8]) -> Parsed<()> {
-        self.room(bytes.len())?.copy_from_slice(bytes);
-        self.taken(bytes.len());
+        if self.used > self.limit {
+            return Err(Unpacked::TooLarge);
+        }
         Ok(())
     }
 
-    fn read_all(&mut self, mut from: impl Read, codec: &str) -> Parsed<()> {
+    fn copy(&mut self, bytes: &[u8]) -> Filled<()> {
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.taken(bytes.len())
+    }
+
+    fn read_all(&mut self, mut from: impl Read, codec: &str) -> Filled<()> {
         loop {
-            match from.read(self.room(STEP_BYTES)?) {
+            match from.read(self.room(STEP_BYTES)) {
                 Ok(0) => return Ok(()),
-                Ok(size) => self.taken(size),
-                Err(error) => return malformed(&format!("{codec}: {error}")),
+                Ok(size) => self.taken(size)?,
+                Err(error) => return damaged(&format!("{codec}: {error}")),
             }
         }
     }
 }
 
 /// Decompressors, and the bytes that came out last.
-#[derive(Default)]
 pub(super) struct Codecs {
     zstd: Option<DCtx<'static>>,
     out: Buffer,
 }
 
 impl Codecs {
+    /// `limit`: bytes that a batch may become.
+    pub(super) fn new(limit: usize) -> Self {
+        let out = Buffer {
+            bytes: Vec::new(),
+            used: 0,
+            limit: limit.min(LIMIT_BYTES),
+        };
+        Codecs { zstd: None, out }
+    }
+
+    /// Bytes that are reserved for what comes out.
+    #[cfg(test)]
+    pub(super) fn room_bytes(&self) -> usize {
+        self.out.bytes.capacity()
+    }
+
+    /// Return the records of a batch, decompressed where `codec` is one of Kafka.
+    pub(super) fn unpack<'a>(&'a mut self, codec: i16, bytes: &'a [u8]) -> Filled<&'a [u8]> {
+        if codec != 0 {
+            return self.decompress(codec, bytes);
+        }
+        if bytes.len() > self.out.limit {
+            return Err(Unpacked::TooLarge);
+        }
+        Ok(bytes)
+    }
+
     /// Decompress `bytes` of a codec of Kafka.
-    pub(super) fn decompress(&mut self, codec: i16, bytes: &[u8]) -> Parsed<&[u8]> {
+    pub(super) fn decompress(&mut self, codec: i16, bytes: &[u8]) -> Filled<&[u8]> {
         let out = &mut self.out;
         out.clear();
         match codec {
@@ -87,16 +133,16 @@ impl Codecs {
             3 => lz4(bytes, out)?,
             4 => zstd(self.zstd.get_or_insert_with(DCtx::create), bytes, out)?,
             _ => {
-                return malformed(&format!(
+                return damaged(&format!(
                     "a batch is compressed by codec {codec}, which is none"
                 ));
             }
         }
-        Ok(self.out.filled())
+        Ok(&self.out.bytes[..self.out.used])
     }
 }
 
-fn zstd(context: &mut DCtx<'_>, bytes: &[u8], out: &mut Buffer) -> Parsed<()> {
+fn zstd(context: &mut DCtx<'_>, bytes: &[u8], out: &mut Buffer) -> Filled<()> {
     let failed = |code| Malformed(format!("zstd: {}", zstd_safe::get_error_name(code)));
     context
         .reset(zstd_safe::ResetDirective::SessionOnly)
@@ -104,23 +150,23 @@ fn zstd(context: &mut DCtx<'_>, bytes: &[u8], out: &mut Buffer) -> Parsed<()> {
     let mut from = InBuffer::around(bytes);
     loop {
         let was = from.pos();
-        let mut into = OutBuffer::around(out.room(STEP_BYTES)?);
+        let mut into = OutBuffer::around(out.room(STEP_BYTES));
         let hint = context
             .decompress_stream(&mut into, &mut from)
             .map_err(failed)?;
         let size = into.pos();
-        out.taken(size);
+        out.taken(size)?;
         if hint == 0 && from.pos() == bytes.len() {
             return Ok(());
         }
         if size == 0 && from.pos() == was {
-            return malformed("zstd: the frame is not complete");
+            return damaged("zstd: the frame is not complete");
         }
     }
 }
 
 /// Snappy as librdkafka writes it, or as Java's stream does: a header, then blocks with their sizes.
-fn snappy(bytes: &[u8], out: &mut Buffer) -> Parsed<()> {
+fn snappy(bytes: &[u8], out: &mut Buffer) -> Filled<()> {
     if !bytes.starts_with(SNAPPY_FRAMED) {
         return snappy_block(bytes, out);
     }
@@ -134,23 +180,25 @@ fn snappy(bytes: &[u8], out: &mut Buffer) -> Parsed<()> {
     Ok(())
 }
 
-fn snappy_block(block: &[u8], out: &mut Buffer) -> Parsed<()> {
+fn snappy_block(block: &[u8], out: &mut Buffer) -> Filled<()> {
     let failed = |error| Malformed(format!("snappy: {error}"));
     let size = snap::raw::decompress_len(block).map_err(failed)?;
     // A copy of 64 bytes takes two at least: what promises more is damaged.
     if size / 64 > block.len() {
-        return malformed("snappy: a block promises more than it can hold");
+        return damaged("snappy: a block promises more than it can hold");
+    }
+    if out.used + size > out.limit {
+        return Err(Unpacked::TooLarge); // which it promises, and keeps if it is not damaged
     }
     let written = snap::raw::Decoder::new()
-        .decompress(block, out.room(size)?)
+        .decompress(block, out.room(size))
         .map_err(failed)?;
-    out.taken(written);
-    Ok(())
+    out.taken(written)
 }
 
 /// An LZ4 frame. One whose blocks stand alone, as Kafka's clients write them, is read here: without
 /// the buffers that the general reader copies through.
-fn lz4(bytes: &[u8], out: &mut Buffer) -> Parsed<()> {
+fn lz4(bytes: &[u8], out: &mut Buffer) -> Filled<()> {
     const INDEPENDENT: u8 = 0x20;
     const BLOCK_CHECKSUM: u8 = 0x10;
     const CONTENT_SIZE: u8 = 8;
@@ -158,7 +206,7 @@ fn lz4(bytes: &[u8], out: &mut Buffer) -> Parsed<()> {
     const DICTIONARY: u8 = 1;
     let mut from = Cursor::new(bytes);
     if from.u32()?.swap_bytes() != LZ4_FRAME {
-        return malformed("lz4: it is no frame");
+        return damaged("lz4: it is no frame");
     }
     let header = from.take(2)?;
     let (flags, sizes) = (header[0], header[1]);
@@ -168,7 +216,7 @@ fn lz4(bytes: &[u8], out: &mut Buffer) -> Parsed<()> {
     }
     let block_bytes = match sizes >> 4 & 7 {
         size @ 4..=7 => 1_usize << (8 + 2 * size),
-        _ => return malformed("lz4: blocks have no size"),
+        _ => return damaged("lz4: blocks have no size"),
     };
     from.take(if flags & CONTENT_SIZE == 0 { 1 } else { 9 })?; // the header's checksum behind it
     loop {
@@ -182,9 +230,9 @@ fn lz4(bytes: &[u8], out: &mut Buffer) -> Parsed<()> {
         } else {
             // A byte gives at most 255, so a short block does not reserve a whole one.
             let room = block_bytes.min(block.len().saturating_mul(255));
-            let written = lz4_flex::block::decompress_into(block, out.room(room)?)
+            let written = lz4_flex::block::decompress_into(block, out.room(room))
                 .map_err(|error| Malformed(format!("lz4: {error}")))?;
-            out.taken(written);
+            out.taken(written)?;
         }
         if flags & BLOCK_CHECKSUM != 0 {
             from.take(4)?; // what the batch's CRC has covered
@@ -194,7 +242,7 @@ fn lz4(bytes: &[u8], out: &mut Buffer) -> Parsed<()> {
         from.take(4)?;
     }
     if from.left() > 0 {
-        return malformed("lz4: something follows the frame");
+        return damaged("lz4: something follows the frame");
     }
     Ok(())
 }

@@ -14,12 +14,13 @@ pub fn fuzz_batches(bytes: &[u8]) {
         at += size;
     }
     let _ = reach(&sealed, 0);
-    let (mut aborted, mut codecs) = (Aborted::new(vec![(1, 0), (2, 5)]), Codecs::default());
+    let (mut aborted, mut codecs) = (Aborted::new(vec![(1, 0), (2, 5)]), Codecs::new(1 << 20));
     let mut at = 0;
     while let Ok(Some((batch, size))) = Batch::first(&sealed[at..]) {
         let _ = aborted.committed(&batch, &mut codecs, |record| {
             assert!(record.offset >= batch.base_offset && record.offset < batch.next_offset());
-            record.each_header(|_, _| Ok(())).map(|_| ())
+            record.each_header(|_, _| Ok(()))?;
+            Ok(())
         });
         at += size;
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use arrow_data::ArrayData;
 
-use super::batch::{Aborted, Batch, Unread, reach};
+use super::batch::{Aborted, Batch, Unread, Unusable, reach};
 use super::codecs::Codecs;
 use super::columns::Columns;
 use super::connection::{Address, Broken, Connection, Due, Manners, wait_for_any};
@@ -40,6 +40,10 @@ pub struct Limits {
     pub records: usize,
     /// or so many bytes.
     pub bytes: usize,
+    /// What a record may have, in bytes of key, value and headers.
+    pub record_bytes: usize,
+    /// What a batch of Kafka may become when it is decompressed, in bytes.
+    pub unpacked_bytes: usize,
     /// How many records are read side by side.
     pub wave_records: i64,
     /// How long a reading goes on while no offset advances.
@@ -64,6 +68,9 @@ pub enum Failure {
     Gone(usize, i64, String),
     /// The topic was deleted and created again while it was read.
     Replaced(String),
+    /// Offsets have more bytes than a limit allows, and so for any reader: which range, the first,
+    /// the one after the last.
+    TooLarge(usize, i64, i64),
     /// For another reader.
     GaveUp(String),
 }
@@ -145,6 +152,7 @@ impl Reading {
     ) -> Self {
         let (topics, ranges) = arrange(ranges, with_headers, ids, limits.wave_records);
         let now = Instant::now();
+        let codecs = Codecs::new(limits.unpacked_bytes);
         Reading {
             manners,
             idle,
@@ -160,7 +168,7 @@ impl Reading {
             pause: FIRST_PAUSE,
             answers: VecDeque::new(),
             columns: None,
-            codecs: Codecs::default(),
+            codecs,
             is_by_id: true,
             advanced: now,
             was_away: false,
@@ -289,18 +297,28 @@ impl Reading {
             };
             let is_first = columns.rows() == 0;
             let wanted = range.decoded..range.end;
+            let record_bytes = self.limits.record_bytes;
             let decoded = part
                 .aborted
                 .committed(&first.0, &mut self.codecs, |record| {
                     if !wanted.contains(&record.offset) {
                         return Ok(());
                     }
-                    columns.push(&record, topic.reads_headers)
+                    if record.size() > record_bytes {
+                        return Err(Unusable::TooLarge(record.offset..record.offset + 1));
+                    }
+                    Ok(columns.push(&record, topic.reads_headers)?)
                 });
-            if let Err(error) = decoded {
-                let text = format!("{}/{}: {error}", topic.name, range.partition);
-                self.start_again(text)?;
-                return Ok(None);
+            match decoded {
+                Ok(()) => {}
+                Err(Unusable::TooLarge(offsets)) => {
+                    return Err(Failure::TooLarge(part.range, offsets.start, offsets.end));
+                }
+                Err(Unusable::Damaged(error)) => {
+                    let text = format!("{}/{}: {error}", topic.name, range.partition);
+                    self.start_again(text)?;
+                    return Ok(None);
+                }
             }
             part.bytes.start += first.1;
             range.decoded = range.decoded.max(first.0.next_offset());

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::batch::{Aborted, Batch, Raw, Unread, reach};
-use super::codecs::Codecs;
+use super::batch::{Aborted, Batch, Raw, Unread, Unusable, reach};
+use super::codecs::{Codecs, LIMIT_BYTES, Unpacked};
 use super::protocol::{self, API_VERSIONS, FETCH, METADATA, Versions};
 
 const GZIP: i16 = 1;
@@ -148,12 +148,16 @@ fn row(record: &Raw<'_>) -> Row {
 fn read(bytes: &[u8], aborted: Vec<(i64, i64)>) -> Result<Vec<Row>, Unread> {
     let complete = reach(bytes, 0)?.bytes;
     let (mut at, mut rows) = (0, Vec::new());
-    let (mut aborted, mut codecs) = (Aborted::new(aborted), Codecs::default());
+    let (mut aborted, mut codecs) = (Aborted::new(aborted), Codecs::new(LIMIT_BYTES));
     while let Some((batch, size)) = Batch::first(&bytes[at..complete])? {
         let mut of_batch = Vec::new();
         aborted.committed(&batch, &mut codecs, |record| {
             of_batch.push(row(&record));
             Ok(())
+        })
+        .map_err(|error| match error {
+            Unusable::Damaged(error) => Unread::from(error),
+            Unusable::TooLarge(offsets) => panic!("{offsets:?} are too large"),
         })?;
         rows.extend(of_batch);
         at += size;
@@ -196,7 +200,7 @@ fn snappy_is_read_as_javas_stream_frames_it() {
         framed.extend((packed.len() as u32).to_be_bytes());
         framed.extend(packed);
     }
-    let mut codecs = Codecs::default();
+    let mut codecs = Codecs::new(LIMIT_BYTES);
     assert_eq!(
         codecs.decompress(SNAPPY, &framed).unwrap(),
         b"one block, and another"
@@ -224,7 +228,7 @@ fn lz4_is_read_in_every_shape_of_frame() {
             let mut to = FrameEncoder::with_frame_info(info, Vec::new());
             to.write_all(bytes.as_bytes()).unwrap();
             let packed = to.finish().unwrap();
-            let mut codecs = Codecs::default();
+            let mut codecs = Codecs::new(LIMIT_BYTES);
             assert_eq!(codecs.decompress(LZ4, &packed).unwrap(), bytes.as_bytes());
             assert!(codecs.decompress(LZ4, &packed[..packed.len() / 2]).is_err());
         }
@@ -351,7 +355,7 @@ fn batches_out_of_order_are_refused() {
 /// What is promised beyond what is there reserves nothing: this ends at once, in little memory.
 #[test]
 fn a_promise_of_much_reserves_little() {
-    let mut codecs = Codecs::default();
+    let mut codecs = Codecs::new(LIMIT_BYTES);
     let snappy_of_4_gib = [0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0];
     assert!(codecs.decompress(SNAPPY, &snappy_of_4_gib).is_err());
     let zeros = vec![0; 8 << 20];
@@ -367,6 +371,37 @@ fn a_promise_of_much_reserves_little() {
                 .is_err(),
             "codec {codec}"
         );
+    }
+}
+
+/// What becomes one byte more than the limit is too large, of each codec; what fills it is not.
+#[test]
+fn a_batch_may_fill_its_limit_and_not_exceed_it() {
+    for size in [1_000, 300_000, 5 << 20] {
+        let (fits, exceeds) = (vec![0; size], vec![0; size + 1]);
+        for codec in CODECS {
+            let mut codecs = Codecs::new(size);
+            let packed = compress(codec, &fits);
+            assert_eq!(codecs.unpack(codec, &packed).map(<[u8]>::len), Ok(size));
+            let packed = compress(codec, &exceeds);
+            assert_eq!(codecs.unpack(codec, &packed), Err(Unpacked::TooLarge));
+            let packed = compress(codec, &fits);
+            assert_eq!(codecs.unpack(codec, &packed).map(<[u8]>::len), Ok(size));
+        }
+    }
+}
+
+/// Of a bomb no more is held than the limit, and its offsets are named: all that its batch spans.
+#[test]
+fn a_batch_that_becomes_too_large_names_its_offsets() {
+    let text = "0".repeat(64 << 20);
+    for codec in [GZIP, LZ4, ZSTD] {
+        let made = Made::plain(7, &["a", &text, "c"]).of(-1, codec).bytes();
+        let (batch, _) = Batch::first(&made).unwrap().unwrap();
+        let mut codecs = Codecs::new(1 << 20);
+        let read = Aborted::new(vec![]).committed(&batch, &mut codecs, |_| Ok(()));
+        assert_eq!(read, Err(Unusable::TooLarge(7..10)), "codec {codec}");
+        assert!(codecs.room_bytes() <= (1 << 20) + (4 << 20), "codec {codec}");
     }
 }
 
@@ -416,7 +451,7 @@ proptest! {
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = reach(&bytes, 0);
         for codec in 0..6 {
-            let _ = Codecs::default().decompress(codec, &bytes);
+            let _ = Codecs::new(LIMIT_BYTES).decompress(codec, &bytes);
         }
         for version in 11..=16 {
             let _ = protocol::read_fetch(&bytes, 0, version);

@@ -35,6 +35,12 @@ create_exception!(
 );
 create_exception!(
     ashore_native,
+    TooLarge,
+    ReadingFailed,
+    "Offsets have more bytes than a limit allows: number of the range, the first, the one after the last."
+);
+create_exception!(
+    ashore_native,
     GaveUp,
     ReadingFailed,
     "For another reader, from `rest` on."
@@ -118,6 +124,9 @@ impl RangeReader {
                 Err(OffsetsRefused::new_err((range, offset, text)))
             }
             Err(Failure::Replaced(text)) => Err(TopicReplaced::new_err(text)),
+            Err(Failure::TooLarge(range, start, end)) => {
+                Err(TooLarge::new_err((range, start, end)))
+            }
             Err(Failure::GaveUp(text)) => Err(GaveUp::new_err(text)),
         }
     }
@@ -260,7 +269,7 @@ struct ReaderSettings {
 impl ReaderSettings {
     /// See `Manners` and `Limits`.
     #[new]
-    #[pyo3(signature = (*, security, client_id, connect_s, answer_s, patience_s, fetch_bytes, batch_records, batch_bytes, wave_records))]
+    #[pyo3(signature = (*, security, client_id, connect_s, answer_s, patience_s, fetch_bytes, batch_records, batch_bytes, record_bytes, unpacked_bytes, wave_records))]
     #[allow(clippy::too_many_arguments)] // by their names
     fn new(
         security: &ReaderSecurity,
@@ -271,6 +280,8 @@ impl ReaderSettings {
         fetch_bytes: i32,
         batch_records: usize,
         batch_bytes: usize,
+        record_bytes: usize,
+        unpacked_bytes: usize,
         wave_records: i64,
     ) -> Self {
         let manners = Manners {
@@ -283,6 +294,8 @@ impl ReaderSettings {
             fetch_bytes,
             records: batch_records,
             bytes: batch_bytes,
+            record_bytes,
+            unpacked_bytes,
             wave_records,
             patience: seconds(patience_s),
         };
@@ -304,6 +317,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ReadingFailed", py.get_type::<ReadingFailed>())?;
     module.add("OffsetsRefused", py.get_type::<OffsetsRefused>())?;
     module.add("TopicReplaced", py.get_type::<TopicReplaced>())?;
+    module.add("TooLarge", py.get_type::<TooLarge>())?;
     module.add("GaveUp", py.get_type::<GaveUp>())?;
     module.add("BrokerSilent", py.get_type::<BrokerSilent>())?;
     module.add_function(wrap_pyfunction!(read_epoch_ends, module)?)?;

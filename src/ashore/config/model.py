@@ -51,6 +51,7 @@ from ashore.config.values import (
 from ashore.config.written import Scalar, WrittenText
 from ashore.errors import fail
 
+_MOST_BYTES = 1 << 30  # what Arrow and Kafka count in 31 bits is not reached
 LAKE_SCHEMES = ("file", "hdfs", "s3", "s3a", "s3n")  # those of S3 are refused as not built yet
 
 Count = Annotated[StrictInt, Field(gt=0, le=2**53)]
@@ -198,6 +199,29 @@ class Health(Section):
     )
     records: Count = Field(
         default=10_000, description="How many of the last records of a table are looked at."
+    )
+
+
+class ReadLimitsSection(Section):
+    """What a record may have, and a batch of Kafka when it is decompressed."""
+
+    record_bytes: Annotated[PositiveBytes, Field(le=_MOST_BYTES)] = Field(
+        default=64 << 20,
+        alias="record",
+        description="Maximum size of key, value and headers of a record. Kafka's default for a "
+        "whole batch is 1 MiB (`message.max.bytes`), but compressed. A task needs several times "
+        "the size of its largest record.",
+    )
+    batch_bytes: Annotated[PositiveBytes, Field(le=_MOST_BYTES)] = Field(
+        default=256 << 20,
+        alias="batch",
+        description="Maximum size of a batch of Kafka when it is decompressed: 34 KB may become "
+        "1 GiB. At most 1 GiB, which no reader exceeds.",
+    )
+    on_too_large: Literal["fail", "skip"] = Field(
+        default="fail",
+        description="What happens to offsets that exceed a limit: `fail` lands what comes before "
+        "them and stops the job, `skip` records them as skipped and continues.",
     )
 
 
@@ -433,6 +457,12 @@ class Job(Section):
     batch: Batch = Field(default=Batch(), description="Interval and size of batches.")
     health: Health = Field(
         default=Health(), description="When dead letters are a warning, and records without time."
+    )
+    limits: ReadLimitsSection = Field(
+        default=ReadLimitsSection(),
+        description="What is too large to be read of a topic that is landed. Topics that Spark "
+        "reads (`select`, `where`, SQL) have no such limits.",
+        examples=["{record: 16MB, on_too_large: skip}"],
     )
     clean: Clean = Field(default=Clean(), description="When unreferenced files are deleted.")
     durability: Literal["close", "disk"] = Field(

@@ -1,4 +1,4 @@
-"""Getting over one gap of one topic partition, from a job file and without Spark.
+"""Skipping offsets of one topic partition, from a job file and without Spark.
 
 What it is: the use case behind `skip`: in the log of the job's topics, or of one query.
 What it promises: what `plan` shows is what `apply` does, unless Kafka has lost more in between.
@@ -12,6 +12,7 @@ from ashore.control.jobs import OpenJob
 from ashore.control.required import require_landed_topic, require_stopped
 from ashore.control.rollback import find_query
 from ashore.errors import JobFileInvalid
+from ashore.landing.assembly import kafka_address
 from ashore.landing.gaps import SkipWish, find_skip, skip
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import ShardRange
@@ -45,7 +46,13 @@ def wish_of(opened: OpenJob, place: str, to: int, why: str, table: str | None = 
         )
     if not why.strip():
         raise JobFileInvalid("the reason is missing", hint='write --why "what has happened"')
-    wish = SkipWish(StreamShard(topic, str(int(shard))), to, operator(), why)
+    wish = SkipWish(
+        StreamShard(topic, str(int(shard))),
+        to,
+        operator(),
+        why,
+        kafka_address(opened.job).find_too_large,
+    )
     if table is not None:
         return Asked(find_query(opened, table).name, wish)
     require_landed_topic(

@@ -38,6 +38,7 @@ from ashore.protocol.plan_publish import Publishing
 from ashore.sources.base import Source
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
+from ashore.sources.limits import ReadLimits
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 from ashore.storage.retry import Jitter, any_between
@@ -93,7 +94,12 @@ def opened_environment(
 def kafka_address(job: Job) -> KafkaAddress:
     """Return how the tasks of a job reach its brokers, and by which reader."""
     kafka = job.source.kafka
-    return KafkaAddress(kafka.bootstrap_servers, dict(kafka.options), reader=job.reader)
+    return KafkaAddress(
+        kafka.bootstrap_servers,
+        dict(kafka.options),
+        reader=job.reader,
+        limits=ReadLimits(job.limits.record_bytes, job.limits.batch_bytes),
+    )
 
 
 class JobAssembly:

@@ -1,13 +1,15 @@
 """Giving up offsets that the source no longer has, by a command.
 
 What it is: what may be skipped, looked up, and the `skip` entry that says who did it and why.
-What it promises: what the source still has is never given up. Where there is nothing to skip, the
+What it promises: what the source still has is never given up, unless it is too large to be read.
+Where there is nothing to skip, the
 slice is not taken over. Where a history was cut below the next offset, a `skip` of no offsets says
 that somebody goes on all the same; of a query nothing else can be given up, as Spark's checkpoint
 says what it reads next.
 What it must not know: terminals.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ashore.errors import OffsetsWentBack, Stopped, StreamMissing, StreamReplaced
@@ -17,10 +19,16 @@ from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Skip
 from ashore.protocol.fold import Fold, ShardState
 from ashore.protocol.names import SliceName, parse_query_source
-from ashore.protocol.plan_batch import leaders_of
+from ashore.protocol.plan_batch import ShardOffsets, leaders_of
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
+
+TooLarge = Callable[[StreamShard, OffsetRange], OffsetRange | None]
+
+
+def nothing_too_large(_shard: StreamShard, _offsets: OffsetRange) -> None:
+    """Say that whatever the source has can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,8 @@ class SkipWish:
     to: int  # the offset at which reading resumes
     by: str
     why: str
+    # Of offsets that the source has: those that the first of them is too large to be read with.
+    find_too_large: TooLarge = nothing_too_large
 
 
 def find_skip(
@@ -85,7 +95,7 @@ def _plan(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
             f"{state.key} ends at {there.end}, but {state.next} is the next offset to read",
             hint="this is not a gap: was the topic truncated, or restored from a backup?",
         )
-    if wish.to > there.earliest:
+    if wish.to > there.earliest and not _is_too_large(wish, state, there):
         is_gap, first = there.earliest > state.next, max(there.earliest, state.next)
         raise Stopped(
             f"Kafka has {state.key} from {first} on: offsets that can be read are never skipped",
@@ -93,6 +103,14 @@ def _plan(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
             earliest=there.earliest,
         )
     return planned
+
+
+def _is_too_large(wish: SkipWish, state: ShardState, there: ShardOffsets) -> bool:
+    """Tell whether all that is to be skipped is what readers refuse as too large."""
+    if not there.earliest <= state.next < wish.to <= there.end:
+        return False
+    found = wish.find_too_large(wish.shard, OffsetRange(state.next, wish.to))
+    return found is not None and wish.to <= found.end
 
 
 def _plan_of_query(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:

@@ -146,6 +146,7 @@ def slice_plan(
         ),
         first_of=first_offset_of(job),
         skips_gaps=job.source.gap == "skip",
+        skips_large=job.limits.on_too_large == "skip",
         limits=Limits(
             records=job.batch.max_records,
             size_bytes=job.batch.max_bytes,

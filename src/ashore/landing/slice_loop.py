@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from ashore.base.clock import Clock
 from ashore.errors import (
     BatchFailed,
+    RecordsTooLarge,
     SourceError,
     StreamReplaced,
 )
@@ -48,6 +49,7 @@ from ashore.landing.retiring import retire_entry
 from ashore.landing.sealer import Sealer
 from ashore.landing.shares import ShareWindow
 from ashore.landing.specs import LandingSpec
+from ashore.landing.too_large import Oversized
 from ashore.landing.worker import Tick
 from ashore.protocol.entries import Skip
 from ashore.protocol.fold import Fold
@@ -88,6 +90,7 @@ class SlicePlan:
     accepted_by: str = ""  # who accepts risky changes of tables
     bad_of: int = 10_000  # so many of the last records of a table are judged together
     bad_share: float = 0.01  # above it, dead letters and rows without event time are reported
+    skips_large: bool = False  # what exceeds the limits of readers
 
     def require_readable(self, fold: Fold) -> None:
         """Raise SchemaConflict where readers of its tables could not stand what it would write."""
@@ -123,6 +126,7 @@ class SliceLoop:
         self.parts = parts
         self._entries = EntryWriter(parts.committer(), parts.effects, parts.source)
         self._histories = Histories(parts.source)
+        self._oversized = Oversized()
         self._landed = 0
         self._lag: int | None = None  # as of the last look at the source
         self._complete_ms: int | None = None
@@ -163,7 +167,11 @@ class SliceLoop:
         # Step 2. Write.
         self._step(Step.WRITE)
         order = self._order(plan)
-        results = run_apart(self.parts.runner, order, plan, self._report)
+        try:
+            results = run_apart(self.parts.runner, order, plan, self._report)
+        except RecordsTooLarge as error:
+            self._oversized.note(error, plan)
+            return Tick.BEHIND
         written = merge_results(order, results)
         self._limit_files(len(written.files), plan)
         # Step 3. Prepare: the commit point.
@@ -238,7 +246,10 @@ class SliceLoop:
             offsets = {key: found[StreamShard(key.stream, key.shard)] for key in keys}
             now_ms = self.parts.clock.now_ms()
             self._lag = sum(max(0, offsets[key].end - fold.shards[key].next) for key in keys)
-            outcome = plan_batch(fold, offsets, feeds, self.plan.limits, now_ms)
+            if self._skip_large(fold, offsets):
+                continue
+            cut = self._oversized.cut(offsets)
+            outcome = plan_batch(fold, cut, feeds, self.plan.limits, now_ms)
             match outcome:
                 case BatchPlan() | Nothing():
                     self._histories.check(fold, offsets)
@@ -248,7 +259,7 @@ class SliceLoop:
                     if not isinstance(outcome, BatchPlan):
                         return None
                     self._entries.require_time(outcome.time.now_ms)
-                    return outcome
+                    return self._oversized.enlarge(outcome, offsets)
                 case WentBack():
                     raise went_back(outcome)
                 case Gaps():
@@ -261,6 +272,20 @@ class SliceLoop:
         self._report(f"skipped, Kafka no longer has it: {shown}")
         leaders = leaders_of([each.key for each in gaps.ranges], offsets)
         self._entries.append(Skip(gaps.ranges, None, (), (), "job", "gap: skip", leaders))
+
+    def _skip_large(self, fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]) -> bool:
+        """Skip what comes next and is too large, or raise RecordsTooLarge; False: there is none."""
+        reached = self._oversized.reached(fold, offsets)
+        if reached is None:
+            return False
+        skipped, error = reached
+        if not self.plan.skips_large:
+            raise error
+        self._report(f"skipped {skipped}: {error.message}")
+        leaders = leaders_of([skipped.key], offsets)
+        why = "limits: on_too_large: skip"
+        self._entries.append(Skip((skipped,), None, (), (), "job", why, leaders))
+        return True
 
     def _order(self, plan: BatchPlan) -> BatchOrder:
         log = self.parts.log

@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ashore.base.native import describe_reader
+from ashore.errors import RecordsTooLarge
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.fetched import FETCHED
+from ashore.sources.limits import DEFAULT_LIMITS, ReadLimits, refused_range
 from ashore.sources.raw import choose
 from ashore.sources.reading import ReadReport, Use, read_ranges
 
@@ -37,6 +39,7 @@ class KafkaAddress:
     options: Mapping[str, str] = field(repr=False)
     timeout_s: float = 30.0  # without a sign of life
     reader: str = "auto"  # auto | native | python: `python` is librdkafka in any case
+    limits: ReadLimits = DEFAULT_LIMITS
 
     def describe_reader(self) -> str:
         """Return which reader and decoder run on this machine, and why not others, for people.
@@ -61,13 +64,26 @@ class KafkaAddress:
         Where `with_headers` names topics, their records have their headers, those of others none.
         `topic_ids`: ids of topics, as expected. `report`: where what the reader tells is added.
         Requires: the partitions have the ranges; the driver has looked.
-        Raises OffsetsGone if retention overtakes the reading, SourceError, JobFileInvalid.
+        Raises OffsetsGone if retention overtakes the reading, RecordsTooLarge, SourceError,
+        JobFileInvalid.
         """
         cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
-        use = Use(raw=self.reader != "python", report=report)
+        use = Use(raw=self.reader != "python", report=report, limits=self.limits)
         yield from gather(
             read_ranges(cluster, ranges, use, with_headers=with_headers, topic_ids=topic_ids)
         )
+
+    def find_too_large(self, shard: StreamShard, offsets: OffsetRange) -> OffsetRange | None:
+        """Return the offsets that the first record of a range is too large with.
+
+        None: it can be read, or there is none. Raises as `read`.
+        """
+        try:
+            next(iter(self.read({shard: offsets})), None)
+        except RecordsTooLarge as error:
+            found = refused_range(error)[1]
+            return found if found.start <= offsets.start < found.end else None
+        return None
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

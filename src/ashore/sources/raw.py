@@ -21,6 +21,7 @@ from ashore.errors import OffsetsGone, SourceError, fail
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
+from ashore.sources.limits import HARD_LIMITS, ReadLimits, records_too_large
 from ashore.sources.options import why_not_raw
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class RawReading:
         ranges: of partitions that differ.
         with_headers: the topics whose records come with their headers.
         topic_ids: ids of topics, where they are known: a topic that has another id is refused.
+        limits: of records and batches.
 
     """
 
@@ -129,11 +131,13 @@ class RawReading:
         ranges: Ranges,
         with_headers: Collection[str],
         topic_ids: Mapping[str, str] = MappingProxyType({}),
+        limits: ReadLimits = HARD_LIMITS,
     ) -> None:
         module = load()
         if module is None:
             fail("there is no native reader")
         self._module = module
+        self._limits = limits
         self._shards = list(ranges)
         self._ranges = list(ranges.values())
         self._reader = self._module.RangeReader(
@@ -144,12 +148,12 @@ class RawReading:
             ],
             sorted(with_headers),
             {topic: _id_bytes(topic_id) for topic, topic_id in topic_ids.items()},
-            _settings(module, cluster),
+            _settings(module, cluster, limits),
             _connections(module, _made_by(cluster)),
         )
 
     def read(self) -> "Iterator[pa.RecordBatch]":
-        """Yield the records. Raises GaveUp, OffsetsGone if retention overtakes the reading."""
+        """Yield the records. Raises GaveUp, RecordsTooLarge; OffsetsGone if retention overtakes."""
         import pyarrow as pa  # noqa: PLC0415 - not for who asks for epochs only
 
         while not self._reader.is_done:
@@ -159,6 +163,10 @@ class RawReading:
                 index, offset, reason = refused.args
                 rest = OffsetRange(offset, self._ranges[index].end)
                 raise offsets_gone(self._shards[index], rest, reason) from None
+            except self._module.TooLarge as refused:
+                index, start, end = refused.args
+                offsets = OffsetRange(start, end)
+                raise records_too_large(self._shards[index], offsets, self._limits) from None
             except self._module.TopicReplaced as replaced:
                 raise SourceError(
                     str(replaced), hint="nothing of the new topic was read; the job looks again"
@@ -206,7 +214,7 @@ def offsets_gone(shard: StreamShard, rest: OffsetRange, reason: str) -> OffsetsG
     )
 
 
-def _settings(module: ModuleType, cluster: Cluster) -> Any:
+def _settings(module: ModuleType, cluster: Cluster, limits: ReadLimits = HARD_LIMITS) -> Any:
     settings = cluster.settings
     answer_s = min(cluster.timeout_s / 4, float(settings.get("socket.timeout.ms", 1e9)) / 1000)
     connect_ms = settings.get("socket.connection.setup.timeout.ms", 1e9)
@@ -220,6 +228,8 @@ def _settings(module: ModuleType, cluster: Cluster) -> Any:
         fetch_bytes=FETCH_BYTES,
         batch_records=BATCH_RECORDS,
         batch_bytes=BATCH_BYTES,
+        record_bytes=limits.record_bytes,
+        unpacked_bytes=limits.batch_bytes,
         wave_records=WAVE_RECORDS,
     )
 

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
 from ashore.errors import OffsetsGone, SourceError
@@ -33,6 +34,7 @@ from ashore.sources.failures import (
     Complaints,
     explain,
 )
+from ashore.sources.limits import HARD_LIMITS, ReadLimits, records_too_large
 from ashore.sources.raw import GaveUp, RawReading, choose, offsets_gone
 
 CHUNK_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
@@ -79,12 +81,15 @@ class Use:
         raw: the native reader, where it can.
         native: librdkafka's consumer without Python's client, where it can.
         report: where what they tell is added.
+        limits: of records and batches. librdkafka decompresses what it has fetched before anybody
+            can look: of what it hands out, records are compared.
 
     """
 
     raw: bool = True
     native: bool = True
     report: ReadReport | None = None
+    limits: ReadLimits = HARD_LIMITS
 
 
 ANY = Use()
@@ -130,7 +135,7 @@ def read_ranges(
     if use.raw and not choice.is_raw:
         _log.info("librdkafka reads: %s", choice.why_not)
     if use.raw and choice.is_raw:
-        reading = RawReading(cluster, ranges, with_headers, topic_ids)
+        reading = RawReading(cluster, ranges, with_headers, topic_ids, use.limits)
         try:
             yield from reading.read()
         except GaveUp as gave_up:
@@ -148,7 +153,7 @@ def read_ranges(
         cluster, complaints, SETTINGS, native=use.native, with_headers=with_headers
     )
     try:
-        yield from _Reading(cluster, consumer, ranges, complaints).read()
+        yield from _Reading(cluster, consumer, ranges, complaints, use.limits).read()
     finally:
         consumer.close()
 
@@ -157,9 +162,15 @@ class _Reading:
     """The state of one reading."""
 
     def __init__(
-        self, cluster: Cluster, consumer: RangeConsumer, ranges: Ranges, complaints: Complaints
+        self,
+        cluster: Cluster,
+        consumer: RangeConsumer,
+        ranges: Ranges,
+        complaints: Complaints,
+        limits: ReadLimits,
     ) -> None:
         self._cluster = cluster
+        self._limits = limits
         self._consumer = consumer
         self._complaints = complaints
         self._shards = {_topic_partition(shard): shard for shard in ranges}
@@ -217,7 +228,19 @@ class _Reading:
         if not is_next.all():
             batch = batch.filter(pa.array(is_next))
         if batch.num_rows:
+            self._check_sizes(batch)
             yield batch
+
+    def _check_sizes(self, batch: pa.RecordBatch) -> None:
+        """Raise RecordsTooLarge at the first record that exceeds its limit."""
+        if batch.nbytes <= self._limits.record_bytes:
+            return
+        found = np.flatnonzero(_record_sizes(batch) > self._limits.record_bytes)
+        if len(found):
+            row = batch.slice(int(found[0]), 1).to_pylist()[0]
+            shard = self._shards[row["topic"], row["partition"]]
+            offsets = OffsetRange(row["offset"], row["offset"] + 1)
+            raise records_too_large(shard, offsets, self._limits)
 
     def _handle(self, event: ConsumerEvent) -> None:
         """Take what is no record: the end of a partition, a passing error, a failure."""
@@ -250,6 +273,25 @@ class _Reading:
 
     def _rest(self, partition: TopicPartition) -> OffsetRange:
         return OffsetRange(self._positions[partition], self._ends[partition])
+
+
+def _record_sizes(batch: pa.RecordBatch) -> np.ndarray:
+    """Return the bytes of key, value and headers of each record."""
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for name in ("key", "value"):
+        sizes += _sizes_of(batch.column(name))
+    if "headers" in batch.schema.names:
+        headers = batch.column("headers")
+        pairs = headers.flatten()
+        rows = pc.list_parent_indices(headers).to_numpy()
+        for place in (0, 1):
+            np.add.at(sizes, rows, _sizes_of(pairs.field(place)))
+    return sizes
+
+
+def _sizes_of(column: pa.Array) -> np.ndarray:
+    found: np.ndarray = pc.fill_null(pc.binary_length(column), 0).to_numpy()
+    return found
 
 
 def _topic_partition(shard: StreamShard) -> TopicPartition:

@@ -1,0 +1,141 @@
+"""Records, and batches of Kafka, that exceed the limits of a job: they block it, or are skipped.
+
+The bombs are really produced: zeros that zstd makes a few hundred bytes of.
+"""
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow.parquet as pq
+import pytest
+from tests.job_files import job_content
+from tests.kafka_tools import Sender, create_topic
+
+from ashore.control.jobs import open_job
+from ashore.control.skip import apply, wish_of
+from ashore.control.verify.job import verify_job
+from ashore.errors import RecordsTooLarge, Stopped
+from ashore.jobs.events import Event
+from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.landing.log_reader import read_history
+from ashore.protocol.entries import Skip
+from ashore.services.kafka import Kafka
+
+LIMITS = {"record": "1MB", "batch": "4MB"}
+
+
+def value(number: int, size: int = 0) -> bytes:
+    return json.dumps({"id": number, "pad": "0" * size}).encode()
+
+
+def fill(servers: str) -> str:
+    """Return a topic of two partitions, of which one has bombs between its records."""
+    topic = f"bombs-{uuid4().hex[:8]}"
+    create_topic(servers, topic, 2)
+    settings: dict[str, str | float] = {
+        "compression.type": "zstd",
+        "message.max.bytes": 100_000_000,
+    }
+    settings |= {"batch.size": 100_000_000, "linger.ms": 1_000}
+    parts = ([0] * 5, [2_000_000], [0] * 3, [900_000] * 10, [0] * 4)
+    numbers = iter(range(100))
+    for sizes in parts:  # each a batch: it is flushed when the sender closes
+        with Sender(servers, topic, **settings) as sender:
+            sender.send([value(next(numbers), size) for size in sizes], partition=0)
+    with Sender(servers, topic) as sender:
+        sender.send([value(each) for each in range(7)], partition=1)
+    return topic
+
+
+def write_job(kafka: Kafka, directory: Path, topic: str, reader: str, **limits: str) -> Path:
+    path = directory / "job.yaml"
+    content = job_content(
+        kafka.bootstrap_servers, directory, topic, reader=reader, limits={**LIMITS, **limits}
+    )
+    path.write_text(json.dumps(content))
+    return path
+
+
+def run(job_file: Path) -> tuple[int, list[Event]]:
+    launch = JobLaunch("run", job_file, LaunchOptions(available_now=True, uses_spark=False))
+    launch.start()
+    try:
+        events = list(launch.events())
+        return launch.wait(), events
+    finally:
+        launch.kill()
+
+
+def landed(job_file: Path) -> dict[int, set[int]]:
+    rows = pq.read_table(job_file.parent / "lake" / "ods.db" / "events")
+    found: dict[int, set[int]] = {}
+    for place, offset in zip(
+        rows["kafka_partition"].to_pylist(), rows["kafka_offset"].to_pylist(), strict=True
+    ):
+        assert offset not in found.setdefault(place, set())
+        found[place].add(offset)
+    return found
+
+
+def skip_to(job_file: Path, topic: str, to: int) -> None:
+    with open_job(job_file) as opened:
+        apply(opened, wish_of(opened, f"{topic}/0", to, "a bomb"), takes_over=False)
+
+
+def offsets(*parts: range) -> set[int]:
+    return {each for part in parts for each in part}
+
+
+def test_what_is_too_large_stops_the_job_and_can_be_skipped(kafka: Kafka, tmp_path: Path) -> None:
+    topic = fill(kafka.bootstrap_servers)
+    job_file = write_job(kafka, tmp_path, topic, "native")
+
+    code, events = run(job_file)
+
+    assert code == RecordsTooLarge.exit_code, events[-3:]
+    assert landed(job_file) == {0: offsets(range(5)), 1: offsets(range(7))}
+    told = str(events)
+    assert "records-too-large" in told, told
+    assert f"{topic}/0 --to 6" in told, told
+    with pytest.raises(Stopped):  # it gives up no record that can be read
+        skip_to(job_file, topic, 7)
+    skip_to(job_file, topic, 6)
+
+    code, events = run(job_file)
+
+    assert code == RecordsTooLarge.exit_code, events[-3:]
+    assert landed(job_file)[0] == offsets(range(5), range(6, 9))
+    assert f"{topic}/0 --to 19" in str(events), events
+    skip_to(job_file, topic, 19)
+    assert run(job_file)[0] == 0
+    assert landed(job_file)[0] == offsets(range(5), range(6, 9), range(19, 23))
+    with open_job(job_file) as opened:
+        verdict = verify_job(opened)
+    assert verdict.exit_code == 0, verdict.problems
+
+
+# The same offsets of the native reader are skipped by a command above.
+@pytest.mark.parametrize("reader", ["python", pytest.param("native", marks=pytest.mark.long)])
+def test_a_job_may_skip_what_is_too_large(kafka: Kafka, tmp_path: Path, reader: str) -> None:
+    topic = fill(kafka.bootstrap_servers)
+    job_file = write_job(kafka, tmp_path, topic, reader, on_too_large="skip")
+
+    code, events = run(job_file)
+
+    assert code == 0, events
+    # librdkafka decompresses what it fetches; only what it hands out can be measured.
+    unpacked = range(9, 19) if reader == "python" else range(0)
+    parts = (range(5), range(6, 9), unpacked, range(19, 23))
+    assert landed(job_file) == {0: offsets(*parts), 1: offsets(range(7))}
+    with open_job(job_file) as opened:
+        verdict = verify_job(opened)
+        bodies = [each.body for each in read_history(opened.storage, opened.name)]
+    skips = [each for each in bodies if isinstance(each, Skip)]
+    assert verdict.exit_code == 0, verdict.problems
+    assert [(each.by, each.why) for each in skips] == [("job", "limits: on_too_large: skip")] * len(
+        skips
+    )
+    assert sum(each.offsets.size for skip in skips for each in skip.ranges) == 23 - len(
+        offsets(*parts)
+    )
