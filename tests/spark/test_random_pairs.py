@@ -20,6 +20,7 @@ from tests.spark.programs import conf
 from ashore.migration import judge
 from ashore.migration.judge import judge_query
 from ashore.migration.verdicts import StateVerdict
+from ashore.plans import build
 
 # Of each part of a query: texts that differ, some of which mean the same.
 KEYS = (
@@ -54,6 +55,10 @@ FUNCTIONS = (
 )
 WHERE = ("", "id > 3", "3 < id", "id > 9", "id > 3 AND amount > 10", "amount > 10 AND id > 3")
 HAVING = ("", "count(*) > 40", "1 = 1")
+LABELLED = (
+    "(SELECT id, '{0}' AS country, ts, amount FROM plain WHERE id {2} "
+    "UNION ALL SELECT id, '{1}' AS country, ts, amount FROM plain WHERE id {3})"
+)
 FROM = (
     "plain",
     "(SELECT * FROM plain)",
@@ -62,7 +67,16 @@ FROM = (
     "(SELECT plain.* FROM plain JOIN countries ON code = country)",
     "(SELECT * FROM plain UNION ALL SELECT * FROM clicks)",
     "(SELECT * FROM clicks UNION ALL SELECT * FROM plain)",
+    *(
+        LABELLED.format(*labels, *conditions)
+        for labels in (("DE", "FR"), ("FR", "DE"))
+        for conditions in (("> 9", "<= 9"), ("<= 9", "> 9"))
+    ),
 )
+# Of a join of one view with itself.
+ON = ("", "AND a.amount > 20", "AND b.amount > 20", "AND a.amount > b.amount")
+TAKEN = ("a.id, a.country, b.amount", "a.id, b.country, a.amount", "b.id, a.country, b.amount")
+VIEW = ("plain", "(SELECT * FROM plain)", "(SELECT * FROM plain WHERE amount > 5)")
 SHOWN = ("{}", "{} AS other", "({}) + 1")
 PARTS: Mapping[str, tuple[object, ...]] = {
     "keys": KEYS,
@@ -111,14 +125,25 @@ def pairs(draw: st.DrawFn) -> tuple[Query, Query]:
     return old, replace(old, **drawn)
 
 
-def find_wrong(played: Played, old: str, new: str) -> str:
+@st.composite
+def self_joins(draw: st.DrawFn) -> str:
+    """Return a join of one view with itself."""
+    taken, on, where = (draw(st.sampled_from(each)) for each in (TAKEN, ON, ON))
+    left, right = (draw(st.sampled_from(VIEW)) for _ in "ab")
+    return (
+        f"SELECT {taken} FROM {left} a JOIN {right} b ON a.id = b.id {on}"
+        f"{where.replace('AND', ' WHERE')}"
+    )
+
+
+def find_wrong(played: Played, old: str, new: str, mode: str = "update") -> str:
     """Return how a verdict is wrong; empty where it is not, or says that results differ."""
-    found = judge_query(played.plan(old, "update"), played.plan(new, "update"))
+    found = judge_query(played.plan(old, mode), played.plan(new, mode))
     said = any(each.differs_from_replay for each in found.operators)
     if found.verdict is not StateVerdict.FULL or said or old == new:
         return ""
-    emitted = played.go_on_as_it_is(old, new, "update")
-    expected = played.whole(new, "update")
+    emitted = played.go_on_as_it_is(old, new, mode)
+    expected = played.whole(new, mode)
     return "" if emitted == expected else f"{emitted} instead of {expected}"
 
 
@@ -148,6 +173,55 @@ def test_full_is_said_only_where_results_are_those_of_a_replay(played: Played, c
         assert find_wrong(played, old.sql, new.sql) == "", (old.sql, new.sql)
 
     try_pairs()
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("count", LIMITS)
+def test_full_is_said_of_self_joins_only_where_rows_are_those_of_a_replay(
+    played: Played, count: int
+) -> None:
+    @settings(
+        max_examples=examples(count),
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(self_joins(), self_joins())
+    def try_pairs(old: str, new: str) -> None:
+        assert find_wrong(played, old, new, "append") == "", (old, new)
+
+    try_pairs()
+
+
+LABELS = f"SELECT country AS k0, count(*) AS f0 FROM {LABELLED} GROUP BY country"
+CHANGED_PLACES = [
+    pytest.param(
+        LABELS.format("x", "y", "> 9", "<= 9"),
+        LABELS.format("y", "x", "> 9", "<= 9"),
+        "update",
+        id="labels of a union",
+    ),
+    *(
+        pytest.param(
+            f"{view}SELECT a.id, b.country FROM {name} a JOIN {name} b ON a.id = b.id "
+            "WHERE a.amount > 20",
+            f"{view}SELECT a.id, b.country FROM {name} a JOIN {name} b ON a.id = b.id "
+            "WHERE b.amount > 20",
+            "append",
+            id=f"sides of a join of {name}",
+        )
+        for view, name in (("", "plain"), ("WITH v AS (SELECT * FROM plain) ", "v"))
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "mode"), CHANGED_PLACES)
+def test_readings_that_change_places_are_noticed(
+    played: Played, monkeypatch: pytest.MonkeyPatch, old: str, new: str, mode: str
+) -> None:
+    assert find_wrong(played, old, new, mode) == "", "the verdict says that other rows come"
+    monkeypatch.setattr(build, "separate_branches", lambda planned: planned)
+    assert "instead of" in find_wrong(played, old, new, mode)
 
 
 def test_a_wrong_full_is_found(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:

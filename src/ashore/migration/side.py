@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ashore.errors import fail
 from ashore.migration.verdicts import ColumnVerdict, StateVerdict
-from ashore.plans.digests import TermDigests
+from ashore.plans.digests import TermDigests, hash_form
 from ashore.plans.graph import (
     FUNCTIONS,
     KEYS,
@@ -22,15 +22,22 @@ from ashore.plans.graph import (
     PlanNode,
     split_condition,
 )
+from ashore.plans.narrowed import find_below
 from ashore.plans.operator_graph import Operator, OperatorGraph, State
 from ashore.plans.operators import OperatorKind
-from ashore.plans.regions import FILTER, Region, find_regions, number_sources, walk_region
+from ashore.plans.regions import (
+    FILTER,
+    WATERMARK,
+    Region,
+    find_regions,
+    number_sources,
+    walk_region,
+)
 from ashore.plans.stored import StoredPlan
 from ashore.plans.terms import Term, TermKind
 from ashore.plans.words import Words
 from ashore.protocol.codec import Json
 
-WATERMARK = "EventTimeWatermarkExec"
 SESSIONS = "SessionWindowStateStoreSaveExec"
 WITHIN = "StreamingDeduplicateWithinWatermarkExec"
 # Without event time among their keys, these keep what they have.
@@ -74,6 +81,7 @@ class Side:
         self.operators = operators
         told = number_sources(plan.graph.sources) if beside.sources is None else beside.sources
         self.digests = TermDigests(plan.graph, told)
+        self._told = told
         self.words = Words(plan.graph.terms, plan.graph.sources, is_qualified=True, is_exact=True)
         self._regions = find_regions(plan.graph, beside.renumbered, told, beside.passed)
         self._nodes = {node.state.operator_id: node for node in plan.graph.nodes if node.state}
@@ -94,14 +102,16 @@ class Side:
         """The conditions that rows have to meet to move a watermark, by their digests."""
         graph = self.plan.graph
         waiting = [place for place, node in enumerate(graph.nodes) if node.kind == WATERMARK]
-        found = set[str]()
+        found, below = set[str](), find_below(graph)
         while waiting:
-            node = graph.nodes[waiting.pop()]
+            place = waiting.pop()
+            node = graph.nodes[place]
             waiting += node.inputs
             if node.kind == FILTER:
                 terms = node.terms("condition")
                 parts = (part for term in terms for part in split_condition(graph, term))
-                found |= {self.digests[part] for part in parts}
+                told = sorted((self._told[each] for each in below[place]), key=hash_form)
+                found |= {hash_form([self.digests[part], told]) for part in parts}
         return frozenset(found)
 
     def term(self, place: int) -> Term:
@@ -145,14 +155,11 @@ class KeptOperator:
 
     @cached_property
     def conditions(self) -> Mapping[str, int]:
-        """The conditions that a row has to meet before it reaches it, by their digests."""
-        graph = self.side.plan.graph
-        filters = [graph.nodes[place] for place in self.region.nodes[1:]]
-        terms = (
-            term for node in filters if node.kind == FILTER for term in node.terms("condition")
-        )
-        parts = (part for term in terms for part in split_condition(graph, term))
-        return {self.side.digests[part]: part for part in parts}
+        """The conditions that a row has to meet before it reaches it, by their digests.
+
+        A condition on another input of a union or a join is another one.
+        """
+        return dict(self.region.filters)
 
     def columns_in(self, terms: Iterable[int]) -> frozenset[int]:
         """Return the columns of sources that terms are computed from."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ashore.errors import check
+from ashore.plans.branches import HANDED_ON, separate_branches
 from ashore.plans.graph import (
     DELAY,
     FUNCTIONS,
@@ -23,10 +24,10 @@ from ashore.plans.graph import (
     PlanGraph,
     PlanNode,
 )
-from ashore.plans.lineage import Lineage, learn_lineage, write_option
+from ashore.plans.lineage import Lineage, learn_lineage
 from ashore.plans.planned import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
 from ashore.plans.terms import Terms
-from ashore.plans.trees import Node, expressions_in
+from ashore.plans.trees import Node, expressions_in, write_option
 from ashore.plans.types import type_name
 from ashore.plans.unions import NUMBER, separate_unions
 
@@ -58,8 +59,10 @@ _OF_LEAVES = {"dataFilters", "partitionFilters"}
 # Of fields with expressions: those that say what others say, or what lineage follows.
 _NO_EXPRESSIONS = {
     *("aggregateAttributes", "generatorOutput", "output", "outputPartitioning", "projectList"),
+    HANDED_ON,
     *("requiredChildDistributionExpressions", "requiredChildOutput", "resultExpressions"),
 }
+COPY = "copy"  # the option of a leaf that reads what another leaf reads too
 _OPTIONS = {
     NUMBER,
     "global",
@@ -74,7 +77,7 @@ _OPTIONS = {
 
 def build_graph(planned: Planned) -> PlanGraph:
     """Return what a plan does."""
-    planned, unions = separate_unions(planned)
+    planned, unions = separate_unions(separate_branches(planned))
     builder = _Builder(learn_lineage(planned, unions))
     builder.visit(planned.root)
     columns = tuple(
@@ -124,11 +127,13 @@ class _Builder:
 
     def _node(self, planned: PlannedNode) -> PlanNode:
         node = planned.node
+        source, copy = (None, 0) if planned.children else self._source(node)
+        counted = ((COPY, str(copy)),) if copy else ()
         made = PlanNode(
             kind=node.kind,
             expressions=self._expressions(planned),
-            options=(*_options(node), *_delay(planned)),
-            source=None if planned.children else self._source(node),
+            options=(*_options(node), *_delay(planned), *counted),
+            source=source,
             state=self._state(planned, planned.state) if planned.state else None,
             taken=self._taken(planned.children),
         )
@@ -200,12 +205,14 @@ class _Builder:
     def _side(self, side: PlannedSide) -> JoinSide:
         return JoinSide(side.is_bounded, self.term(side.early) if side.early else None)
 
-    def _source(self, leaf: Node) -> int | None:
-        columns = self.lineage.planned.columns
+    def _source(self, leaf: Node) -> tuple[int | None, int]:
+        """Return the source that a leaf reads, and which copy of it the leaf is."""
+        columns, copies = self.lineage.planned.columns, self.lineage.planned.copies
         attributes = (each for value in leaf.fields.values() for each in expressions_in(value))
         numbers = (each.number_of("exprId") for some in attributes for each in some.walk())
-        found = (columns.get(each) for each in numbers if each is not None)
-        return next((each for each in found if each is not None), None)
+        found = (each for each in numbers if each is not None and each in columns)
+        number = next(found, None)
+        return (None, 0) if number is None else (columns[number], copies.get(number, 0))
 
 
 def _kept_as(column: Node, term: int, part: str = "", side: str = "") -> KeptColumn:

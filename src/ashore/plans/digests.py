@@ -57,7 +57,7 @@ class TermDigests:
             "" if is_generated else term.name,  # which column it is say the options
             term.type,
             self._united(term) if is_united else [*arguments],
-            None if term.source is None else self.sources[term.source],
+            None if term.source is None else self._told(term.source, term.copy),
             [] if is_united else [[*each] for each in term.options],
             [*self.all(term.filters)],
             term.is_distinct,
@@ -67,11 +67,18 @@ class TermDigests:
     def _united(self, term: Term) -> Json:
         """Return the form of a column of a union: the order of inputs means nothing."""
         reads = dict(term.options).get(READS, "").split(",")
-        told = [self.sources[int(each)] if each else None for each in reads]
+        told = [self._read(each) if each else None for each in reads]
         pairs: list[Json] = [
             [digest, source] for digest, source in zip(self.all(term.arguments), told, strict=True)
         ]
         return sorted(pairs, key=hash_form)
+
+    def _read(self, text: str) -> Json:
+        place, _, copy = text.partition(".")
+        return self._told(int(place), int(copy or 0))
+
+    def _told(self, place: int, copy: int) -> Json:
+        return [self.sources[place], copy] if copy else self.sources[place]
 
 
 def hash_form(form: Json) -> str:

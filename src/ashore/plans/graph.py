@@ -28,7 +28,7 @@ from ashore.protocol import codec
 from ashore.protocol.codec import added
 
 # How plans are read: another number where the same plan of Spark's would give another graph.
-GRAPH_FORM = 5
+GRAPH_FORM = 6
 
 # Names of expressions: what an operator groups by, and what it computes of each group.
 KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "sessionExpression", "groupingAttributes")

@@ -100,14 +100,19 @@ class _NodeDigests:
             inputs: Json = [*(sorted(below) if node.kind == UNION else below)]
             known = below[0] if hands_on(node) else hash_form([self.own[place], inputs])
             self.with_inputs[place] = known
-        above: dict[int, tuple[str, int]] = {}
+        above: dict[int, tuple[str, Json]] = {}
         for place, node in enumerate(self.graph.nodes):
             # The first node, or one whose rows no other takes as its union was narrowed.
             taker = above.get(place, ("sink", 0))
             self.with_outputs[place] = hash_form([self.own[place], *taker])
             for number, each in enumerate(node.inputs):
-                side = 0 if node.kind == UNION else number
+                side: Json = self._handed(node, number) if node.kind == UNION else number
                 above[each] = taker if node.kind in COUNTS else (self.with_outputs[place], side)
+
+    def _handed(self, union: PlanNode, number: int) -> Json:
+        """Return the columns that an input hands to a union, in an order of their own."""
+        columns = [terms for name, terms in union.expressions if name == INPUT]
+        return [*sorted(self._terms.all(columns[number]))] if columns else []
 
     def _form(self, node: PlanNode) -> Json:
         return [
@@ -124,7 +129,8 @@ class _NodeDigests:
             yield ["keys", _sorted([*pair] for pair in zip(*keys, strict=True))]
         columns = [self._terms.all(terms) for name, terms in node.expressions if name == INPUT]
         if columns and len({len(each) for each in columns}) == 1 and node.kind == UNION:
-            yield [INPUT, _sorted([*row] for row in zip(*columns, strict=True))]
+            # Which input a column is of say those below it, by `_handed`.
+            yield [INPUT, _sorted(sorted(row) for row in zip(*columns, strict=True))]
         for name, terms in sorted(node.expressions):
             is_told = (all(keys) and name in {_LEFT, _RIGHT}) or (
                 name == INPUT and node.kind == UNION

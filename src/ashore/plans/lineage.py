@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ashore.plans.planned import Planned
-from ashore.plans.terms import UNITED, Term, TermKind, Terms
-from ashore.plans.trees import Node, expressions_in
+from ashore.plans.terms import OF_BRANCH, RANDOM, UNITED, Term, TermKind, Terms
+from ashore.plans.trees import Node, expressions_in, write_option
 from ashore.plans.types import field_of, type_name
 from ashore.plans.unions import NUMBER, READS, UnionColumn
 from ashore.plans.windows import read_window
@@ -48,7 +48,9 @@ class Lineage:
     terms: Terms = field(default_factory=Terms)
     _known: dict[int, int] = field(default_factory=dict)  # terms of expression ids
     _variables: dict[int, int] = field(default_factory=dict)  # of the functions that are around
-    _sources: dict[int, frozenset[int]] = field(default_factory=dict)
+    # The sources that terms are of, each with the number of its copy.
+    _sources: dict[int, frozenset[tuple[int, int]]] = field(default_factory=dict)
+    _varying: set[int] = field(default_factory=set)  # terms that are no constants
 
     def term(self, node: Node) -> int:
         """Return the term of an expression."""
@@ -57,6 +59,8 @@ class Lineage:
                 return self.term(node.children[0])
             case "AttributeReference":
                 return self._attribute(node)
+            case kind if kind == OF_BRANCH and not self._is_of_branch(node.children[0]):
+                return self.term(node.children[0])
             case "AggregateExpression":
                 return self._aggregate(node)
             case "GetStructField":
@@ -72,6 +76,14 @@ class Lineage:
             return self._literal(node)
         return self._call(TermKind.CALL, node)
 
+    def _is_of_branch(self, node: Node) -> bool:
+        """Tell whether only the input that computes a column says what it is.
+
+        A column of a source is told apart by that source, and a constant is the same anywhere.
+        """
+        place = self.term(node)
+        return not self._sources[place] and place in self._varying
+
     def all(self, nodes: Iterable[Node]) -> tuple[int, ...]:
         """Return the terms of expressions."""
         return tuple(self.term(each) for each in nodes)
@@ -79,9 +91,12 @@ class Lineage:
     def _add(self, term: Term) -> int:
         place = self.terms.add(term)
         if place not in self._sources:
-            own = () if term.source is None else (term.source,)
+            own = () if term.source is None else ((term.source, term.copy),)
             below = (self._sources[part] for part in term.parts)
             self._sources[place] = frozenset(own).union(*below)
+            is_made = term.kind in {TermKind.AGGREGATE, TermKind.MADE} or term.name in RANDOM
+            if is_made or not self._varying.isdisjoint(term.parts):
+                self._varying.add(place)
         return place
 
     def _call(self, kind: TermKind, node: Node) -> int:
@@ -122,7 +137,8 @@ class Lineage:
             return self._made(Term(TermKind.MADE, node.text("name"), type_), number)
         is_kafka = self.planned.sources[source].is_kafka
         kind = TermKind.RECORD if is_kafka else TermKind.COLUMN
-        return self._add(Term(kind, node.text("name"), type_, source=source))
+        copy = self.planned.copies.get(number, 0)
+        return self._add(Term(kind, node.text("name"), type_, source=source, copy=copy))
 
     def _united(self, column: UnionColumn) -> int:
         """A column of a union: several columns in one."""
@@ -157,10 +173,11 @@ class Lineage:
         struct = self.term(node.children[0])
         source = self._decoded(struct)
         if source is not None:
-            return self._add(Term(TermKind.COLUMN, name, type_, source=source))
+            place, copy = source
+            return self._add(Term(TermKind.COLUMN, name, type_, source=place, copy=copy))
         return self._add(Term(TermKind.FIELD, name, type_, (struct,)))
 
-    def _decoded(self, struct: int) -> int | None:
+    def _decoded(self, struct: int) -> tuple[int, int] | None:
         """Return the source whose records are decoded to a struct; None where it is something else.
 
         Only the view of a topic has a record before it is decoded: what SQL takes apart later is
@@ -252,19 +269,3 @@ def _options(node: Node) -> tuple[tuple[str, str], ...]:
         if name not in _NO_OPTIONS and type(value) is not int  # mostly the place of an argument
     )
     return tuple((name, value) for name, value in found if value is not None)
-
-
-def write_option(value: object) -> str | None:
-    """Return a field that is no expression as text; None where there is nothing to write.
-
-    A constant of Scala has the name of its class.
-    """
-    match value:
-        case bool():
-            return str(value).lower()
-        case str() | int() | float():
-            return str(value)
-        case {"object": str(name)}:
-            return name.rpartition(".")[2].rstrip("$")
-        case _:
-            return None

@@ -6,7 +6,7 @@ What it must not know: what a node's class means.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ashore.plans.sources import PlanSource
 from ashore.plans.trees import Node
@@ -82,9 +82,14 @@ class Planned:
         root: whose rows the sink takes.
         sources: what it reads, in the order of the analysed plan.
         columns: the place of the source in `sources`, for each expression id that is a source's.
+        readings: the places of all sources that have such an id: Spark gives the columns of a view
+            the same ids as often as the view is read.
+        copies: which copy of its source an id is of, where a plan has several.
 
     """
 
     root: PlannedNode
     sources: tuple[PlanSource, ...]
     columns: Mapping[int, int]
+    readings: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    copies: Mapping[int, int] = field(default_factory=dict)

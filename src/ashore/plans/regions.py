@@ -13,7 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ashore.plans.digests import TermDigests, hash_form
-from ashore.plans.graph import DELAY, INPUT, UNION, OperatorState, PlanGraph, PlanNode
+from ashore.plans.graph import (
+    DELAY,
+    INPUT,
+    UNION,
+    OperatorState,
+    PlanGraph,
+    PlanNode,
+    split_condition,
+)
 from ashore.plans.narrowed import find_below
 from ashore.plans.sources import PlanSource
 from ashore.plans.unions import NUMBER
@@ -31,6 +39,7 @@ ALIKE = {
 }
 COUNTS = {"CollectMetricsExec"}  # they count rows, and change none
 FILTER = "FilterExec"
+WATERMARK = "EventTimeWatermarkExec"
 # Of these Spark does not write what they compute.
 _UNSEEN = {
     *("ScalarSubquery", "InSubqueryExec", "Exists", "InSubquery", "DynamicPruningExpression"),
@@ -50,6 +59,8 @@ class Region:
         own: digest of what the operator itself computes and keeps.
         inputs: digest of what stands below the operator, but for the conditions of filters, and
             for operators that are passed.
+        filters: the conditions of filters below, each after a digest of it and of what its filter
+            stands on: rows of one input of a union or a join meet it, and those of others need not.
         nodes: places in the graph, the operator's first; without those that only count rows.
         below: the ids of the operators that it stands on.
         is_seen: whether Spark writes all that is computed in it.
@@ -60,6 +71,7 @@ class Region:
     digest: str
     own: str
     inputs: str
+    filters: tuple[tuple[str, int], ...]
     nodes: tuple[int, ...]
     below: tuple[int, ...]
     is_seen: bool
@@ -108,6 +120,7 @@ def _region(digests: "_Digests", place: int, state: OperatorState) -> Region:
         hash_form(digests.node(place)),
         hash_form(digests.own_of(place)),
         hash_form(digests.inputs_of(place)),
+        tuple(each for at in nodes[1:] for each in digests.filters_of(at)),
         nodes,
         below,
         is_seen,
@@ -176,6 +189,19 @@ class _Digests:
             # What the columns are of that it hands on say the terms above it.
             return sorted(inputs, key=hash_form)
         return self._joined(node, inputs)
+
+    def filters_of(self, place: int) -> Iterator[tuple[str, int]]:
+        """Yield the conditions of a filter, each with the digest of what the filter stands on."""
+        node = self.graph.nodes[place]
+        if node.kind != FILTER:
+            return
+        while node.kind in {FILTER, WATERMARK}:
+            (below,) = node.inputs
+            node = self.graph.nodes[below]
+        stands_on = hash_form(self._unfiltered(below))
+        for term in self.graph.nodes[place].terms("condition"):
+            for part in split_condition(self.graph, term):
+                yield hash_form([self._terms[part], stands_on]), part
 
     def _reads_apart(self, union: PlanNode) -> bool:
         """Tell whether a union's inputs read other sources each: terms are told apart by these."""

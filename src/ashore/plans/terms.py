@@ -20,6 +20,8 @@ from ashore.plans.windows import Window
 from ashore.protocol.codec import added
 
 UNITED = "Union"  # the name of a call: a column of a union, over those of its inputs
+NULLABLE = "NullExtended"  # of a call: a column of an outer join, NULL where no row matches
+OF_BRANCH = "OfBranch"  # of a call: what one input of a join computes of no column of a source
 # Functions that are another value at each run.
 RANDOM = {"MonotonicallyIncreasingID", "RandStr", "Rand", "Randn", "Shuffle", "Uniform", "Uuid"}
 
@@ -50,6 +52,7 @@ class Term:
         type: as SQL writes it, where Spark writes it of the expression.
         arguments: what it is over: a struct, a function's arguments, a window's time.
         source: that the column is of: its place in the plan's sources.
+        copy: which copy of the source, where a plan has several of one.
         options: of the function, name and value.
         filters: conditions on the rows that an aggregate takes.
         is_distinct: of an aggregate.
@@ -66,6 +69,7 @@ class Term:
     filters: tuple[int, ...] = added(())
     is_distinct: bool = added(False)
     window: Window | None = added(None)  # noqa: RUF009 - it makes a field
+    copy: int = added(0)
 
     @property
     def parts(self) -> tuple[int, ...]:

@@ -83,3 +83,19 @@ def _field(value: object) -> Field:
     if value and isinstance(value[0], dict) and "num-children" in value[0]:
         return _build(value)
     return tuple(_field(each) for each in value)
+
+
+def write_option(value: object) -> str | None:
+    """Return a field that is no expression as text; None where there is nothing to write.
+
+    A constant of Scala has the name of its class.
+    """
+    match value:
+        case bool():
+            return str(value).lower()
+        case str() | int() | float():
+            return str(value)
+        case {"object": str(name)}:
+            return name.rpartition(".")[2].rstrip("$")
+        case _:
+            return None

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ashore.plans.graph import UNION
-from ashore.plans.planned import Planned, PlannedJoin, PlannedNode, PlannedSide
-from ashore.plans.trees import Field, Node, expressions_in
+from ashore.plans.planned import Planned, PlannedNode
+from ashore.plans.renaming import rename_node
+from ashore.plans.trees import Node, expressions_in
 
 NUMBER = "union"  # the option by which a node and the terms of its columns belong together
 READS = "reads"  # the option that says what the inputs read: it tells them apart
@@ -27,6 +28,7 @@ class UnionColumn:
         union: which one.
         inputs: the columns that it is made of, one of each input.
         sources: the first source that each input reads, as its place; empty where it reads none.
+            A copy of a source is `0.1`.
 
     """
 
@@ -37,7 +39,7 @@ class UnionColumn:
 
 def separate_unions(planned: Planned) -> tuple[Planned, dict[int, UnionColumn]]:
     """Return a plan whose unions have columns of their own, and these, by their ids."""
-    separator = _Separator(planned.columns)
+    separator = _Separator(planned.columns, planned.copies)
     root, _ = separator.separate(planned.root)
     return replace(planned, root=root), separator.columns
 
@@ -45,6 +47,7 @@ def separate_unions(planned: Planned) -> tuple[Planned, dict[int, UnionColumn]]:
 @dataclass(slots=True)
 class _Separator:
     sources: Mapping[int, int]  # the place of the source of a column, by its id
+    copies: Mapping[int, int]  # which copy of it
     columns: dict[int, UnionColumn] = field(default_factory=dict)
     _count: int = 0
 
@@ -55,7 +58,7 @@ class _Separator:
         renamed = {old: new for _, some in inner for old, new in some.items()}
         if planned.kind == UNION and _is_even(planned, children):
             return self._union(planned, children)
-        return _rename_node(replace(planned, children=children), renamed), renamed
+        return rename_node(replace(planned, children=children), renamed), renamed
 
     def _union(
         self, planned: PlannedNode, children: tuple[PlannedNode, ...]
@@ -71,60 +74,25 @@ class _Separator:
                 self.columns[renamed[known]] = UnionColumn(number, of, sources)
         node = replace(planned.node, fields={**planned.node.fields, NUMBER: str(number)})
         made = replace(planned, node=node, children=children)
-        return _rename_node(made, renamed), renamed
+        return rename_node(made, renamed), renamed
 
     def _first_source(self, planned: PlannedNode) -> str:
         values = (value for each in planned.walk() for value in each.node.fields.values())
         expressions = (each for value in values for each in expressions_in(value))
         numbers = (part.number_of("exprId") for each in expressions for part in each.walk())
-        found = (self.sources.get(each) for each in numbers if each is not None)
-        return str(min((each for each in found if each is not None), default=""))
+        found = [
+            (self.sources[each], self.copies.get(each, 0))
+            for each in numbers
+            if each is not None and each in self.sources
+        ]
+        return write_reading(*min(found)) if found else ""
+
+
+def write_reading(place: int, copy: int) -> str:
+    """Return a source and the number of its copy as text: `0`, and `0.1` for the first copy."""
+    return f"{place}.{copy}" if copy else str(place)
 
 
 def _is_even(union: PlannedNode, inputs: tuple[PlannedNode, ...]) -> bool:
     """Tell whether a union's columns are known, and those of each input."""
     return {len(each.columns) for each in inputs} == {len(union.columns)}
-
-
-def _rename_node(planned: PlannedNode, renamed: Mapping[int, int]) -> PlannedNode:
-    if not renamed:
-        return planned
-    fields = {name: _rename(value, renamed) for name, value in planned.node.fields.items()}
-    return replace(
-        planned,
-        node=replace(planned.node, fields=fields),
-        columns=_rename_all(planned.columns, renamed),
-        watermarked=frozenset(renamed.get(each, each) for each in planned.watermarked),
-        buffers=tuple(_rename_all(each, renamed) for each in planned.buffers),
-        join=None if planned.join is None else _rename_join(planned.join, renamed),
-    )
-
-
-def _rename_join(join: PlannedJoin, renamed: Mapping[int, int]) -> PlannedJoin:
-    condition = None if join.condition is None else _rename_in(join.condition, renamed)
-    return PlannedJoin(
-        condition, _rename_side(join.left, renamed), _rename_side(join.right, renamed)
-    )
-
-
-def _rename_side(side: PlannedSide, renamed: Mapping[int, int]) -> PlannedSide:
-    return replace(side, early=None if side.early is None else _rename_in(side.early, renamed))
-
-
-def _rename_all(nodes: tuple[Node, ...], renamed: Mapping[int, int]) -> tuple[Node, ...]:
-    return tuple(_rename_in(each, renamed) for each in nodes)
-
-
-def _rename(value: Field, renamed: Mapping[int, int]) -> Field:
-    if isinstance(value, Node):
-        return _rename_in(value, renamed)
-    return tuple(_rename(each, renamed) for each in value) if isinstance(value, tuple) else value
-
-
-def _rename_in(node: Node, renamed: Mapping[int, int]) -> Node:
-    """Return an expression in which columns have their new ids."""
-    fields = {name: _rename(value, renamed) for name, value in node.fields.items()}
-    number, known = node.number_of("exprId"), node.fields.get("exprId")
-    if number is not None and number in renamed and isinstance(known, Mapping):
-        fields["exprId"] = {**known, "id": renamed[number]}
-    return replace(node, fields=fields, children=_rename_all(node.children, renamed))

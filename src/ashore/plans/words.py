@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ashore.plans.sources import PlanSource
-from ashore.plans.terms import UNITED, Term, TermKind
+from ashore.plans.terms import NULLABLE, OF_BRANCH, UNITED, Term, TermKind
 from ashore.plans.windows import describe_duration
 
 TEXT_LENGTH_MAX = 60
 EXACT_LENGTH_MAX = 500
 DAY_TIME = ("interval day", "interval hour", "interval minute", "interval second")
 UNSPOKEN = {"Cast"}  # an author would mostly not have written it
-_BARE = {*UNSPOKEN, UNITED}  # told by what it is of
+_BARE = {*UNSPOKEN, NULLABLE, OF_BRANCH, UNITED}  # told by what it is of
 
 INFIX = {
     "Add": "+",

@@ -348,3 +348,86 @@ STATELESS = Base(
         ),
     ),
 )
+
+LABELLED = """SELECT side, count(*) AS n, sum(id) AS s FROM (
+    SELECT 'much' AS side, id FROM plain WHERE amount > 20
+    UNION ALL SELECT 'little' AS side, id FROM plain WHERE amount <= 20
+) GROUP BY side"""
+ONE_VIEW_TWICE = Base(
+    "a union of one view with itself",
+    LABELLED,
+    "update",
+    (
+        Change("nothing", (), FULL, is_run=True),
+        Change(
+            "labels exchanged",
+            [("'much'", "'?'"), ("'little'", "'much'"), ("'?'", "'little'")],
+            REFUSED,
+            CANNOT,
+        ),
+        Change(
+            "conditions exchanged",
+            [("> 20", "?"), ("<= 20", "> 20"), ("?", "<= 20")],
+            FULL,
+            "it takes other rows from now on",
+            unplayed="the rows of each label change in the middle",
+        ),
+        Change(
+            "inputs in another order",
+            [
+                ("'much'", "'?'"),
+                ("'little'", "'much'"),
+                ("'?'", "'little'"),
+                ("> 20", "?"),
+                ("<= 20", "> 20"),
+                ("?", "<= 20"),
+            ],
+            CONVERT,
+            "its offsets move with it",
+            unplayed=OFFSETS,
+        ),
+    ),
+)
+ITSELF = "SELECT a.id, a.country, b.amount, b.country AS other FROM {0} a JOIN {0} b ON a.id = b.id"
+SELF = f"{ITSELF.format('v')} WHERE a.amount > 20"
+NO_APPEND = "Spark runs no aggregate of all rows in append mode"
+SELF_JOIN = Base(
+    "a join of one view with itself",
+    f"{ITSELF.format('plain')} WHERE a.amount > 20",
+    "append",
+    (
+        Change("nothing", (), FULL, is_run=True),
+        Change("a condition on the other side", [("a.amount >", "b.amount >")], PARTIAL, COMES_OUT),
+        Change(
+            "a condition on the other side of a WITH",
+            [("", "WITH v AS (SELECT * FROM plain) " + SELF.replace("a.amount", "b.amount"))],
+            PARTIAL,
+            COMES_OUT,
+            before=[("", f"WITH v AS (SELECT * FROM plain) {SELF}")],
+        ),
+        Change(
+            "columns of the other side",
+            [("a.country, b.amount, b.country", "b.country, a.amount, a.country")],
+            LOST,
+            "the new SQL does not use it",
+        ),
+    ),
+)
+BOTH_SIDES = Base(
+    "functions over both sides of a join of one view with itself",
+    """SELECT k, sum(x) AS s, max(y) AS m FROM (
+        SELECT a.id AS k, a.amount AS x, b.amount AS y FROM clicks a JOIN clicks b
+        ON a.id = b.id AND a.ts = b.ts
+    ) GROUP BY k""",
+    "append",
+    (
+        Change("nothing", (), FULL, unplayed=NO_APPEND, is_run=True),
+        Change(
+            "the sides exchanged",
+            [("sum(x)", "sum(?)"), ("max(y)", "max(x)"), ("sum(?)", "sum(y)")],
+            LOST,
+            "the new SQL does not compute it",
+            unplayed=NO_APPEND,
+        ),
+    ),
+)

@@ -18,6 +18,10 @@ class Planner:
         self._session = session
         self._plans: dict[str, StoredPlan] = {}
 
+    def anew(self) -> "Planner":
+        """Return one that has planned nothing yet."""
+        return Planner(self._session)
+
     def plan(self, sql: str) -> StoredPlan:
         if sql not in self._plans:
             graph = read_plan(self._session.sql(sql))

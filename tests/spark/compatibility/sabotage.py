@@ -9,6 +9,7 @@ import pytest
 from ashore.migration import aggregates, judge, keyed, widening
 from ashore.migration.side import Side
 from ashore.migration.verdicts import ColumnVerdict, OperatorVerdict, StateVerdict
+from ashore.plans import build
 
 FULL = StateVerdict.FULL
 Patch = tuple[object, str, object]
@@ -38,6 +39,10 @@ class Mutation:
 
 def _always(value: object) -> Callable[..., object]:
     return lambda *_: value
+
+
+def _same(planned: object) -> object:
+    return planned
 
 
 def _found_as_it_was(*told: Any) -> object:
@@ -190,5 +195,15 @@ MUTATIONS = (
         "a watermark that follows other rows is not told",
         *("Nexmark q8", "a filter added"),
         ((Side, "watermarked", frozenset()),),
+    ),
+    Mutation(
+        "both readings of a view are one",
+        *("a union of one view with itself", "labels exchanged"),
+        ((build, "separate_branches", _same),),
+    ),
+    Mutation(
+        "both sides of a self-join are one",
+        *("a join of one view with itself", "a condition on the other side of a WITH"),
+        ((build, "separate_branches", _same),),
     ),
 )

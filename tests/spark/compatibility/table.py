@@ -12,13 +12,24 @@ from tests.spark.compatibility.groups import (
     TUMBLING,
     TWO_KEYS,
 )
-from tests.spark.compatibility.joins import ABOVE, INNER, INTERVAL, OUTER, STATELESS, UNION
+from tests.spark.compatibility.joins import (
+    ABOVE,
+    BOTH_SIDES,
+    INNER,
+    INTERVAL,
+    ONE_VIEW_TWICE,
+    OUTER,
+    SELF_JOIN,
+    STATELESS,
+    UNION,
+)
 from tests.spark.compatibility.nexmark import Q3, Q5, Q7, Q8, Q12, Q20
 from tests.spark.compatibility.widths import KEYS, SCHEMAS, WIDTHS
 
 BASES: tuple[Base, ...] = (
     *(GROUPS, TWO_KEYS, TUMBLING, SLIDING, SESSIONS, DISTINCT),
     *(INNER, INTERVAL, OUTER, UNION, ABOVE),
+    *(ONE_VIEW_TWICE, SELF_JOIN, BOTH_SIDES),
     *(DEDUPLICATED, SUBQUERY, STATELESS),
     *(WIDTHS, KEYS, SCHEMAS),
     *(Q3, Q5, Q7, Q8, Q12, Q20),

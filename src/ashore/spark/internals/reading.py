@@ -17,10 +17,9 @@ from ashore.errors import check
 from ashore.plans.build import build_graph
 from ashore.plans.graph import PlanGraph
 from ashore.plans.hints import place_ids
-from ashore.plans.lineage import write_option
 from ashore.plans.planned import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
 from ashore.plans.sources import PlanSource
-from ashore.plans.trees import Node, parse_tree
+from ashore.plans.trees import Node, parse_tree, write_option
 from ashore.spark.internals import jvm
 from ashore.spark.internals.planning import plan_streaming
 from ashore.spark.internals.version import require_known_spark
@@ -44,9 +43,10 @@ def read_plan(frame: DataFrame) -> PlanGraph:
     """
     physical = plan_streaming(frame)
     node = parse_tree(jvm.TO_JSON(physical))
-    sources, columns = _read_leaves(frame)
+    sources, readings = _read_leaves(frame)
+    columns = {number: places[0] for number, places in readings.items()}
     root = _read(frame.sparkSession, node, physical, is_kept=False)
-    graph = build_graph(Planned(root, sources, columns))
+    graph = build_graph(Planned(root, sources, columns, readings))
     return place_ids(graph, read_written(frame))
 
 
@@ -177,15 +177,14 @@ def leaves_of(frame: DataFrame) -> Iterator[JavaObject]:
     return jvm.items(jvm.LEAVES(jvm.analyzed_plan(frame)))
 
 
-def _read_leaves(frame: DataFrame) -> tuple[tuple[PlanSource, ...], dict[int, int]]:
-    """Return what a frame reads, and the place of its source for each expression id."""
+def _read_leaves(frame: DataFrame) -> tuple[tuple[PlanSource, ...], dict[int, tuple[int, ...]]]:
+    """Return what a frame reads, and the places of the sources that have an expression id."""
     leaves = list(leaves_of(frame))
-    columns = {
-        number: place
-        for place, leaf in enumerate(leaves)
-        for number in _numbers(_parse(jvm.items(jvm.PLAN_OUTPUT(leaf))))
-    }
-    return tuple(_read_source(leaf) for leaf in leaves), columns
+    readings: dict[int, tuple[int, ...]] = {}
+    for place, leaf in enumerate(leaves):
+        for number in _numbers(_parse(jvm.items(jvm.PLAN_OUTPUT(leaf)))):
+            readings[number] = (*readings.get(number, ()), place)
+    return tuple(_read_source(leaf) for leaf in leaves), readings
 
 
 def _read_source(leaf: JavaObject) -> PlanSource:

@@ -1,0 +1,134 @@
+"""Columns told apart by the branch of the plan on which they are made.
+
+What it is: `separate_branches`, which gives an expression id that two inputs of an operator both
+define another id in the second one. Spark lets both readings of one view keep the ids of its
+columns, so that a condition on one side of a self-join looks as if it were on the other. Columns
+that a join hands on are marked with what the join makes of them: NULL where no row matches, or,
+if they are of no column of a source, the input that computes them.
+What it promises: pure. Below a join, and in a plan of one branch, nothing is changed.
+What it must not know: unions; what two plans have in common.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ashore.plans.planned import Planned, PlannedNode
+from ashore.plans.renaming import rename_columns, rename_node
+from ashore.plans.terms import NULLABLE, OF_BRANCH
+from ashore.plans.trees import Node, expressions_in, write_option
+
+HANDED_ON = "handedOn"  # the field of a join that defines the columns that it hands on
+BRANCH = "input"  # the option of a mark: which input of the join computes the column
+_FIRST_ID = 1 << 42  # above those of the columns of unions
+# Which inputs of a join may be without a match in a row that it hands on.
+_OUTER = {"LeftOuter": {1}, "RightOuter": {0}, "FullOuter": {0, 1}}
+_Renamed = Mapping[int, int]
+
+
+def separate_branches(planned: Planned) -> Planned:
+    """Return a plan in which no two inputs of an operator define the same expression id."""
+    separator = _Separator()
+    root, _ = separator.separate(planned.root)
+    columns, copies = separator.find_sources(planned, root)
+    return replace(planned, root=root, columns=columns, copies=copies)
+
+
+@dataclass(slots=True)
+class _Separator:
+    _known_as: dict[int, int] = field(default_factory=dict)  # Spark's id of each that is new
+
+    def separate(self, planned: PlannedNode) -> tuple[PlannedNode, _Renamed]:
+        """Return a node, and what has become of ids that it hands on."""
+        inputs, seen = list[PlannedNode](), set[int]()
+        renamed = dict[int, int]()
+        for place, child in enumerate(planned.children):
+            found, some = self.separate(child)
+            defined = _ids_in(found)
+            fresh = {each: self._add(each) for each in sorted(defined & seen)}
+            inputs.append(_rename_tree(found, fresh))
+            seen |= defined
+            # What two inputs hand on is a union's, and has the id of the first one.
+            others = _handed(planned.children[:place])
+            for number in _handed([child]) - others:
+                became = some.get(number, number)
+                renamed[number] = fresh.get(became, became)
+        changed = {old: new for old, new in renamed.items() if old != new}
+        made = rename_node(replace(planned, children=tuple(inputs)), changed)
+        if len(inputs) == 2 and "joinType" in planned.node.fields:
+            made, marked = self._mark(made)
+            changed = {old: marked.get(new, new) for old, new in renamed.items()}
+        handed = _handed([planned])
+        return made, {old: new for old, new in changed.items() if old != new and old in handed}
+
+    def find_sources(
+        self, planned: Planned, root: PlannedNode
+    ) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the place of the source of each expression id, and which copy of it that is.
+
+        What a WITH names is there once, however often it is read: copies are counted from 1.
+        """
+        found, copies, counts = dict(planned.columns), dict[int, int](), Counter[int]()
+        for leaf in (each for each in root.walk() if not each.children):
+            for number in sorted(_ids_of(leaf)):
+                known = number
+                while known in self._known_as:
+                    known = self._known_as[known]
+                places = planned.readings.get(known) or (planned.columns.get(known),)
+                place = places[counts[known] % len(places)]
+                if place is not None:
+                    found[number] = place
+                    copies[number] = counts[known] // len(places)
+                counts[known] += 1
+        return found, copies
+
+    def _add(self, number: int) -> int:
+        made = _FIRST_ID + len(self._known_as)
+        self._known_as[made] = number
+        return made
+
+    def _mark(self, join: PlannedNode) -> tuple[PlannedNode, _Renamed]:
+        """Return a join that defines the columns that it hands on, and their ids by those below."""
+        outer = _OUTER.get(write_option(join.node.fields.get("joinType")) or "", set())
+        marks: dict[int, Node] = {}
+        for place, child in enumerate(join.children):
+            kind = NULLABLE if place in outer else OF_BRANCH
+            marks |= {
+                number: Node(kind, {BRANCH: f"{place}"}, (column,))
+                for column in child.columns
+                if (number := column.number_of("exprId")) is not None
+            }
+        ids = {number: self._add(number) for number in sorted(marks)}
+        made = tuple(
+            Node("Alias", {"exprId": {"id": ids[number]}}, (mark,))
+            for number, mark in marks.items()
+        )
+        columns = rename_columns(join.columns, ids)
+        node = replace(join.node, fields={**join.node.fields, HANDED_ON: made})
+        watermarked = frozenset(ids.get(each, each) for each in join.watermarked)
+        return replace(join, node=node, columns=columns, watermarked=watermarked), ids
+
+
+def _rename_tree(planned: PlannedNode, renamed: _Renamed) -> PlannedNode:
+    if not renamed:
+        return planned
+    children = tuple(_rename_tree(each, renamed) for each in planned.children)
+    return rename_node(replace(planned, children=children), renamed)
+
+
+def _handed(inputs: Iterable[PlannedNode]) -> set[int]:
+    """Return the ids of the columns that nodes hand on."""
+    numbers = (column.number_of("exprId") for each in inputs for column in each.columns)
+    return {each for each in numbers if each is not None}
+
+
+def _ids_in(planned: PlannedNode) -> set[int]:
+    return {number for each in planned.walk() for number in _ids_of(each)}
+
+
+def _ids_of(planned: PlannedNode) -> set[int]:
+    """Return all ids that a node names."""
+    roots = [each for value in planned.node.fields.values() for each in expressions_in(value)]
+    roots += [*planned.columns, *(column for some in planned.buffers for column in some)]
+    numbers = (part.number_of("exprId") for each in roots for part in each.walk())
+    return {each for each in numbers if each is not None}
