@@ -262,11 +262,7 @@ impl Aborted {
     }
 
     /// A marker of an abort ends its transaction: what the producer writes next is of another.
-    fn pass_marker(
-        &mut self,
-        batch: &Batch<'_>,
-        codecs: &mut Codecs,
-    ) -> Result<(), Unusable> {
+    fn pass_marker(&mut self, batch: &Batch<'_>, codecs: &mut Codecs) -> Result<(), Unusable> {
         let mut is_abort = false;
         batch.each(codecs, |marker| {
             let mut key = Cursor::new(marker.key.unwrap_or_default());

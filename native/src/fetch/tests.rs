@@ -151,14 +151,15 @@ fn read(bytes: &[u8], aborted: Vec<(i64, i64)>) -> Result<Vec<Row>, Unread> {
     let (mut aborted, mut codecs) = (Aborted::new(aborted), Codecs::new(LIMIT_BYTES));
     while let Some((batch, size)) = Batch::first(&bytes[at..complete])? {
         let mut of_batch = Vec::new();
-        aborted.committed(&batch, &mut codecs, |record| {
-            of_batch.push(row(&record));
-            Ok(())
-        })
-        .map_err(|error| match error {
-            Unusable::Damaged(error) => Unread::from(error),
-            Unusable::TooLarge(offsets) => panic!("{offsets:?} are too large"),
-        })?;
+        aborted
+            .committed(&batch, &mut codecs, |record| {
+                of_batch.push(row(&record));
+                Ok(())
+            })
+            .map_err(|error| match error {
+                Unusable::Damaged(error) => Unread::from(error),
+                Unusable::TooLarge(offsets) => panic!("{offsets:?} are too large"),
+            })?;
         rows.extend(of_batch);
         at += size;
     }
@@ -401,7 +402,10 @@ fn a_batch_that_becomes_too_large_names_its_offsets() {
         let mut codecs = Codecs::new(1 << 20);
         let read = Aborted::new(vec![]).committed(&batch, &mut codecs, |_| Ok(()));
         assert_eq!(read, Err(Unusable::TooLarge(7..10)), "codec {codec}");
-        assert!(codecs.room_bytes() <= (1 << 20) + (4 << 20), "codec {codec}");
+        assert!(
+            codecs.room_bytes() <= (1 << 20) + (4 << 20),
+            "codec {codec}"
+        );
     }
 }
 
