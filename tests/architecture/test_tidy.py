@@ -70,6 +70,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/migrate_undo_command.py::migrate_undo"): "as above",
     ("parameters", "src/ashore/cli/versions_commands.py::versions_diff"): "as above",
     ("parameters", "src/ashore/cli/stop_command.py::stop"): "as above",
+    ("parameters", "src/ashore/cli/fleet_commands.py::start"): "as above",
+    ("parameters", "src/ashore/cli/fleet_commands.py::stop_all"): "as above",
     ("parameters", "src/ashore/cli/serve_command.py::serve"): "as above",
     (
         "function length",
