@@ -399,7 +399,7 @@ SELF_JOIN = Base(
         Change("nothing", (), FULL, is_run=True),
         Change("a condition on the other side", [("a.amount >", "b.amount >")], PARTIAL, COMES_OUT),
         Change(
-            "a condition on the other side of a WITH",
+            "a condition on the other side of a `WITH`",
             [("", "WITH v AS (SELECT * FROM plain) " + SELF.replace("a.amount", "b.amount"))],
             PARTIAL,
             COMES_OUT,
