@@ -11,9 +11,9 @@ from ashore.control.jobs import OpenJob
 from ashore.errors import ServerRefused
 from ashore.runtime.operations import Operations
 from ashore.runtime.verbs import Asker
+from ashore.server.observation import SeenJob
 from ashore.server.pages.commands import Commands
 from ashore.server.pages.drafts import Drafts
-from ashore.server.seen import SeenJob
 from ashore.server.watching import FleetWatch
 
 

@@ -62,7 +62,7 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
         typer.Option(
             "--allow-host",
             metavar="NAME",
-            help="A name that the server is asked by, besides addresses, `localhost`, --host and "
+            help="Another host name of the server, besides addresses, `localhost`, --host and "
             "the name of this machine: without tokens, others are refused. May be given more than "
             "once.",
         ),

@@ -198,7 +198,7 @@ class Health(Section):
         "or have no event time. Ten records at least, or all of them.",
     )
     records: Count = Field(
-        default=10_000, description="How many of the last records of a table are looked at."
+        default=10_000, description="The number of last records of a table that count."
     )
 
 

@@ -55,7 +55,7 @@ class Progress(Protocol):
         ...
 
     def recovered(self, slice_name: str, after_ms: int, tries: int) -> None:
-        """Report that a worker works again: so many tries failed, the first so long ago."""
+        """Report the recovery of a worker, with the number of failed tries and their duration."""
         ...
 
     def warn(self, slice_name: str, message: str) -> None:

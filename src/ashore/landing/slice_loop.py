@@ -88,7 +88,7 @@ class SlicePlan:
     commit_group: str | None = None  # where next offsets are shown
     definitions: Definitions = no_tables  # the tables that `streams` fill
     accepted_by: str = ""  # who accepts risky changes of tables
-    bad_of: int = 10_000  # so many of the last records of a table are judged together
+    bad_of: int = 10_000  # the number of last records of a table that are judged together
     bad_share: float = 0.01  # above it, dead letters and rows without event time are reported
     skips_large: bool = False  # what exceeds the limits of readers
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ashore.control.state import JobState
 from ashore.control.status import JobStatus
 from ashore.server.needs import Level, Need, find_needs
-from ashore.server.seen import FreshNumbers, SeenJob
+from ashore.server.observation import FreshNumbers, SeenJob
 
 LAG_MS_MAX = 60_000  # a lag that is older is not known
 UNREADABLE, RETRYING = "not readable", "retrying"

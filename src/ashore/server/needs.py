@@ -18,7 +18,7 @@ from ashore.control.state import JobState
 from ashore.control.status import JobStatus
 from ashore.errors import AshoreError, JobFileInvalid
 from ashore.runtime.decide import CONTINUES, FILE, NEVER, PERSON
-from ashore.server.seen import SeenJob, Supervised
+from ashore.server.observation import SeenJob, Supervised
 
 NO_HINT = "the log of the job process says more: see the page of the job"
 TRIED_AGAIN = "the server starts it again by itself"

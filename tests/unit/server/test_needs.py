@@ -11,8 +11,8 @@ from ashore.control.run import AGAIN
 from ashore.control.status import read_status
 from ashore.errors import JobFileInvalid
 from ashore.server.needs import Level, find_needs
+from ashore.server.observation import SeenJob, Supervised
 from ashore.server.pages.fleet_view import SORTS, view_fleet, view_row
-from ashore.server.seen import SeenJob, Supervised
 
 RUNS = Supervised("running", "running", "", "", False, 0, 0, False, ("stop",), 7, None)
 

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from ashore.control.jobs import OpenJob
 from ashore.runtime.verbs import Asker
+from ashore.server.observation import SeenJob
 from ashore.server.pages.commands import Commands
 from ashore.server.pages.drafts import Drafts
-from ashore.server.seen import SeenJob
 
 
 class ControlPlane(Protocol):

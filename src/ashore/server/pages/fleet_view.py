@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ashore.base.units import format_duration, format_lag
 from ashore.server.condition import judge_condition
 from ashore.server.needs import Need
+from ashore.server.observation import SeenJob
 from ashore.server.pages.drawing import sparkline
-from ashore.server.seen import SeenJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,11 @@ from fastapi.routing import APIRoute
 from ashore.control.jobs import OpenJob
 from ashore.errors import AshoreError, RequestInvalid, StorageError
 from ashore.server.check_process import PROCESSES, WAITING_MAX, CheckProcesses
+from ashore.server.observation import SeenJob
 from ashore.server.pages.control_plane import ControlPlane
 from ashore.server.pages.guard import Admits, Forbidden, LoginNeeded, PageGuard
 from ashore.server.pages.render import HEADERS, render
 from ashore.server.problems import NOT_DONE, disk_failed, status_of
-from ashore.server.seen import SeenJob
 
 T = TypeVar("T")
 PATIENCE_S = 4.0

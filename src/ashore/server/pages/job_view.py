@@ -14,10 +14,10 @@ from ashore.control.walk import RecentBatch
 from ashore.protocol.plan_retire import Kept
 from ashore.protocol.plan_seal import Blocked
 from ashore.runtime.records import BatchSeen
+from ashore.server.observation import SeenJob, Supervised
 from ashore.server.pages.drawing import Axis, chart
 from ashore.server.pages.fleet_view import JobRow, view_row
 from ashore.server.pages.waterfall import step_waterfall, waterfall
-from ashore.server.seen import SeenJob, Supervised
 
 SHOWN = 200  # topic partitions, tables, blocked seals
 

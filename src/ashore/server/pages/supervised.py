@@ -26,9 +26,9 @@ from ashore.runtime.records import RunSeen
 from ashore.runtime.supervisor import ManagedJob, Supervisor
 from ashore.runtime.verbs import Asker, Verbs
 from ashore.server.condition import LAG_MS_MAX
+from ashore.server.observation import FreshNumbers, SeenJob, Supervised
 from ashore.server.pages.commands import Commands
 from ashore.server.pages.drafts import Drafts
-from ashore.server.seen import FreshNumbers, SeenJob, Supervised
 from ashore.server.watching import FleetWatch, Marks, RateSample, WatchedJob
 
 SAMPLE_S = 5.0
