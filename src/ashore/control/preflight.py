@@ -33,6 +33,7 @@ from ashore.landing.joins import (
 )
 from ashore.landing.log_reader import read_log
 from ashore.landing.owner import require_free
+from ashore.landing.waiting_topics import naming_waiting
 from ashore.protocol import names
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_batch import Gaps, WentBack, find_unreadable
@@ -74,14 +75,16 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
     folds = {name: read_log(storage, name) for name in opened.slices}
     check_times(opened, folds.values(), made_ms)
     existing = source.list_streams()
-    check_topics(job, existing)
     resolved = match_topics(job, select_topics(job, existing))
+    tables = {topic: str(each.table) for topic, each in resolved.items()}
     sinks = [table for item in job.tables if item.topic is None for table in item.sink_tables]
-    require_free(storage, [*tables_of(resolved.values()), *sinks], job.job)
-    if opened.name in folds:
-        check_positions(opened, folds[opened.name], sorted(resolved))
-    known = folds[opened.name].tables if opened.name in folds else {}
-    check_tables(opened.job, resolved, known, operator() if accepts_schema else "")
+    with naming_waiting(tables):
+        check_topics(job, existing)
+        require_free(storage, [*tables_of(resolved.values()), *sinks], job.job)
+        if opened.name in folds:
+            check_positions(opened, folds[opened.name], sorted(resolved))
+        known = folds[opened.name].tables if opened.name in folds else {}
+        check_tables(opened.job, resolved, known, operator() if accepts_schema else "")
     from ashore.formats.json_native import require_native  # noqa: PLC0415 - loads Arrow
     from ashore.landing.table_checks import check_table  # noqa: PLC0415 - loads Arrow
 
@@ -230,4 +233,5 @@ def check_topics(job: Job, existing: Sequence[str]) -> None:
             file=job.path,
             line=line,
             key=key_text(key),
+            stream=topic,
         )

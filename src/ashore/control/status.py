@@ -21,6 +21,7 @@ from ashore.control.lost_logs import find_lost_logs
 from ashore.control.queries import QueryStatus, read_query
 from ashore.control.slices import find_slices
 from ashore.control.state import STOPS, JobLogSeen, JobState, believe, judge_state
+from ashore.control.waiting import Waiting
 from ashore.errors import HistoryTruncated, SourceError
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.landing.clock_guard import show_time
@@ -193,7 +194,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         warnings += _warn_deferred(name, slices[-1])
         warnings += _warn_ahead(name, fold, now_ms)
         warnings += _warn_bad_records(opened, name, fold)
-        warnings += warn_source(opened.source.name, fold, there)
+        warnings += _warn_source(opened.source.name, fold, there, opened.job)
         unsealed, unretired = _find_obstacles(opened.job, fold, there, now_ms)
         blocked += unsealed
         kept += unretired
@@ -521,13 +522,14 @@ def _warn_ahead(name: SliceName, fold: Fold, now_ms: int) -> list[Warned]:
     return [Warned("log_ahead", name.slice, text, hint)]
 
 
-def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
+def _warn_source(source: str, fold: Fold, there: SourceState, job: Job) -> list[Warned]:
     """Return what is wrong between the log and the source."""
     if there.error is not None:
         hint = "check `bootstrap_servers`, the network and the brokers"
         return [Warned("kafka", source, f"lag is not known: {there.error}", hint)]
+    waiting = Waiting.of(job, source, fold)
     warnings = [
-        Warned("truncated", str(key), error.message, error.hint)
+        Warned("truncated", str(key), f"{error.message}{waiting.for_topic(key.stream)}", error.hint)
         for key, error in sorted(there.cut.items())
     ]
     seen: set[str] = set()
@@ -536,10 +538,10 @@ def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
             continue
         if _is_there(fold, key, there.streams):
             offsets = there.offsets[StreamShard(key.stream, key.shard)]
-            warnings += _warn_offsets(key, state, offsets)
+            warnings += _warn_offsets(key, state, offsets, waiting)
         else:
             info = there.streams.get(key.stream)
-            warned = _warn_absent(key, state, info)
+            warned = _warn_absent(key, state, info, waiting)
             if warned.subject not in seen:
                 seen.add(warned.subject)
                 warnings.append(warned)
@@ -552,26 +554,34 @@ def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
     return warnings
 
 
-def _warn_absent(key: ShardKey, state: ShardState, info: StreamInfo | None) -> Warned:
+def _warn_absent(
+    key: ShardKey, state: ShardState, info: StreamInfo | None, waiting: Waiting
+) -> Warned:
+    others = waiting.for_topic(key.stream)
     if info is None:
         hint = "create it again and run: ashore rejoin JOB.yaml " + key.stream
-        return Warned("missing", key.stream, f"topic {key.stream} does not exist", hint)
+        text = f"topic {key.stream} does not exist{waiting.for_missing(key.stream)}"
+        return Warned("missing", key.stream, text, hint)
     if info.stream_id != state.stream_id:
         text = f"topic {key.stream} was deleted and created again: the log knows "
-        text += f"{state.stream_id}, Kafka has {info.stream_id}"
+        text += f"{state.stream_id}, Kafka has {info.stream_id}{others}"
         hint = f"to continue with the new topic: ashore rejoin JOB.yaml {key.stream}"
         return Warned("replaced", key.stream, text, hint)
-    text = f"topic {key.stream} no longer has partition {key.shard}"
+    text = f"topic {key.stream} no longer has partition {key.shard}{others}"
     return Warned("missing", str(key), text, "was the topic restored from a backup?")
 
 
-def _warn_offsets(key: ShardKey, state: ShardState, offsets: ShardOffsets) -> list[Warned]:
+def _warn_offsets(
+    key: ShardKey, state: ShardState, offsets: ShardOffsets, waiting: Waiting
+) -> list[Warned]:
     if offsets.end < state.next:
         text = f"{key} ends at {offsets.end}, but records are landed up to {state.next}"
+        text += waiting.for_topic(key.stream)
         hint = "nothing is read; was the topic restored, or were records lost in a failover?"
         return [Warned("went_back", str(key), text, hint)]
     if offsets.earliest > state.next:
         gone = OffsetRange(state.next, offsets.earliest)
         hint = "to continue without them, write `gap: skip` under `source`: it is recorded"
-        return [Warned("gap", str(key), f"Kafka no longer has {key} {gone}", hint)]
+        text = f"Kafka no longer has {key} {gone}{waiting.for_gap(key.stream)}"
+        return [Warned("gap", str(key), text, hint)]
     return []

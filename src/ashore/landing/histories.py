@@ -87,6 +87,7 @@ def history_truncated(
         f"landed and continue at {next_offset}: ashore skip JOB.yaml "
         f"{key.stream}/{key.shard} "
         f'--to {next_offset}{table} --why "..."',
+        stream=key.stream,
         shard=str(key),
         next=next_offset,
     )

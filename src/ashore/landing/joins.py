@@ -158,6 +158,7 @@ def offsets_gone(gaps: Gaps) -> OffsetsGone:
         f"Kafka no longer has {shown_gaps(gaps)}",
         hint=f'to continue without them: ashore skip JOB.yaml {place} --to {to} --why "..."; '
         "to continue over every gap, write `gap: skip` under `source`: each is recorded",
+        streams=sorted({each.key.stream for each in gaps.ranges}),
         ranges=[str(each) for each in gaps.ranges],
     )
 
@@ -167,6 +168,7 @@ def went_back(outcome: WentBack) -> OffsetsWentBack:
     return OffsetsWentBack(
         f"{outcome.key} ends at {outcome.end}, but {outcome.next} is the next offset to read",
         hint="was the topic truncated, or restored from a backup? Nothing was read",
+        stream=outcome.key.stream,
         shard=str(outcome.key),
         next=outcome.next,
         end=outcome.end,

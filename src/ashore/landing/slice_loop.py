@@ -50,6 +50,7 @@ from ashore.landing.sealer import Sealer
 from ashore.landing.shares import ShareWindow
 from ashore.landing.specs import LandingSpec
 from ashore.landing.too_large import Oversized
+from ashore.landing.waiting_topics import naming_waiting
 from ashore.landing.worker import Tick
 from ashore.protocol.entries import Skip
 from ashore.protocol.fold import Fold
@@ -127,6 +128,7 @@ class SliceLoop:
         self._entries = EntryWriter(parts.committer(), parts.effects, parts.source)
         self._histories = Histories(parts.source)
         self._oversized = Oversized()
+        self._tables: dict[str, str] = {}  # of the topics, as of the last look at them
         self._landed = 0
         self._lag: int | None = None  # as of the last look at the source
         self._complete_ms: int | None = None
@@ -148,14 +150,19 @@ class SliceLoop:
         Raises LogDamaged, FilesLost, FileConflict, StorageError; SchemaConflict, before it takes
         over; and what `plan.streams` raises, which claims the tables before anything is written.
         """
-        self.plan.streams()
-        self._step(Step.OPEN)
-        self._entries.open(self.plan.require_readable)
+        with naming_waiting(self._tables):
+            self._streams()
+            self._step(Step.OPEN)
+            self._entries.open(self.plan.require_readable)
         self._measure()
         self._entries.shorten(self.plan.remember_ms, self._sealing())
 
     def tick(self) -> Tick:
         """Land one batch, or find that there is nothing to land. See Worker."""
+        with naming_waiting(self._tables):
+            return self._tick()
+
+    def _tick(self) -> Tick:
         if self._entries.must_open:
             self.open()
         # Step 1. Plan.
@@ -220,11 +227,17 @@ class SliceLoop:
         streams = self._describe()
         return streams, self._plan(streams)
 
+    def _streams(self) -> Mapping[str, LandingSpec]:
+        found = self.plan.streams()
+        self._tables.clear()
+        self._tables.update({stream: spec.table for stream, spec in found.items()})
+        return found
+
     def _report(self, message: str) -> None:
         self.parts.progress.warn(self.plan.name.slice, message)
 
     def _describe(self) -> dict[str, StreamInfo]:
-        wanted = self.plan.streams()
+        wanted = self._streams()
         streams = self.parts.source.describe_streams(sorted(wanted))
         fold, source = self.parts.log.fold, self.parts.source
         require_streams(self.plan.named, streams)

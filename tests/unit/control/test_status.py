@@ -1,12 +1,16 @@
 """Status: what the log says, what the source says, what is to be done."""
 
 import json
+from collections.abc import Callable
 
 import pytest
-from tests.unit.control.lakes import TABLE, Lake, fill, make_lake
+from tests.unit.control.lakes import JOB, TABLE, Lake, fill, make_lake
 
+from ashore.config import parse_job
 from ashore.control.health import DECIDE, Allowed, check_health, worst
+from ashore.control.preflight import check_job
 from ashore.control.status import DeferredStatus, JobStatus, Warned, rate_of, read_status
+from ashore.errors import AshoreError
 from ashore.protocol.entries import Closing, Commit, DeferredAction, FailedTries, Skip
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import StreamShard
@@ -155,6 +159,70 @@ def test_a_gap():
     found = status_of(lake)
     assert found.warnings == ()
     assert found.slices[0].shards[1].skipped == 20
+
+
+WAITING = "; the other topics wait for it: orders"
+OTHER = """\
+  - topic: orders
+    table: ods.orders
+    schema: "id BIGINT, ts BIGINT"
+"""
+
+
+def two_topics(topic: str = "orders", gap: str = "fail") -> Lake:
+    lake = make_lake()
+    text = JOB.replace('"127.0.0.1:9092"}', f'"127.0.0.1:9092"}}, gap: {gap}')
+    lake.job = parse_job(text + OTHER.replace("topic: orders", f"topic: {topic}"))
+    lake.source.create("orders")
+    lake.join(0, stream="orders")
+    return lake
+
+
+def expire(lake: Lake) -> None:
+    fill(lake.source, "clicks", 1, 30)
+    lake.source.expire(CLICKS_1, 60)
+
+
+def go_back(lake: Lake) -> None:
+    lake.append(
+        Skip((ShardRange(lake.key(1), OffsetRange(40, 50)),), None, (), (), "job", "a test")
+    )
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        expire,
+        go_back,
+        lambda lake: lake.source.delete_and_recreate("clicks", 2),
+        lambda lake: lake.source.delete("clicks"),
+    ],
+)
+def test_what_stops_one_topic_names_the_others_that_wait_for_it(
+    spoil: Callable[[Lake], object],
+) -> None:
+    lake = two_topics()
+    spoil(lake)
+    warned = only_warning(lake)
+    assert "clicks" in warned.text
+    assert warned.text.endswith(WAITING)
+    with pytest.raises(AshoreError) as stopped:
+        check_job(lake.opened())
+    assert stopped.value.message.endswith(WAITING)  # a page that shows both says it once
+
+
+def test_what_a_job_passes_over_keeps_no_topic_waiting() -> None:
+    lake = two_topics(gap="skip")
+    expire(lake)
+    assert only_warning(lake).kind == "gap"
+    assert "wait" not in only_warning(lake).text
+    lake = two_topics(topic="/orders.*/")
+    lake.source.delete("orders")  # of an expression: it may come and go
+    assert only_warning(lake).text == "topic orders does not exist"
+    lake = two_topics()
+    lake.job = parse_job(JOB)
+    lake.source.delete("orders")  # which this job no longer lands
+    assert only_warning(lake).text == "topic orders does not exist"
 
 
 @pytest.mark.parametrize("cut_at", [None, 45])

@@ -1,0 +1,83 @@
+"""Which topics of a job wait for one that cannot be landed.
+
+What it is: `find_waiting` and its sentence, and `naming_waiting`, which adds that to an error.
+What it promises: the batches of a job are of all its topics, so one topic or table that stops them
+stops every other one. Whoever reads the error, the status or a page sees both: which one it is, and
+which wait. A view that compares texts finds the same one everywhere.
+What it must not know: job files, Kafka.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from ashore.errors import AshoreError, SourceError, Stopped
+from ashore.protocol.names import table_path
+from ashore.protocol.side_tables import DEAD_SUFFIX, LATE_SUFFIX
+
+TOPICS_SHOWN = 5
+
+_STREAM_FIELDS = ("stream", "streams", "topic")
+_TABLE_FIELDS = ("table", "tables")
+_PATH_FIELDS = ("path", "paths")
+
+
+def show_waiting(waiting: Sequence[str]) -> str:
+    """Return the end of a sentence about a topic that cannot be landed; empty: none waits."""
+    if not waiting:
+        return ""
+    shown = ", ".join(waiting[:TOPICS_SHOWN])
+    more = len(waiting) - TOPICS_SHOWN
+    return f"; the other topics wait for it: {shown}{f' and {more:,} more' if more > 0 else ''}"
+
+
+def find_waiting(error: AshoreError, tables: Mapping[str, str]) -> list[str]:
+    """Return the topics that wait for the topics or tables that an error names; it names none: [].
+
+    Arguments:
+        error: what stopped the job, or makes it try again.
+        tables: the table of each topic of the job.
+
+    """
+    if not isinstance(error, Stopped | SourceError):
+        return []  # of the lake, or of all topics
+    named = _values(error, _STREAM_FIELDS)
+    if not named:
+        places, paths = _values(error, _TABLE_FIELDS), _values(error, _PATH_FIELDS)
+        named = {topic for topic, table in tables.items() if _is_named(table, places, paths)}
+    return sorted(tables.keys() - named) if named & tables.keys() else []
+
+
+@contextmanager
+def naming_waiting(tables: Mapping[str, str]) -> Iterator[None]:
+    """Add to an error that names topics or tables which others wait, once.
+
+    Arguments:
+        tables: the table of each topic of the job, as it is when the error is raised.
+
+    """
+    try:
+        yield
+    except AshoreError as error:
+        waiting = [] if "waiting" in error.fields else find_waiting(error, tables)
+        if waiting:
+            error.message += show_waiting(waiting)
+            error.args = (error.message,)
+            error.fields["waiting"] = waiting
+        raise
+
+
+def _values(error: AshoreError, names: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for name in names:
+        value = error.fields.get(name)
+        if isinstance(value, str):
+            found.add(value)
+        elif isinstance(value, list | tuple):
+            found.update(str(each) for each in value)
+    return found
+
+
+def _is_named(table: str, places: set[str], paths: set[str]) -> bool:
+    own = [table, f"{table}{DEAD_SUFFIX}", f"{table}{LATE_SUFFIX}"]
+    roots = tuple(f"{table_path(each)}/" for each in own)
+    return not places.isdisjoint(own) or any(path.startswith(roots) for path in paths)
