@@ -10,8 +10,8 @@ What it must not know: job files, Spark, catalogs.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ashore.errors import SchemaConflict
@@ -41,6 +41,7 @@ class DefinePlan:
 
     tables: tuple[TableDefinition, ...]  # to be recorded: those that are new or differ
     changes: tuple[tuple[str, Change], ...]  # table, what is different
+    moves: tuple[str, ...] = ()  # of topics to another table, in words
 
     def texts(self, verdict: Compatibility) -> tuple[str, ...]:
         """Return the changes of a verdict, in words."""
@@ -85,9 +86,15 @@ def _columns(schema: str) -> tuple[TableColumn, ...]:
 def plan_define(
     known: Mapping[str, TableDefinition], wanted: Iterable[TableDefinition]
 ) -> DefinePlan:
-    """Compare the tables that a job has with those that its log knows."""
+    """Compare the tables that a job has with those that its log knows.
+
+    A table that the job no longer has is recorded without topics where another one takes them, so
+    that the way back is seen as well.
+    """
     tables: list[TableDefinition] = []
     changes: list[tuple[str, Change]] = []
+    wanted = list(wanted)
+    left, moves = _find_moves(known, wanted)
     for each in wanted:
         before = known.get(each.table)
         if before == each:
@@ -95,7 +102,36 @@ def plan_define(
         tables.append(each)
         if before is not None:
             changes += [(each.table, change) for change in _compare(before, each)]
-    return DefinePlan(tuple(tables), tuple(changes))
+    return DefinePlan((*tables, *left), tuple(changes), moves)
+
+
+def _find_moves(
+    known: Mapping[str, TableDefinition], wanted: Sequence[TableDefinition]
+) -> tuple[list[TableDefinition], tuple[str, ...]]:
+    """Return the tables that lose their topics to others, as they are from now on; it in words.
+
+    A table that the job still has, and that loses topics, is a risky change of that table.
+    """
+    new = {
+        topic: each.table
+        for each in wanted
+        for topic in each.topics
+        if each.table not in known or topic not in known[each.table].topics
+    }
+    fed = {each.table for each in wanted if each.topics}
+    moves = [
+        (topic, known[name])
+        for name in sorted(known.keys() - fed)
+        for topic in known[name].topics
+        if topic in new
+    ]
+    recorded = {each.table for each in wanted}
+    left = {old.table: replace(old, topics=()) for _, old in moves if old.table not in recorded}
+    return list(left.values()), tuple(
+        f"topic {topic} was landed in {old.table} and is landed in {new[topic]} from now on; "
+        f"earlier rows stay in {old.table}"
+        for topic, old in moves
+    )
 
 
 def define(plan: DefinePlan, report: Callable[[str], None], accepted_by: str = "") -> Define | None:
@@ -110,6 +146,8 @@ def define(plan: DefinePlan, report: Callable[[str], None], accepted_by: str = "
 
     """
     require_readable(plan, accepted_by)
+    for text in plan.moves:
+        report(text)
     for text in plan.texts(Compatibility.ALLOWED):
         report(f"{text}; {_READERS}")
     risky = plan.texts(Compatibility.RISKY)
@@ -182,6 +220,8 @@ def _compare_provenance(before: TableDefinition, after: TableDefinition) -> Iter
 
 
 def _compare_topics(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
+    if not after.topics:
+        return  # they move to another table, which is reported as that
     gone = sorted(set(before.topics) - set(after.topics))
     come = sorted(set(after.topics) - set(before.topics))
     if gone:

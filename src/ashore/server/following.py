@@ -73,14 +73,15 @@ def notices_of(entry: Entry, part: str, known: Known) -> Iterator[tuple[str, dic
                     yield "sealed", {**at, "table": table, "partitions": listed}
         case (Define() | Migrate() | Rollback()) as body if defined := tables_in(body):
             tables = [each.table for each in defined]
-            changes = plan_define(known, defined).changes
+            plan = plan_define(known, defined)
+            changed = [f"{table}: {each.text}" for table, each in plan.changes]
             yield (
                 "schema",
                 {
                     **at,
                     "tables": tables,
                     "new": [each for each in tables if each not in known],
-                    "changes": [f"{table}: {each.text}" for table, each in changes],
+                    "changes": [*plan.moves, *changed],
                     "accepted_by": body.by,
                 },
             )

@@ -19,6 +19,9 @@ from ashore.landing.specs import OutputSpec
 from ashore.landing.worker import Tick
 from ashore.protocol.entries import Define, Prepare
 from ashore.protocol.names import SliceName
+from ashore.protocol.query_history import tables_in
+from ashore.server.following import notices_of
+from ashore.server.pages.entry_words import describe
 from ashore.sources.base import StreamShard
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
@@ -244,6 +247,55 @@ def test_a_topic_that_is_gone_for_a_while_still_feeds_its_table() -> None:
     assert world.run(job) == []
     [defined] = world.defined()
     assert defined.tables[0].topics == ("clicks", "orders")
+
+
+MOVE = "topic clicks was landed in {} and is landed in {} from now on; earlier rows stay in {}"
+
+
+def test_a_table_that_is_renamed_is_reported_once_and_the_way_back_too(world: World) -> None:
+    visits, clicks = job_of(table="ods.visits"), job_of()
+    assert world.run(visits) == [MOVE.format("ods.clicks", "ods.visits", "ods.clicks")]
+    assert world.run(visits) == []
+    last = {each.table: each.topics for each in world.defined()[-1].tables}
+    assert last == {"ods.visits": ("clicks",), "ods.clicks": ()}
+    [back, again] = world.run(clicks)
+    assert back == MOVE.format("ods.visits", "ods.clicks", "ods.visits")
+    assert again.startswith("ods.clicks: topic clicks lands in it too")
+    assert world.run(clicks) == []
+
+
+def test_a_table_that_is_renamed_and_changed_is_compared_with_none(world: World) -> None:
+    job = job_of(table="ods.visits", format="parquet")
+    [moved] = world.run(job)
+    assert moved.startswith("topic clicks was landed in ods.clicks")
+    with pytest.raises(SchemaConflict):  # what its own rows are is known all the same
+        world.run(job_of(format="parquet"))
+
+
+def test_topics_of_an_expression_that_get_a_table_of_their_own_are_reported(world: World) -> None:
+    world = World()
+    for topic in ("clicks", "orders"):
+        world.source.create(topic)
+        world.send(topic)
+    world.run(job_of(topic="/clicks|orders/", table="ods.all"))
+    [moved] = world.run(job_of(topic="orders", table="ods.orders"))
+    assert moved.startswith("topic orders was landed in ods.all and is landed in ods.orders")
+
+
+def test_a_notice_of_an_entry_has_the_move_with_both_names(world: World) -> None:
+    world.run(job_of(table="ods.visits"))
+    known: dict[str, Any] = {}
+    notices = []
+    for entry in read_history(world.storage, NAME):
+        notices += [fields for _, fields in notices_of(entry, "main", known)]
+        known |= {each.table: each for each in tables_in(entry.body)}
+    assert [each["changes"] for each in notices] == [
+        [], [MOVE.format("ods.clicks", "ods.visits", "ods.clicks")],
+    ]  # fmt: skip
+    assert [describe(each) for each in world.defined()] == [
+        "columns of ods.clicks (topic clicks)",
+        "columns of ods.visits (topic clicks), ods.clicks",
+    ]
 
 
 def test_a_log_of_an_earlier_release_learns_of_its_tables_at_the_first_start(

@@ -25,6 +25,7 @@ from ashore.protocol.entries import (
     Skip,
     Version,
 )
+from ashore.protocol.tables import TableDefinition
 
 NAMED_MAX = 3
 
@@ -83,10 +84,15 @@ def _describe_query(body: Body) -> str:
         case Plan():
             return "another plan of the query"
         case Define():
-            tables = _some([each.table for each in body.tables])
+            tables = _some([_describe_table(each) for each in body.tables])
             return f"columns of {tables}" + (f", accepted by {body.by}" if body.by else "")
         case _:
             return ""
+
+
+def _describe_table(table: TableDefinition) -> str:
+    topics = ", ".join(table.topics)
+    return f"{table.table} (topic {topics})" if topics else table.table
 
 
 def _describe_prepare(body: Prepare) -> str:
