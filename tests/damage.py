@@ -132,6 +132,16 @@ def flip(name: str, *, drops_checksum: bool = False) -> Callable[[Path], None]:
     return happen
 
 
+def change_text(name: str, old: bytes, new: bytes) -> Callable[[Path], None]:
+    """Change some bytes of a text, and leave the checksum that Hadoop keeps of it."""
+
+    def happen(root: Path) -> None:
+        assert old in (root / name).read_bytes()
+        edit(root / name, lambda data: data.replace(old, new), drops_checksum=False)
+
+    return happen
+
+
 def lose(*names: str) -> Callable[[Path], None]:
     return lambda root: remove(*(root / each for each in names))
 
@@ -231,6 +241,15 @@ DAMAGES = {
         "rocksdb-changelog",
         lambda root: edit(root / "offsets/11", reformat, drops_checksum=False),
         "offsets/11",
+        None,
+    ),
+    "a text that contradicts its neighbours, and its checksum": Damage(
+        *(
+            Code.DAMAGED_FILE,
+            "rocksdb-changelog",
+            change_text("offsets/11", b'partitions":"2"', b'partitions":"3"'),
+        ),
+        *("offsets/11", 10),
     ),
     "commits that are gone": Damage(
         Code.LOG_GAP, "rocksdb-changelog", lose_commits, "offsets/11", 9

@@ -22,7 +22,11 @@ EVERY_DAY = {"a missing change", "logs that were taken back"}
 GOES_ON = [
     *("moved", "old partitions", "a missing change", "missing tables"),
     *("a snapshot that is cut off", "a flipped byte, which Spark's checksum tells"),
-    *("edited without its checksum", "commits that are gone", "another provider"),
+    *(
+        "a text that contradicts its neighbours, and its checksum",
+        "commits that are gone",
+        "another provider",
+    ),
     *("logs that were taken back", "half-done repartition", "a future version"),
 ]
 

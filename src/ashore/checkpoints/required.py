@@ -210,7 +210,7 @@ class _Planner:
                 case _:
                     pass
         for source, end in ends.items():
-            last = _parse_log_offset(end)
+            last = parse_log_offset(end)
             paths = files.get(source, [])
             self.needed.update(paths if last is None else self._select_seen(source, paths, last))
 
@@ -448,11 +448,11 @@ def _group_versions(
     return found
 
 
-def _parse_log_offset(end: str | None) -> int | None:
+def parse_log_offset(end: str | None) -> int | None:
     """Return how far a source of files has come; None: it is another source."""
     try:
         value = json.loads(end or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     found = value.get("logOffset") if isinstance(value, dict) else None
     return found if type(found) is int else None

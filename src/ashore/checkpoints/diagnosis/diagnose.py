@@ -22,6 +22,8 @@ from ashore.checkpoints.layout import (
     StatePath,
     is_number,
 )
+from ashore.checkpoints.required import Required
+from ashore.protocol import names
 from ashore.protocol.plan_query import NO_BATCH
 
 _PACKAGE = "org.apache.spark.sql.execution.streaming.state"
@@ -179,7 +181,13 @@ def _judge_bad(seen: Observed, bad: BadFile) -> CheckpointFinding:
     match bad.flaw:
         case Flaw.EDITED:
             code = Code.STALE_CHECKSUM
-            repair = "the copy has the text as it is, without its `.crc` file"
+            is_repairable = seen.good is not None and not _is_needed(seen.good, bad.file)
+            repair = (
+                f"the copy ends with {_end(seen)}, which does not need that file"
+                if is_repairable
+                else "restore the file, or a savepoint; if you edited it on purpose, delete "
+                f"{_hidden_sum(bad.file)} and run the command again"
+            )
         case Flaw.OTHER_VERSION:
             code = Code.WRONG_FORMAT
         case Flaw.MISSING:
@@ -189,6 +197,15 @@ def _judge_bad(seen: Observed, bad: BadFile) -> CheckpointFinding:
     if is_planned and seen.good is not None and bad.flaw is not Flaw.EDITED:
         repair = f"{repair}, without that batch: Spark plans it again, maybe with other offsets"
     return CheckpointFinding(code, bad.file, bad.text, repair, is_repairable)
+
+
+def _is_needed(good: Required, file: str) -> bool:
+    return any(each.path == file for each in good.files)
+
+
+def _hidden_sum(file: str) -> str:
+    """Return where Hadoop keeps the checksum of a file of a local disk."""
+    return names.join(names.parent(file), f".{names.leaf(file)}.crc")
 
 
 # ---- operators and state

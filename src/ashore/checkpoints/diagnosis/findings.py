@@ -68,9 +68,12 @@ MEANINGS = {
         "batch are damaged, they are left out, and Spark plans the batch again.",
     ),
     Code.STALE_CHECKSUM: Meaning(
-        "A text can be parsed, but the `.crc` file beside it is of other bytes: it was edited by "
-        "hand. Spark refuses to read it from a local disk.",
-        "The text is taken as it is, without its `.crc` file.",
+        "A text can be parsed and agrees with its neighbours, but the `.crc` file beside it is of "
+        "other bytes: it was edited by hand, or damaged. Its content is not proven. Spark refuses "
+        "to read it from a local disk.",
+        "None, where the last complete batch needs the text: a person restores it, or deletes the "
+        "`.crc` file of a text that was edited on purpose. A copy that does not need it leaves it "
+        "out. A text that contradicts its neighbours is a `damaged_file`.",
     ),
     Code.LOG_GAP: Meaning(
         "A batch is missing between others, or more than one batch is planned and not done. Spark "

@@ -8,10 +8,12 @@ What it must not know: what follows from it.
 """
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock
 
 from ashore.checkpoints.checkpoint import Checkpoint
@@ -24,6 +26,7 @@ from ashore.checkpoints.diagnosis.contents import (
     parse_spark_checksum,
 )
 from ashore.checkpoints.diagnosis.lineage import find_break
+from ashore.checkpoints.diagnosis.neighbours import compare_commit, compare_offsets
 from ashore.checkpoints.diagnosis.observed import BadFile, Flaw, Looked, Observed
 from ashore.checkpoints.files import WORKERS, CheckpointFile, list_files
 from ashore.checkpoints.layout import (
@@ -36,6 +39,10 @@ from ashore.checkpoints.layout import (
     HiddenPath,
     MigrationPath,
     OffsetsFile,
+    OperatorFile,
+    OperatorPath,
+    QueryFile,
+    QueryPath,
     SchemaPath,
     SourcePath,
     StateKind,
@@ -57,6 +64,7 @@ TRIES = 5  # of a checkpoint that a query writes meanwhile
 PIECE_BYTES = 4 << 20
 WHOLE_MAX = 64 << 20  # a file of state that is held in memory; a larger one is not followed
 CRC32C_MAX = 1 << 20  # a file whose checksum is computed byte by byte
+_QUERY_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 CODEC = "spark.sql.streaming.stateStore.compression.codec"
 _LZ4 = "lz4"  # what Spark takes where a batch does not say
 
@@ -124,6 +132,7 @@ class _Observer:
     def _read_logs(self) -> tuple[dict[int, OffsetsFile], dict[int, CommitFile]]:
         offsets: dict[int, OffsetsFile] = {}
         commits: dict[int, CommitFile] = {}
+        parsed: list[BatchPath] = []
         paths = [each.of for each in self.files if isinstance(each.of, BatchPath)]
         paths.sort(key=lambda path: -path.batch)
         for path, data in zip(paths, read_files(self.checkpoint, paths), strict=True):
@@ -137,7 +146,11 @@ class _Observer:
                 self._note(_bad_file(error))
                 continue
             self._count("batches")
-            self.judged[path] = _judge_ends(path, offsets) or self._judge_sums(path)
+            parsed.append(path)
+        for path in parsed:  # now that its neighbours are known
+            self.judged[path] = _judge_ends(path, offsets) or self._judge_sums(
+                path, partial(_contradict, path, offsets, commits)
+            )
             self._note(self.judged[path])
         return offsets, commits
 
@@ -244,7 +257,7 @@ class _Observer:
                 return _damaged(path.path, "it is empty")
             case _:
                 pass  # parsed where it was found to be needed
-        return self._judge_sums(path)
+        return self._judge_sums(path, lambda: _contradict_name(path, data))
 
     def _judge_state(self, state: StatePath, size_bytes: int, codec: str) -> str | None:
         if size_bytes > WHOLE_MAX:
@@ -261,14 +274,23 @@ class _Observer:
 
     # ---- checksums
 
-    def _judge_sums(self, path: CheckpointPath) -> BadFile | None:
-        """Compare a file with the checksums that there are of it."""
+    def _judge_sums(
+        self, path: CheckpointPath, contradict: Callable[[], str | None] = lambda: None
+    ) -> BadFile | None:
+        """Compare a file with the checksums that there are of it.
+
+        `contradict`: returns how other texts contradict this one; asked where its checksum differs.
+        """
         hidden = self._hidden_sum(path)
         spark = ChecksumPath(path) if isinstance(path, StatePath) else None
         if hidden is not None and not self._is_as_summed(path, hidden):
             if isinstance(path, StatePath | TablePath):
                 return _damaged(path.path, "it does not have the bytes that its `.crc` file is of")
-            text = f"{path.path} is a whole text, but not the one that its `.crc` file is of"
+            other = contradict()
+            if other is not None:
+                text = f"it does not have the bytes that its `.crc` file is of, and {other}"
+                return _damaged(path.path, text)
+            text = f"{path.path}: checksum differs; the text can be parsed, its content not proven"
             return BadFile(path.path, Flaw.EDITED, text)
         if spark is not None and spark.path in self.there:
             return _damaged(path.path, self._compare_spark(path, spark))
@@ -334,6 +356,27 @@ def _judge_ends(path: BatchPath, offsets: Mapping[int, OffsetsFile]) -> BadFile 
         except (ValueError, RecursionError):
             return _damaged(path.path, f"the end of source {each.source} is not JSON")
     return None
+
+
+def _contradict(
+    path: BatchPath, offsets: Mapping[int, OffsetsFile], commits: Mapping[int, CommitFile]
+) -> str | None:
+    """Return how a text of the logs contradicts those of other batches."""
+    compare = compare_offsets if path.log is BatchLog.OFFSETS else compare_commit
+    return compare(path.batch, offsets, commits)
+
+
+def _contradict_name(path: CheckpointPath, data: bytes) -> str | None:
+    """Return how a text contradicts its own path, or cannot be what Spark writes there."""
+    match path:
+        case OperatorPath(operator):
+            found = OperatorFile.parse(data, path.path).operator
+            return None if found == operator else f"it is of operator {found}"
+        case QueryPath():
+            query_id = QueryFile.parse(data, path.path).query_id
+            return None if _QUERY_ID.fullmatch(query_id) else "its query id is no UUID"
+        case _:
+            return None
 
 
 def _snapshots_of(

@@ -21,7 +21,7 @@ class Flaw(StrEnum):
     MISSING = "missing"
     DAMAGED = "damaged"
     OTHER_VERSION = "other_version"
-    EDITED = "edited"  # a text that can be read, and is not that of its `.crc` file
+    EDITED = "edited"  # a text that nothing contradicts, and is not that of its `.crc` file
 
 
 @dataclass(frozen=True, slots=True)
