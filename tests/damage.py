@@ -251,6 +251,15 @@ DAMAGES = {
         ),
         *("offsets/11", 10),
     ),
+    "an entry of a source's log that is cut off": Damage(
+        *(Code.DAMAGED_FILE, "no-keys", cut_off("sources/0/5"), "sources/0/5", 9),
+    ),
+    "a logOffset past the log of the source": Damage(
+        Code.DAMAGED_FILE,
+        "no-keys",
+        lambda root: edit(root / "offsets/11", lambda data: data.replace(b'et":5', b'et":9')),
+        *("offsets/11", 10),
+    ),
     "commits that are gone": Damage(
         Code.LOG_GAP, "rocksdb-changelog", lose_commits, "offsets/11", 9
     ),

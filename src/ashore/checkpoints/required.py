@@ -68,7 +68,7 @@ from ashore.protocol.plan_query import NO_BATCH
 Read = Callable[[Sequence[CheckpointPath]], Sequence[bytes]]
 
 _SNAPSHOTS_AT_ONCE = 256  # archives of some kilobytes, in memory at a time
-_COMPACTED = ".compact"  # an entry of a log of seen files that holds all that came before it
+COMPACTED = ".compact"  # an entry of a log of seen files that holds all that came before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class _Planner:
         """Yield the log of seen files up to an entry: the newest compacted one, those after it."""
         there = {each.rest: each for each in paths}
         for number in range(last, -1, -1):
-            compacted = there.get(f"{number}{_COMPACTED}")
+            compacted = there.get(f"{number}{COMPACTED}")
             if compacted is not None:
                 yield compacted
                 return

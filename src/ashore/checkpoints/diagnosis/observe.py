@@ -28,6 +28,11 @@ from ashore.checkpoints.diagnosis.contents import (
 from ashore.checkpoints.diagnosis.lineage import find_break
 from ashore.checkpoints.diagnosis.neighbours import compare_commit, compare_offsets
 from ashore.checkpoints.diagnosis.observed import BadFile, Flaw, Looked, Observed
+from ashore.checkpoints.diagnosis.source_logs import (
+    check_entry,
+    find_wrong_ends,
+    list_last_entries,
+)
 from ashore.checkpoints.files import WORKERS, CheckpointFile, list_files
 from ashore.checkpoints.layout import (
     SOURCES,
@@ -55,7 +60,7 @@ from ashore.checkpoints.layout import (
     parse_path,
     parse_schemas,
 )
-from ashore.checkpoints.required import Required, list_done, plan_required
+from ashore.checkpoints.required import Required, list_done, parse_log_offset, plan_required
 from ashore.checkpoints.survey import describe_place, read_files, require_checkpoint
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.protocol import names
@@ -107,6 +112,7 @@ class _Observer:
     counted: Counter[str] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
     there: dict[str, CheckpointFile] = field(default_factory=dict)
+    of_files: set[str] = field(default_factory=set)  # the sources that keep a log of files
     lock: Lock = field(default_factory=Lock)  # of what is counted: files are judged in parallel
 
     def observe(self) -> Observed:
@@ -147,9 +153,13 @@ class _Observer:
                 continue
             self._count("batches")
             parsed.append(path)
+        wrong = find_wrong_ends(offsets, list_last_entries(self.files))
         for path in parsed:  # now that its neighbours are known
-            self.judged[path] = _judge_ends(path, offsets) or self._judge_sums(
-                path, partial(_contradict, path, offsets, commits)
+            text = wrong.get(path.batch) if path.log is BatchLog.OFFSETS else None
+            self.judged[path] = (
+                _judge_ends(path, offsets)
+                or _damaged(path.path, text)
+                or self._judge_sums(path, partial(_contradict, path, offsets, commits))
             )
             self._note(self.judged[path])
         return offsets, commits
@@ -210,6 +220,11 @@ class _Observer:
     def _judge_all(self, required: Required) -> list[BadFile]:
         """Return the files that are not whole, of those that a batch needs."""
         codec = _codec_of(required.offsets)
+        self.of_files.update(
+            each.source
+            for each in required.offsets.sources
+            if parse_log_offset(each.end) is not None
+        )
         asked = [each for each in required.files if each.of not in self.judged]
         with ThreadPoolExecutor(WORKERS) as pool:
             judged = list(pool.map(lambda each: self._judge(each, codec), asked))
@@ -255,6 +270,10 @@ class _Observer:
                     return _bad_file(error)
             case SourcePath() if not data:
                 return _damaged(path.path, "it is empty")
+            case SourcePath(source) if source in self.of_files:
+                text = check_entry(path, data)
+                if text is not None:
+                    return _damaged(path.path, text)
             case _:
                 pass  # parsed where it was found to be needed
         return self._judge_sums(path, lambda: _contradict_name(path, data))
