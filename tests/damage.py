@@ -174,6 +174,13 @@ def drop_id(root: Path) -> None:
     edit(change, lambda data: data[:-1] + b"\1")
 
 
+def lose_snapshots(root: Path) -> None:
+    """Delete the snapshot that the newest change continues, and the newest one."""
+    for version in (10, 12):
+        (snapshot,) = (root / "state/0/0").glob(f"{version}_*.zip")
+        remove(snapshot, snapshot.with_name(f"{snapshot.name}.crc"))
+
+
 DAMAGES = {
     "half-done repartition": Damage(
         Code.HALF_DONE_REPARTITION, "rocksdb-changelog", stop_repartition, "offsets/12"
@@ -224,6 +231,9 @@ DAMAGES = {
     ),
     "a flipped byte, which Spark's checksum tells": Damage(
         Code.DAMAGED_FILE, "format-2", drop_id, "state/0/0/12_", 10
+    ),
+    "snapshots of format 2 that changes continue": Damage(
+        Code.MISSING_FILE, "format-2", lose_snapshots, "state/0/0/10_", 9
     ),
     "an empty commit": Damage(
         *(Code.WRONG_FORMAT, "no-keys", lambda root: edit(root / "commits/11", lambda _: b"")),

@@ -25,7 +25,7 @@ GOES_ON = [
     *(
         "a text that contradicts its neighbours, and its checksum",
         "commits that are gone",
-        "another provider",
+        *("another provider", "snapshots of format 2 that changes continue"),
     ),
     *("logs that were taken back", "half-done repartition", "a future version"),
 ]

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 from ashore.checkpoints.layout.snapshots import BROKEN
 
-_MAGIC = b"LZ4Block"
-_HEADER = struct.Struct("<8sBiii")
-_PLAIN, _PACKED = 0x10, 0x20  # how a block is stored: the upper half of the byte after the magic
+MAGIC = b"LZ4Block"
+HEADER = struct.Struct("<8sBiii")
+_PLAIN, PACKED = 0x10, 0x20  # how a block is stored: the upper half of the byte after the magic
 _BLOCK_MAX = 1 << 25  # of lz4-java
 TABLE_END = struct.pack("<Q", 0x88E241B785F4CFF7)
 _MEMBER_MAX = 1 << 28
@@ -39,13 +39,13 @@ def check_blocks(data: bytes) -> str | None:
     """Return what is wrong with a stream of blocks of lz4."""
     at, is_ended = 0, False
     while at < len(data):
-        if len(data) - at < _HEADER.size:
+        if len(data) - at < HEADER.size:
             return f"it is truncated: {len(data) - at} bytes at its end are no block"
-        magic, token, packed, plain, _checksum = _HEADER.unpack_from(data, at)
+        magic, token, packed, plain, _checksum = HEADER.unpack_from(data, at)
         wrong = _check_header(magic, token, packed, plain)
         if wrong is not None:
             return f"at byte {at:,} {wrong}"
-        at += _HEADER.size + packed
+        at += HEADER.size + packed
         if at > len(data):
             return f"it is truncated: its last block lacks {at - len(data):,} bytes"
         is_ended = plain == 0
@@ -53,7 +53,7 @@ def check_blocks(data: bytes) -> str | None:
 
 
 def _check_header(magic: bytes, token: int, packed: int, plain: int) -> str | None:
-    if magic != _MAGIC:
+    if magic != MAGIC:
         return "no block begins"
     kind, maximum = token & 0xF0, min(1 << (10 + (token & 0x0F)), _BLOCK_MAX)
     is_possible = (
@@ -61,7 +61,7 @@ def _check_header(magic: bytes, token: int, packed: int, plain: int) -> str | No
         and packed >= 0
         and (packed == plain if kind == _PLAIN else packed > 0 and plain > 0)
     )
-    return None if kind in {_PLAIN, _PACKED} and is_possible else "a block has impossible lengths"
+    return None if kind in {_PLAIN, PACKED} and is_possible else "a block has impossible lengths"
 
 
 def check_archive(data: bytes) -> str | None:

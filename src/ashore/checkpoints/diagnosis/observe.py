@@ -17,6 +17,7 @@ from functools import partial
 from threading import Lock
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.diagnosis.changelogs import HEAD_BYTES, find_gap, read_lineage
 from ashore.checkpoints.diagnosis.contents import (
     TABLE_END,
     check_archive,
@@ -210,7 +211,8 @@ class _Observer:
             else:
                 wrong = self._judge_all(found)
                 if not wrong:
-                    return found
+                    is_whole = self._is_connected(found, is_newest=is_newest, is_left=bool(left))
+                    return found if is_whole else None
                 some = [_snapshots_of(parse_path(each.file), usable, batch) for each in wrong]
                 without = set().union(*some) if all(some) else set()
             if not without:
@@ -233,6 +235,32 @@ class _Observer:
             self._note(found)
         wrong = [self.judged[each.of] for each in required.files]
         return [each for each in wrong if each is not None and each.flaw is not Flaw.EDITED]
+
+    def _is_connected(self, required: Required, *, is_newest: bool, is_left: bool) -> bool:
+        """Tell whether the changes of format 2 continue the snapshots before them.
+
+        `is_left`: whether snapshots were left out. Then what cannot be known is not taken for true.
+        """
+        chains = [each for each in required.chains if each.changes and each.changes[-1].unique]
+        if not chains:
+            return True
+        if _codec_of(required.offsets) != _LZ4:
+            self._leave("lineages of changes that are not compressed with lz4 were not read")
+            return not is_left
+        with ThreadPoolExecutor(WORKERS) as pool:
+            heads = pool.map(lambda each: self._read(each.changes[-1], 0, HEAD_BYTES), chains)
+        for chain, head in zip(chains, heads, strict=True):
+            last, lineage = chain.changes[-1], read_lineage(head)
+            gap = last if lineage is None else find_gap(chain, lineage)
+            if gap is None:
+                continue
+            if gap == last:
+                self._note(_damaged(last.path, "its lineage cannot be read"))
+            elif is_newest and not is_left:
+                text = f"{gap.path} is missing: {last.path} continues it"
+                self._note(BadFile(gap.path, Flaw.MISSING, text))
+            return False
+        return True
 
     def _note(self, bad: BadFile | None) -> None:
         if bad is not None:
@@ -361,8 +389,9 @@ class _Observer:
             yield data
             start += len(data)
 
-    def _read(self, path: CheckpointPath, start: int = 0) -> bytes:
-        return self.checkpoint.storage.read(names.join(self.checkpoint.path, path.path), start)
+    def _read(self, path: CheckpointPath, start: int = 0, length: int | None = None) -> bytes:
+        place = names.join(self.checkpoint.path, path.path)
+        return self.checkpoint.storage.read(place, start, length)
 
 
 def _judge_ends(path: BatchPath, offsets: Mapping[int, OffsetsFile]) -> BadFile | None:

@@ -1,0 +1,88 @@
+"""What a change of format 2 says of the versions before it.
+
+What it is: `read_lineage`, from the first bytes of a change; `find_gap`, in the chain of a store.
+What it promises: pure. Any bytes give a lineage or None.
+What it must not know: storages; rows.
+
+Spark loads a version by the lineage in its change: the newest snapshot, and all versions after it.
+It looks for no older snapshot than that, so that older changes do not help.
+
+    12_<id>.changelog       "v3", then [{"version":10,"checkpointUniqueId":"<id>"},
+                            {"version":11,...}], each with its length before it, as Java writes
+                            them; then the rows
+"""
+
+import json
+import struct
+from collections.abc import Mapping
+
+from ashore.checkpoints.diagnosis.contents import HEADER, MAGIC, PACKED
+from ashore.checkpoints.layout import StateKind, StatePath
+from ashore.checkpoints.required import Chain
+
+HEAD_BYTES = 1 << 18  # of a change: its lineage is within
+_WITH_LINEAGE = {b"v3", b"v4"}
+_LENGTH = struct.Struct(">H")
+
+Lineage = Mapping[int, str]  # ids by version
+
+
+def read_lineage(head: bytes) -> Lineage | None:
+    """Return what a change compressed with lz4 says; None where it says nothing."""
+    data = _unpack(head)
+    version, rest = _take_text(data)
+    if version not in _WITH_LINEAGE:
+        return None
+    try:
+        found = json.loads(_take_text(rest)[0])
+    except (ValueError, RecursionError):
+        return None
+    lineage = {}
+    for each in found if isinstance(found, list) else [None]:
+        match each:
+            case {"version": int(number), "checkpointUniqueId": str(unique)}:
+                lineage[number] = unique
+            case _:
+                return None
+    return lineage
+
+
+def find_gap(chain: Chain, lineage: Lineage) -> StatePath | None:
+    """Return a file that the newest change continues, and that its chain does not have."""
+    last = chain.changes[-1]
+    snapshot = () if chain.snapshot is None else (chain.snapshot,)
+    if all(lineage.get(each.version) == each.unique for each in (*snapshot, *chain.changes[:-1])):
+        return None
+    first = min(lineage, default=None)
+    if first is None:
+        return last
+    return StatePath(last.store, first, StateKind.ROCKSDB_SNAPSHOT, lineage[first])
+
+
+def _take_text(data: bytes) -> tuple[bytes, bytes]:
+    """Return a text with its length before it, and what follows; nothing where it is cut off."""
+    if len(data) < _LENGTH.size:
+        return b"", b""
+    end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+    return (data[_LENGTH.size : end], data[end:]) if end <= len(data) else (b"", b"")
+
+
+def _unpack(head: bytes) -> bytes:
+    """Return what the whole blocks of lz4 hold, up to the first that cannot be read."""
+    import pyarrow as pa  # noqa: PLC0415 - loads much, and few checkpoints are of format 2
+
+    codec, found, at = pa.Codec("lz4_raw"), b"", 0
+    while len(head) - at >= HEADER.size:
+        magic, token, packed, plain, _checksum = HEADER.unpack_from(head, at)
+        at += HEADER.size
+        if magic != MAGIC or plain <= 0 or packed < 0 or at + packed > len(head):
+            break
+        data = head[at : at + packed]
+        if token & 0xF0 == PACKED:
+            try:
+                data = codec.decompress(data, decompressed_size=plain).to_pybytes()
+            except (OSError, ValueError):  # pyarrow's errors are one of these
+                break
+        found += data
+        at += packed
+    return found
