@@ -1,9 +1,9 @@
 """What can be found wrong with a job before Spark starts.
 
 What it promises: an unreachable broker, a missing topic, a lake that cannot be written, a topic
-that two items claim, a log that is damaged or ahead of the clock, a table of another job, a gap, a
-topic that was created again: each is an error with a hint, in seconds. Nothing is claimed and
-nothing appended.
+that two items claim, a log that is damaged or ahead of the clock, a table of another job, a table
+whose directory is gone, a gap, a topic that was created again: each is an error with a hint, in
+seconds. Nothing is claimed and nothing appended.
 What it must not know: Spark.
 """
 
@@ -33,6 +33,7 @@ from ashore.landing.joins import (
 )
 from ashore.landing.log_reader import read_log
 from ashore.landing.owner import require_free
+from ashore.landing.table_directories import require_directories
 from ashore.landing.waiting_topics import naming_waiting
 from ashore.protocol import names
 from ashore.protocol.fold import Fold
@@ -82,6 +83,7 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
         check_topics(job, existing)
         require_free(storage, [*tables_of(resolved.values()), *sinks], job.job)
         if opened.name in folds:
+            require_directories(storage, folds[opened.name], tables.values())
             check_positions(opened, folds[opened.name], sorted(resolved))
         known = folds[opened.name].tables if opened.name in folds else {}
         check_tables(opened.job, resolved, known, operator() if accepts_schema else "")
