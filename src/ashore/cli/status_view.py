@@ -10,9 +10,10 @@ from ashore.cli.output import escape, out, print_table
 from ashore.control.fleet import FleetRow
 from ashore.control.health import Ailment
 from ashore.control.queries import QueryStatus
-from ashore.control.status import EntryStatus, JobStatus, SliceStatus
+from ashore.control.status import EntryStatus, JobStatus, ShardStatus, SliceStatus, add_lags
 
 SHARDS = {"topic partition": "left", "next": "right", "end": "right", "lag": "right"}
+SHARDS_SHOWN = 20
 BLOCKED_SHOWN = 10
 TABLES = {"table": "left", "partitions": "right", "unsealed": "right", "rows": "right"}
 
@@ -102,16 +103,29 @@ def _show_slice(each: SliceStatus) -> None:
         deferred = ", ".join(f"{one.effects:,} x {one.action}" for one in each.owed_by_action)
         out.print(f"deferred {escape(deferred)}")
     out.print()
-    rows = [
-        [f"{shard.stream}/{shard.shard}", *map(_count, (shard.next, shard.end, shard.lag))]
-        for shard in each.shards
-    ]
-    print_table("", SHARDS, rows)
+    _show_shards(each.shards)
     tables = [
         [table.table, *map(_count, (table.partitions, table.unsealed, table.rows))]
         for table in each.tables
     ]
     print_table("", TABLES, tables)
+
+
+def _show_shards(shards: Sequence[ShardStatus]) -> None:
+    """Print topic partitions, a row each: where there are many, those with the most lag."""
+    shown, left = shards, shards[:0]
+    if len(shards) > SHARDS_SHOWN:
+        by_lag = sorted(shards, key=lambda each: -(each.lag or 0))  # stable: then by name
+        shown, left = by_lag[:SHARDS_SHOWN], by_lag[SHARDS_SHOWN:]
+    rows = [
+        [f"{each.stream}/{each.shard}", *map(_count, (each.next, each.end, each.lag))]
+        for each in shown
+    ]
+    print_table("", SHARDS, rows)
+    if left:
+        lag = add_lags(each.lag for each in left)
+        known = "not known" if lag is None else f"{lag:,}"
+        out.print(f"{len(left):,} more topic partitions, lag {known}; --json lists all")
 
 
 def _show_query(head: str, query: QueryStatus, lag: str) -> None:

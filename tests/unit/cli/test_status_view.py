@@ -1,0 +1,56 @@
+"""What `ashore status` prints of a job with many topic partitions."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from tests.unit.control.lakes import make_lake
+
+from ashore.cli import status_view
+from ashore.control.status import JobStatus, read_status
+
+
+def status_with(lags: list[int | None]) -> JobStatus:
+    status = read_status(make_lake().opened())
+    [part] = status.slices
+    shards = tuple(
+        replace(part.shards[0], shard=str(number), lag=lag) for number, lag in enumerate(lags)
+    )
+    return replace(status, slices=(replace(part, shards=shards),))
+
+
+@pytest.fixture
+def show(monkeypatch: pytest.MonkeyPatch) -> Callable[[JobStatus], list[str]]:
+    def shown(status: JobStatus) -> list[str]:
+        out = io.StringIO()
+        console = Console(file=out, width=200, highlight=False)
+        monkeypatch.setattr(status_view, "out", console)
+        monkeypatch.setattr("ashore.cli.output.out", console)
+        status_view.show(status)
+        return [line.strip() for line in out.getvalue().splitlines()]
+
+    return shown
+
+
+def test_the_partitions_with_the_most_lag_are_listed(show) -> None:
+    lines = show(status_with(list(range(1_000))))
+    rows = [line.split()[0] for line in lines if line.startswith("clicks/")]
+    assert rows == [f"clicks/{number}" for number in range(999, 979, -1)]
+    assert f"980 more topic partitions, lag {sum(range(980)):,}; --json lists all" in lines
+
+
+def test_a_lag_that_is_not_known_is_not_taken_for_none(show) -> None:
+    lines = show(status_with([5, *[None] * 24]))
+    rows = [line.split()[0] for line in lines if line.startswith("clicks/")]
+    assert rows == [f"clicks/{number}" for number in range(20)]
+    assert "5 more topic partitions, lag not known; --json lists all" in lines
+
+
+def test_few_partitions_are_all_listed_by_name(show) -> None:
+    lines = show(status_with(list(range(20))))
+    rows = [line.split()[0] for line in lines if line.startswith("clicks/")]
+    assert rows == [f"clicks/{number}" for number in range(20)]
+    assert not any("more topic partitions" in line for line in lines)
+    assert len(status_with([1] * 25).to_dict()["slices"][0]["shards"]) == 25
