@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -279,3 +280,24 @@ def test_a_job_that_lands_nothing_says_so_with_a_reason(kafka: Kafka, tmp_path: 
     assert '{"id":"one"}' in found  # a record
     assert "id" in found.removeprefix(text).split(";")[0]  # the reason names the column
     assert worst(ailments) == 1
+
+
+def test_a_table_whose_directory_is_gone_stops_the_next_run(job_file: Path, tmp_path: Path) -> None:
+    finish(job_file)
+    with open_job(job_file) as opened:
+        [(table, _partition), *_] = sorted(opened.fold(opened.name).partitions)
+    directory = next(tmp_path.rglob(f"{table.split('.')[1]}"))
+    shutil.rmtree(directory)
+    command = [
+        sys.executable,
+        "-c",
+        "from ashore.cli import main; main()",
+        "run",
+        str(job_file),
+        "--available-now",
+    ]
+    for _ in range(2):
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == 4, ended.stderr
+        assert "but the log counts rows there" in ended.stderr.replace("\n", " ")
+        assert not directory.exists()
