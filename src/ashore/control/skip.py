@@ -12,10 +12,9 @@ from ashore.control.jobs import OpenJob
 from ashore.control.required import require_landed_topic, require_stopped
 from ashore.control.rollback import find_query
 from ashore.errors import JobFileInvalid
-from ashore.landing.assembly import kafka_address
 from ashore.landing.gaps import SkipWish, find_skip, skip
 from ashore.protocol.names import SliceName
-from ashore.protocol.positions import ShardRange
+from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import StreamShard
 
 
@@ -51,7 +50,7 @@ def wish_of(opened: OpenJob, place: str, to: int, why: str, table: str | None = 
         to,
         operator(),
         why,
-        kafka_address(opened.job).find_too_large,
+        lambda shard, offsets: _find_too_large(opened, shard, offsets),
     )
     if table is not None:
         return Asked(find_query(opened, table).name, wish)
@@ -79,3 +78,12 @@ def apply(opened: OpenJob, asked: Asked, *, takes_over: bool) -> ShardRange | No
         return None
     require_stopped(opened, takes_over=takes_over)
     return skip(opened.committer(asked.name), opened.source, asked.wish)
+
+
+def _find_too_large(
+    opened: OpenJob, shard: StreamShard, offsets: OffsetRange
+) -> OffsetRange | None:
+    """Ask Kafka: called only where offsets are to be skipped that it has."""
+    from ashore.landing.assembly import kafka_address  # noqa: PLC0415 - loads Arrow
+
+    return kafka_address(opened.job).find_too_large(shard, offsets)
