@@ -135,7 +135,7 @@ COMMANDS = (
     Listed(
         "skip",
         "skip_command",
-        "Skip one gap: give up offsets that Kafka no longer has; the log keeps who and why.",
+        "Skip offsets that Kafka no longer has or that exceed `limits`; the log keeps who and why.",
     ),
     Listed(
         "reset-clock",

@@ -141,7 +141,10 @@ def start(
     name: OfName = None,
     why: WhyChanged = "",
 ) -> None:
-    """Start a job of a server, whatever it ended with before; with --all, several."""
+    """Start a job of a server, whatever it ended with before.
+
+    With --all, start several.
+    """
     if not every:
         if job is None or state is not None or name is not None:
             raise typer.BadParameter("name one job, or add --all")

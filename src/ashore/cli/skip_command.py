@@ -38,7 +38,7 @@ def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Skip offsets that Kafka no longer has, or that exceed `limits`; the log keeps who and why."""
+    """Skip offsets that Kafka no longer has or that exceed `limits`; the log keeps who and why."""
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         asked = wish_of(opened, place, to, why, table)
         found = plan(opened, asked) if explain else apply(opened, asked, takes_over=take_over)
