@@ -14,6 +14,7 @@ from ashore.sources.client import Cluster
 from ashore.sources.consumer import Chunk, ConsumerEvent, TopicPartition
 from ashore.sources.failures import PARTITION_END, Complaints
 from ashore.sources.fetched import FETCHED, to_times
+from ashore.sources.limits import DEFAULT_LIMITS
 from ashore.sources.reading import _Reading
 from ashore.testing import FakeClock
 
@@ -92,7 +93,7 @@ def test_each_record_of_the_ranges_is_read_once_and_in_order(
     script = Script(chunks, {(TOPIC, each): end for each in there})
     cluster = Cluster("kafka:9092", {}, 20.0, FakeClock())
     found: dict[int, list[int]] = {each: [] for each in there}
-    for batch in _Reading(cluster, script, ranges, Complaints()).read():
+    for batch in _Reading(cluster, script, ranges, Complaints(), DEFAULT_LIMITS).read():
         assert batch.num_rows
         rows = zip(
             batch["partition"].to_pylist(),

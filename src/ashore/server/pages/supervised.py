@@ -11,6 +11,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from functools import partial
 
 from ashore.base.clock import SystemClock
@@ -95,15 +96,18 @@ class SupervisedJobs:
         return self._clock.now_ms()
 
     def jobs(self) -> Sequence[SeenJob]:
-        """Return all jobs by name, as they were last seen."""
+        """Return all jobs by name, as they were last seen; their ages are of one time."""
         watched = {each.name: each for each in self.watch.jobs()}
-        views = self._supervisor.views
-        return [self._seen(views[name], watched.get(name)) for name in sorted(views)]
+        views, now_ms = self._supervisor.views, self.now_ms()
+        return [self._seen(views[name], watched.get(name), now_ms) for name in sorted(views)]
 
     def job(self, name: str) -> SeenJob | None:
         """Return a job as it was last seen, with its rates of the last hour, or None."""
         view = self._supervisor.views.get(name)
-        return None if view is None else self._seen(view, self.watch.job(name), is_alone=True)
+        if view is None:
+            return None
+        seen = self._seen(view, self.watch.job(name), self.now_ms())
+        return replace(seen, samples=_read_samples(self._layout, name))
 
     def stamp(self, name: str | None) -> str:
         """Return a text that changes with what a page of a job, or of all, would show."""
@@ -154,19 +158,16 @@ class SupervisedJobs:
 
     # ---- one job
 
-    def _seen(
-        self, view: ManagedJob, watched: WatchedJob | None, *, is_alone: bool = False
-    ) -> SeenJob:
+    def _seen(self, view: ManagedJob, watched: WatchedJob | None, now_ms: int) -> SeenJob:
         seen = view.seen if _is_of_process(view) else None
         path = view.file.path if view.file else self._layout.jobs / f"{view.name}.yaml"
         row = watched.row if watched else FleetRow(view.name, None, (), None)
-        samples = tuple(self._samples.get(view.name, ()))
         return SeenJob(
             name=view.name,
             path=path,
             row=row,
-            seen_ms=self._clock.now_ms(),
-            samples=_read_samples(self._layout, view.name) if is_alone else samples,
+            seen_ms=now_ms,
+            samples=tuple(self._samples.get(view.name, ())),
             slow_since_ms=watched.slow_since_ms if watched else None,
             supervised=_supervised(view),
             warnings=tuple(reversed(seen.warnings)) if seen else (),
