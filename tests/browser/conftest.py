@@ -25,6 +25,7 @@ from tests.unit.control.lakes import Lake
 
 from ashore.base.clock import SystemClock
 from ashore.control.jobs import OpenJob, open_job
+from ashore.runtime.check_process import CheckProcesses
 from ashore.runtime.files import write_text
 from ashore.runtime.tokens import TokenFile
 from ashore.server.access import RequestAccess
@@ -88,7 +89,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
     plane = OnlyWatched(watch)
     tokens = TokenFile(tmp_path / "tokens.json")
     write_text(tokens.path, json.dumps({"tokens": TOKENS, "key": "00"}), 0o600)
-    app.include_router(pages_router(plane, RequestAccess(tokens)))
+    checks = CheckProcesses()
+    app.include_router(pages_router(plane, RequestAccess(tokens), checks))
     config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
     server = _QuietServer(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -105,6 +107,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
         thread.join()
         watch.close()
         plane.operations.end()
+        checks.close()
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ class Phase(StrEnum):
     STOPPING = "stopping"
     STOPPED = "stopped"
     PAUSED = "paused"
-    WAITING = "waiting"  # for its turn: a limit of the server is reached
+    WAITING = "waiting"  # for its turn, as a limit is reached, or for the check of its file
     BACKING_OFF = "backing-off"  # it failed, and is started again
     NEEDS_DECISION = "needs-decision"  # a person decides
     INVALID = "invalid"  # its file cannot be run, or was refused by the job
@@ -140,6 +140,8 @@ def _of_living(facts: Facts, wanted: DesiredState) -> Decision:
 
 def _of_dead(facts: Facts, file: JobFile, now_ms: int) -> Decision:
     last = facts.last
+    if not file.is_checked:
+        return Decision(Act.NOTHING, Phase.WAITING, "its job file is being checked")
     if last is None or last.attempt < facts.desired.attempt:
         return Decision(Act.START, Phase.STARTING)
     if last.code in NEVER:

@@ -2,7 +2,8 @@
 
 What it is: `JobFiles`, which is asked again and again and reads what has changed.
 What it promises: a file that cannot be run is a `JobFile` with its problem and keeps no other from
-running. A job has the name of its file: two files can not be one job.
+running, and neither does one that takes long to read: it is not checked until it is. A job has the
+name of its file: two files can not be one job.
 What it must not know: who runs jobs.
 """
 
@@ -11,8 +12,9 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ashore.config import Job
@@ -22,6 +24,8 @@ from ashore.runtime.layout import JOB_SUFFIXES, is_name
 
 BYTES_MAX = 1 << 20  # of a job file, and of each file that it names
 SETTLED_NS = 2_000_000_000
+READERS = 2
+FIRST_PATIENCE_S, PATIENCE_S = 5.0, 1.0  # a look waits so long for files that have just changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class JobFile:
         digest: of its bytes, and of the files of SQL and functions that it names.
         problem: why it cannot be run.
         job: what it says; None where there is a problem.
+        is_checked: whether it has been read; until then the rest is of the file before, if any.
 
     """
 
@@ -42,6 +47,7 @@ class JobFile:
     digest: str
     problem: AshoreError | None
     job: Job | None
+    is_checked: bool = True
 
     def valid(self) -> Job:
         """Return what it says. Raises what is wrong with it."""
@@ -51,28 +57,61 @@ class JobFile:
 
 
 _Mark = tuple[int, int, int]
+_Read = tuple[tuple[_Mark, ...], JobFile]
 
 
 class JobFiles:
-    """The job files of a directory. Used by one thread."""
+    """The job files of a directory. Used by one thread; `load` is called by others."""
 
     def __init__(self, directory: Path, load: Callable[[Path], Job] = load_job_file) -> None:
         self._directory = directory
         self._load = load
-        self._known: dict[str, tuple[tuple[_Mark, ...], JobFile]] = {}
+        self._known: dict[str, _Read] = {}
+        self._reading: dict[str, Future[_Read]] = {}
+        self._pool = ThreadPoolExecutor(READERS, "ashore-job-file")
+        self._patience_s = FIRST_PATIENCE_S
 
     def look(self) -> dict[str, JobFile]:
-        """Return the job files by name. What has not changed is not read again. Raises OSError."""
-        found: dict[str, tuple[tuple[_Mark, ...], JobFile]] = {}
-        for name, path in find_job_files(self._directory).items():
+        """Return the job files by name. What has not changed is not read again. Raises OSError.
+
+        One that takes long is returned as not checked, and is as it is with a later look.
+        """
+        paths, found, begun = find_job_files(self._directory), dict[str, JobFile](), []
+        for name in self._known.keys() - paths.keys():
+            del self._known[name]
+        for name in self._reading.keys() - paths.keys():
+            self._reading.pop(name).cancel()
+        for name, path in paths.items():
+            if name not in self._reading and not self._is_known(name, path):
+                self._reading[name] = self._pool.submit(self._read, path)
+                begun.append(self._reading[name])
+        wait(begun, self._patience_s)
+        self._patience_s = PATIENCE_S
+        for name, path in paths.items():
+            reading = self._reading.get(name)
+            if reading is not None and reading.done():
+                self._known[name], reading = self._reading.pop(name).result(), None
             known = self._known.get(name)
-            marks = _marks(path, known[1].job if known else None)
-            if known is None or known[0] != marks or known[1].path != path:
-                file = read_job_file(path, self._load)
-                known = _marks(path, file.job), file
-            found[name] = known
-        self._known = found
-        return {name: file for name, (_, file) in found.items()}
+            file = JobFile(name, path, "", None, None) if known is None else known[1]
+            found[name] = file if reading is None else replace(file, is_checked=False)
+        return found
+
+    def close(self) -> None:
+        """Read no more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _is_known(self, name: str, path: Path) -> bool:
+        known = self._known.get(name)
+        if known is None:
+            return False
+        marks, file = known
+        return file.path == path and marks == _marks(path, file.job)
+
+    def _read(self, path: Path) -> _Read:
+        before = _mark(path)
+        file = read_job_file(path, self._load)
+        _now, *beside = _marks(path, file.job)
+        return (before, *beside), file
 
 
 class KnownJobs:

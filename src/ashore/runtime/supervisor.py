@@ -75,8 +75,9 @@ class ManagedJob:
     @property
     def is_changed(self) -> bool:
         """Whether its process runs with an older file than there is."""
-        is_known = self.process is not None and self.file is not None
-        return is_known and self.process.digest != self.file.digest  # type: ignore[union-attr]
+        if self.process is None or self.file is None or not self.file.is_checked:
+            return False
+        return self.process.digest != self.file.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class Supervisor:
         self._memory = Memory(self._limits)
         self._report = report or (lambda _happened: None)
         self._clock = clock or SystemClock()
-        self._files = JobFiles(layout.jobs)
+        self.job_files = JobFiles(layout.jobs)  # before the start another one may be set
         self._jobs: dict[str, _Managed] = {}
         self._views: Mapping[str, ManagedJob] = {}
         self._looked = threading.Condition()
@@ -207,6 +208,7 @@ class Supervisor:
     def end(self) -> None:
         """Look no more. Jobs go on."""
         self._thread.end(END_S)  # a look may wait for a disk
+        self.job_files.close()
         for managed in self._jobs.values():
             if managed.living is not None:
                 managed.living.close()
@@ -222,7 +224,7 @@ class Supervisor:
         with self._looked:
             self._is_looking = True
         try:
-            files = self._files.look()
+            files = self.job_files.look()
         except OSError as error:
             self._unreadable = f"{self._layout.jobs} cannot be read: {error.strerror}"
             files = {name: view.file for name, view in self._views.items() if view.file is not None}
@@ -357,9 +359,10 @@ class Supervisor:
     ) -> ManagedJob:
         """Decide about a job, act, and return where it is."""
         desired = managed.desired or Desired(DesiredState.STOPPED, 0, 0, "", 0, "never started")
-        if file is not None and managed.digest not in {"", file.digest}:
-            self._tell("changed", managed.name, now_ms, digest=file.digest)
-        managed.digest = file.digest if file is not None else managed.digest
+        if file is not None and file.is_checked:
+            if managed.digest not in {"", file.digest}:
+                self._tell("changed", managed.name, now_ms, digest=file.digest)
+            managed.digest = file.digest
         record = managed.living.record if managed.living else None
         memory = self._memory.look(managed.name, record, now_ms)
         is_held = bool(desired.held_by) and self._processes.is_under_way(desired.held_by)

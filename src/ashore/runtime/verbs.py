@@ -23,10 +23,12 @@ from ashore.errors import (
     JobUnknown,
     OperationUnknown,
     RequestInvalid,
+    ServerBusy,
     ServerRefused,
 )
+from ashore.landing.job import load_job_file
 from ashore.runtime.files import read_record, replace_text, write_record
-from ashore.runtime.job_files import BYTES_MAX, JobFile, find_job_files, read_job_file
+from ashore.runtime.job_files import BYTES_MAX, find_job_files, read_job_file
 from ashore.runtime.layout import JOB_SUFFIXES, ServerFiles, is_name
 from ashore.runtime.records import Desired, DesiredState
 
@@ -49,6 +51,7 @@ class Verbs:
         clock: of this machine.
         check: raises where a job file that is deployed is refused.
         cancel: ends the operation that holds a job of which something else is wanted now.
+        load: reads a job file.
 
     """
 
@@ -58,15 +61,17 @@ class Verbs:
         clock: Clock | None = None,
         check: Callable[[Job], None] = lambda _job: None,
         cancel: Callable[[str], object] = lambda _operation: None,
+        load: Callable[[Path], Job] = load_job_file,
     ) -> None:
         self._layout = layout
         self._check = check
         self._cancel = cancel
+        self._load = load
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
 
-    def deploy(self, name: str, text: str, beside: Mapping[str, str] | None = None) -> JobFile:
-        """Write a job file, and return it as it was read.
+    def deploy(self, name: str, text: str, beside: Mapping[str, str] | None = None) -> None:
+        """Write a job file, once it was read where it keeps no other verb from its turn.
 
         Arguments:
             name: of the job.
@@ -80,22 +85,19 @@ class Verbs:
         _check_names(name, beside)
         if len(text) > BYTES_MAX:
             raise RequestInvalid(f"the job file has more than {BYTES_MAX:,} characters")
+        made = self._layout.state / f"deploying-{unique()}"
+        made.mkdir(mode=0o700)
+        try:
+            for file_name, content in beside.items():
+                (made / file_name).write_text(content, "utf-8")
+            (made / f"{name}.yaml").write_text(text, "utf-8")
+            self._check(self._read_new(made, name, beside))
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
         with self._lock:
-            made = self._layout.state / f"deploying-{unique()}"
-            made.mkdir(mode=0o700)
-            try:
-                for file_name, content in beside.items():
-                    (made / file_name).write_text(content, "utf-8")
-                (made / f"{name}.yaml").write_text(text, "utf-8")
-                job = self._read_new(made, name, beside)
-                self._check(job)
-            finally:
-                shutil.rmtree(made, ignore_errors=True)
             for file_name, content in beside.items():
                 replace_text(self._layout.jobs / file_name, content)
-            path = self._path_of(name) or self._layout.jobs / f"{name}.yaml"
-            replace_text(path, text)
-            return read_job_file(path)
+            replace_text(self._path_of(name) or self._layout.jobs / f"{name}.yaml", text)
 
     def start(self, name: str, asker: Asker) -> Desired:
         """Let a job run, whatever it ended with before. Raises JobUnknown, OSError."""
@@ -199,7 +201,9 @@ class Verbs:
         for path in self._layout.jobs.iterdir():
             if path.suffix in BESIDE_SUFFIXES and path.name not in beside:
                 (made / path.name).symlink_to(path)
-        file = read_job_file(made / f"{name}.yaml")
+        file = read_job_file(made / f"{name}.yaml", self._load)
+        if isinstance(file.problem, ServerBusy):
+            raise file.problem
         if file.problem is not None:
             message = file.problem.message.replace(f"{made}/", "")
             raise JobFileInvalid(message, hint=file.problem.hint.replace(f"{made}/", ""))

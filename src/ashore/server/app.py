@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from ashore import __version__
+from ashore.runtime.job_files import KnownJobs
 from ashore.server.api import jobs, operations, server
 from ashore.server.context import Context
 from ashore.server.following import LogFollower
@@ -25,6 +26,7 @@ def create_app(context: Context) -> FastAPI:
     follower = LogFollower(context.files, context.journal.take, context.clock)
     marks = marks_of(context.supervisor)
     watch = FleetWatch(context.files.jobs, context.clock, marks=marks, follow=follower.follow)
+    watch.job_files = KnownJobs(context.checks.load_job)
     works = (context.supervisor, context.verbs, context.operations)
     plane = SupervisedJobs(context.files, *works, watch)
 
@@ -47,7 +49,7 @@ def create_app(context: Context) -> FastAPI:
     app.state.list_cache = jobs.ListCache()
     add_handlers(app)
     _include(app)
-    app.include_router(pages_router(plane, context.access))
+    app.include_router(pages_router(plane, context.access, context.checks))
     return app
 
 

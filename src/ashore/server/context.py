@@ -11,6 +11,7 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from ashore.base.clock import Clock
+from ashore.runtime.check_process import CheckProcesses
 from ashore.runtime.index import Index
 from ashore.runtime.journal import Journal
 from ashore.runtime.layout import ServerFiles
@@ -38,6 +39,7 @@ class Context:
     roots: Roots
     access: RequestAccess
     clock: Clock
+    checks: CheckProcesses
 
 
 def context_of(connection: HTTPConnection) -> Context:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -21,8 +22,10 @@ import uvicorn
 
 from ashore.base.clock import SystemClock
 from ashore.errors import RequestInvalid, ServerRefused, ServerRuns
+from ashore.runtime.check_process import CheckProcesses
 from ashore.runtime.files import take_lock
 from ashore.runtime.index import Index
+from ashore.runtime.job_files import JobFiles
 from ashore.runtime.journal import Journal
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.limits import ServerLimits
@@ -91,6 +94,8 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         operations = Operations(files.operations, files.jobs, settings.starter)
         processes = Processes(files, settings.command, operations.is_under_way)
         supervisor = Supervisor(files, processes, settings.limits, journal.take)
+        checks = CheckProcesses()
+        supervisor.job_files = JobFiles(files.jobs, checks.load_job)
         roots = Roots(files.jobs, settings.roots, (files.state,))
         allowed = frozenset(each.casefold() for each in settings.hosts)
         names = names_of(settings.host)
@@ -99,9 +104,10 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
             files,
             check=lambda job: roots.check_job(job, supervisor.lakes()),
             cancel=operations.cancel,
+            load=partial(checks.load_job, is_patient=False),
         )
         works = (supervisor, verbs, operations, journal, hook, index)
-        context = Context(files, *works, roots, access, SystemClock())
+        context = Context(files, *works, roots, access, SystemClock(), checks)
         app = create_app(context)
         door = Doorway(app, access, files, AuditLog(files, context.clock), is_look)
         server = _Server(_config(settings, door), started)
@@ -120,6 +126,7 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
                 hook.end()
             operations.end()
             supervisor.end()
+            checks.close()  # what they were checking for has ended
             index.close()
 
 

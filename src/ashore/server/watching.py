@@ -105,7 +105,8 @@ class FleetWatch:
     ) -> None:
         self.directory = directory
         self._clock = clock or SystemClock()
-        self._folds, self._jobs = KnownFolds(), KnownJobs()
+        self._folds = KnownFolds()
+        self.job_files = KnownJobs()  # before the start another one may be set
         self._sources: dict[tuple[str, str], Source] = {}
         self._opener = opener or self._open_shared
         self._marks = marks
@@ -259,7 +260,7 @@ class FleetWatch:
     @contextmanager
     def _open_shared(self, path: Path) -> Iterator[OpenJob]:
         """Open a job with the client that all jobs of its Kafka cluster share."""
-        with open_job(path, self._jobs.load) as opened:
+        with open_job(path, self.job_files.load) as opened:
             kafka = opened.job.source.kafka
             options = dict(kafka.options)
             key = (str(kafka.bootstrap_servers), str(sorted(options.items())))

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ashore.config import Job
+from ashore.landing.job import load_job_file
 from ashore.runtime.decide import KILLED, Phase
 from ashore.runtime.files import read_record
+from ashore.runtime.job_files import JobFiles
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.limits import LOOK_EVERY_MS, ServerLimits
 from ashore.runtime.processes import Command, Processes, StartOrder
@@ -77,6 +81,42 @@ def test_a_disk_that_takes_no_writes_is_said_and_keeps_no_job_from_being_started
     last = read_record(ExitRecord, run.exit)
     assert last is not None
     assert (last.run, last.code) == (process.run, KILLED)
+    supervisor.end()
+
+
+def test_a_job_file_that_takes_long_to_check_keeps_no_job_from_its_turn(
+    files: ServerFiles,
+) -> None:
+    """And is neither started, nor called invalid or changed, before that has ended."""
+    told, slow, go = list[Happened](), set[str](), threading.Event()
+
+    def load(path: Path) -> Job:
+        if path.stem in slow:
+            go.wait(WITHIN_S)
+        return load_job_file(path)
+
+    supervisor = Supervisor(files, Processes(files, simulated_command), report=told.append)
+    supervisor.job_files = JobFiles(files.jobs, load)
+    look_until(supervisor, "clicks", Phase.RUNNING)
+    slow |= {"clicks", "late"}
+    for name in ("clicks", "late"):
+        path = write_simulated_job(files.jobs, name)
+        path.write_text(f"# again\n{path.read_text()}")
+    Verbs(files).start("late", Asker("test"))
+    look_until(supervisor, "late", Phase.WAITING)
+    assert supervisor.views["late"].decision.why == "its job file is being checked"
+    look_until(supervisor, "orders", Phase.RUNNING)
+    clicks = supervisor.views["clicks"]
+    assert (clicks.phase, clicks.is_changed) == (Phase.RUNNING, False)
+    assert clicks.file is not None
+    assert clicks.file.job is not None, "as it was before"
+    go.set()
+    look_until(supervisor, "late", Phase.RUNNING)
+    look_until(supervisor, "clicks", Phase.RUNNING)
+    assert supervisor.views["clicks"].is_changed
+    phases = {str(each.fields.get("phase")) for each in told if each.kind == "phase"}
+    assert "invalid" not in phases
+    assert [each.job for each in told if each.kind == "changed"] == ["clicks"]
     supervisor.end()
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from ashore.base.clock import SystemClock
+from ashore.runtime.check_process import CheckProcesses
 from ashore.runtime.index import Index
+from ashore.runtime.job_files import JobFiles
 from ashore.runtime.journal import Journal
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.operations import Operations
@@ -93,11 +96,17 @@ def serving_app(
     index.open()
     journal, roots = Journal(files, [index.add]), Roots(jobs, closed=(files.state,))
     supervisor = Supervisor(files, Processes(files, simulated_command), report=journal.take)
-    verbs = Verbs(files, check=lambda job: roots.check_job(job, supervisor.lakes()))
+    checks = CheckProcesses()
+    supervisor.job_files = JobFiles(files.jobs, checks.load_job)
+    verbs = Verbs(
+        files,
+        check=lambda job: roots.check_job(job, supervisor.lakes()),
+        load=partial(checks.load_job, is_patient=False),
+    )
     operations = Operations(files.operations, jobs, nothing)
     access = RequestAccess(tokens, is_open, names_of("127.0.0.1"), frozenset(hosts), proxy)
     works = (supervisor, verbs, operations, journal, None, index)
-    context = Context(files, *works, roots, access, SystemClock())
+    context = Context(files, *works, roots, access, SystemClock(), checks)
     app = create_app(context)
     door = Doorway(app, access, files, AuditLog(files, context.clock), is_look)
     supervisor.start()
@@ -123,6 +132,7 @@ def serving_app(
         server.should_exit = True
         thread.join()
         supervisor.end()
+        checks.close()
         index.close()
         for view in supervisor.views.values():
             if view.process is not None and psutil.pid_exists(view.process.pid):

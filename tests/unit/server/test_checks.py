@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pickle
 import signal
 import stat
 import subprocess
@@ -12,16 +13,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
-from tests.unit.server.conftest import Served
+from tests.unit.server.conftest import Served, serving_app
 from tests.unit.server.profile import Entered
 from tests.unit.server.test_access import form_word, login
 
 from ashore.config import document
+from ashore.config import load as config_load
 from ashore.config.load import FILE_BYTES_MAX
 from ashore.errors import AshoreError, JobFileInvalid, RequestInvalid, ServerBusy
+from ashore.runtime import job_files
+from ashore.runtime.check_process import PROCESSES, WAITING_MAX, CheckProcesses
 from ashore.runtime.job_files import BYTES_MAX, read_job_file
-from ashore.server.check_process import PROCESSES, WAITING_MAX, CheckProcesses
+from ashore.runtime.layout import ServerFiles
+from ashore.runtime.verbs import Verbs
 from ashore.server.pages import job_text, write_view
 from ashore.server.pages.write_view import PROBLEMS_MAX
 from ashore.testing.simulated import write_simulated_job
@@ -113,6 +119,73 @@ def test_no_job_file_is_parsed_where_requests_are_answered(served: Served) -> No
         assert function.__code__ not in entered.codes, function
 
 
+def test_no_thread_of_a_server_reads_job_files(tmp_path: Path) -> None:
+    """Red where its supervisor, its watch of landing logs or `PUT /api/jobs` loads one itself."""
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    with Entered() as entered, serving_app(jobs) as served:
+        text = (jobs / "clicks.yaml").read_text()
+        asked = {"file": text.replace("job: clicks", "job: fresh")}
+        assert served.ask("PUT", "/api/jobs/fresh", asked).status_code == 200
+        deadline_s = time.monotonic() + 30
+        while not {"clicks", "fresh"} <= {
+            each.name for each in served.app.state.plane.watch.jobs()
+        }:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+        assert served.context.supervisor.views["fresh"].file is not None
+        assert served.context.supervisor.views["fresh"].file.job is not None
+    assert job_files.read_job_file.__code__ in entered.codes, "its threads were watched"
+    assert document.compose.__code__ not in entered.codes
+    assert config_load.load_job.__code__ not in entered.codes
+
+
+def test_a_job_file_that_takes_minutes_is_refused(checks: CheckProcesses, tmp_path: Path) -> None:
+    files = ServerFiles.of(tmp_path)
+    files.make()
+    path = write_simulated_job(tmp_path, "clicks")
+    assert checks.load_job(path).job == "clicks"
+    path.write_text(FLAT[: BYTES_MAX - 10])
+    with pytest.raises(JobFileInvalid, match=r"clicks\.yaml: this text takes more than"):
+        checks.load_job(path)
+    with pytest.raises(JobFileInvalid, match="takes more than"):
+        Verbs(files, load=checks.load_job).deploy("large", path.read_text())
+    assert not (tmp_path / "large.yaml").exists()
+    path.write_text("job: clicks\n")
+    with pytest.raises(JobFileInvalid) as caught:
+        checks.load_job(path)
+    assert caught.value.fields["problems"], "pages list each with its line"
+
+
+def test_the_end_of_a_server_ends_a_check_that_is_under_way() -> None:
+    checks, found = CheckProcesses(), list[AshoreError]()
+    assert checks.call(len, "one") == 3, "the process has started"
+
+    def ask() -> None:
+        try:
+            checks.call(time.sleep, 600)
+        except AshoreError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    time.sleep(0.2)
+    checks.close()
+    thread.join(5)
+    assert found, "it does not wait for the limit of a check"
+    with pytest.raises(ServerBusy, match="shutting down"):
+        checks.call(len, "two")
+
+
+def test_a_check_whose_server_was_killed_ends_by_itself() -> None:
+    code = "from ashore.runtime import check_process as c; c.ALONE_S = 1; c.main()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        pickle.dump((time.sleep, (600,)), process.stdin)
+        process.stdin.close()
+        assert process.wait(60) == -signal.SIGALRM
+
+
 def test_a_text_with_many_problems_is_answered_with_the_first_of_them(served: Served) -> None:
     with login(served, served.read["authorization"].split()[1]) as client:
         fields = {"csrf": form_word(client), "do": "check", "name": "x"}
@@ -171,11 +244,17 @@ def test_a_server_ends_at_once_while_it_reads_a_job_file_that_takes_minutes(tmp_
         try:
             assert server.stderr is not None
             assert "serving" in server.stderr.readline()
-            time.sleep(1)
+            checking = [each for each in psutil.Process(server.pid).children() if _checks(each)]
+            assert checking, "the file is being checked"
             server.send_signal(signal.SIGTERM)
             assert server.wait(30) == 0
+            assert not psutil.wait_procs(checking, 5)[1], "no process computes on"
         finally:
             server.kill()
+
+
+def _checks(process: psutil.Process) -> bool:
+    return "check_process" in " ".join(process.cmdline())
 
 
 # ---- what is written, and where

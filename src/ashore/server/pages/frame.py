@@ -21,7 +21,7 @@ from fastapi.routing import APIRoute
 
 from ashore.control.jobs import OpenJob
 from ashore.errors import AshoreError, RequestInvalid, StorageError
-from ashore.server.check_process import PROCESSES, WAITING_MAX, CheckProcesses
+from ashore.runtime.check_process import PROCESSES, WAITING_MAX, CheckProcesses
 from ashore.server.observation import SeenJob
 from ashore.server.pages.control_plane import ControlPlane
 from ashore.server.pages.guard import Admits, Forbidden, LoginNeeded, PageGuard
@@ -46,17 +46,16 @@ class PageRoute(APIRoute):
 class PageFrame:
     """What routes use. One for all routes of a server."""
 
-    def __init__(self, plane: ControlPlane, guard: PageGuard) -> None:
+    def __init__(self, plane: ControlPlane, guard: PageGuard, checks: CheckProcesses) -> None:
         self.plane = plane
         self.guard = guard
         self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, "ashore-page")
-        self._checks = CheckProcesses()
+        self._checks = checks
         # As many as may wait and one more, which is refused: none of them computes.
         self._checking = ThreadPoolExecutor(PROCESSES + WAITING_MAX + 1, "ashore-check")
 
     def close(self) -> None:
         """End what pages have others do."""
-        self._checks.close()
         for each in (self._pool, self._checking):
             each.shutdown(wait=False, cancel_futures=True)
 

@@ -19,6 +19,7 @@ from fastapi.responses import (
     StreamingResponse,
 )
 
+from ashore.runtime.check_process import CheckProcesses
 from ashore.server.access import RequestAccess
 from ashore.server.pages.command_routes import command_routes
 from ashore.server.pages.control_plane import ControlPlane
@@ -36,9 +37,9 @@ STAMP_S = 1.0
 STATIC_FILES = {path.name: path for path in STATIC.iterdir()}
 
 
-def pages_router(plane: ControlPlane, access: RequestAccess) -> APIRouter:
+def pages_router(plane: ControlPlane, access: RequestAccess, checks: CheckProcesses) -> APIRouter:
     """Return all pages."""
-    frame = PageFrame(plane, PageGuard(access, plane.now_ms))
+    frame = PageFrame(plane, PageGuard(access, plane.now_ms), checks)
 
     @asynccontextmanager
     async def living(_app: object) -> AsyncIterator[None]:

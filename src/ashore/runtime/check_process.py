@@ -3,27 +3,32 @@
 What it is: `CheckProcesses`, which has a few of them, and `main`, which each runs.
 What it promises: a text that takes too long or too much memory costs its process, never the server:
 no thread of the server computes meanwhile. More texts than may wait are refused. A process is kept
-for the next text, and ends with the server.
-What it must not know: what is read.
+for the next text, and ends with the server, also one that is checking and whose server was killed.
+What it must not know: what is read, except that job files can be loaded.
 """
 
 import pickle
 import resource
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-from ashore.errors import AshoreError, RequestInvalid, ServerBusy, error_of
+from ashore.config import Job
+from ashore.errors import AshoreError, JobFileInvalid, RequestInvalid, ServerBusy, error_of
+from ashore.landing.job import load_job_file
 
 T = TypeVar("T")
 CHECK_S = 10.0
 PROCESSES = 2
 WAITING_MAX = 8
 MEMORY_BYTES = 1 << 30
-_CODE = "from ashore.server.check_process import main; main()"
+_CODE = "from ashore.runtime.check_process import main; main()"
 STARTS_S = 30.0  # before the first check: Python and the loader of job files
+ALONE_S = 15  # longer than any check: a process that checks for longer has lost its server
 
 
 class CheckProcesses:
@@ -35,6 +40,7 @@ class CheckProcesses:
         self._waiting = threading.BoundedSemaphore(PROCESSES + WAITING_MAX)
         self._lock = threading.Lock()
         self._idle: list[_CheckProcess] = []
+        self._busy: set[_CheckProcess] = set()
         self._is_over = False
 
     def call(self, function: Callable[..., T], *values: object) -> T:
@@ -46,34 +52,53 @@ class CheckProcesses:
         if not self._waiting.acquire(blocking=False):
             raise ServerBusy("other job files are being checked", hint="ask again in a few seconds")
         try:
-            with self._free:
-                process = self._take()
-                try:
-                    answer = process.call((function, values), self._check_s)
-                finally:
-                    self._put_back(process)
+            return self._call(function, *values)
         finally:
             self._waiting.release()
-        if isinstance(answer, _Raised):
-            raise error_of(answer.code, answer.message, hint=answer.hint)
-        return cast("T", answer)
+
+    def load_job(self, path: Path, *, is_patient: bool = True) -> Job:
+        """Return the job in a file. Raises JobFileInvalid.
+
+        `is_patient`: wait for a turn however many do; else ServerBusy is raised as by `call`.
+        """
+        call = self._call if is_patient else self.call
+        try:
+            return call(load_job_file, path)
+        except RequestInvalid as error:
+            raise JobFileInvalid(f"{path.name}: {error.message}", hint=error.hint) from None
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes, also those that check: their callers get an error."""
         with self._lock:
             self._is_over = True
             idle, self._idle = self._idle, []
+            for each in self._busy:
+                each.end()
         for each in idle:
             each.kill()
 
+    def _call(self, function: Callable[..., T], *values: object) -> T:
+        with self._free:
+            process = self._take()
+            try:
+                answer = process.call((function, values), self._check_s)
+            finally:
+                self._put_back(process)
+        if isinstance(answer, _Raised):
+            raise error_of(answer.code, answer.message, hint=answer.hint, **answer.fields)
+        return cast("T", answer)
+
     def _take(self) -> "_CheckProcess":
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return _CheckProcess()
+            if self._is_over:
+                raise ServerBusy("the server is shutting down", hint="ask again once it runs")
+            process = self._idle.pop() if self._idle else _CheckProcess()
+            self._busy.add(process)
+        return process
 
     def _put_back(self, process: "_CheckProcess") -> None:
         with self._lock:
+            self._busy.discard(process)
             is_kept = process.is_alive and not self._is_over
             if is_kept:
                 self._idle.append(process)
@@ -86,6 +111,7 @@ class _Raised:
 
     def __init__(self, error: AshoreError) -> None:
         self.code, self.message, self.hint = error.code, error.message, error.hint
+        self.fields: Mapping[str, Any] = error.fields
 
 
 class _CheckProcess:
@@ -125,6 +151,10 @@ class _CheckProcess:
             watch.cancel()
             self._is_new = False
 
+    def end(self) -> None:
+        """Kill it while another thread waits for its answer."""
+        self._process.kill()
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -146,6 +176,7 @@ def main() -> None:
         except EOFError:
             return
         answer: Any
+        signal.alarm(ALONE_S)  # it kills the process, whatever is under way
         try:
             answer = function(*values)
         except AshoreError as error:
@@ -153,5 +184,6 @@ def main() -> None:
         except Exception as error:  # noqa: BLE001 - the process is kept for others
             told = f"this text cannot be checked: {type(error).__name__}"
             answer = _Raised(RequestInvalid(told, hint="`ashore validate` shows the traceback"))
+        signal.alarm(0)
         pickle.dump(answer, answers)
         answers.flush()
