@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -66,37 +68,51 @@ def main() -> None:
         print(json.dumps({"jobs": count, **measure(jobs, files, count), "aims": AIMS}, indent=1))
 
 
-def measure(jobs: Path, files: ServerFiles, count: int) -> dict[str, object]:
+@contextmanager
+def serving(jobs: Path) -> Iterator[tuple[httpx.Client, psutil.Process]]:
+    """Run a server over simulated jobs while inside."""
     command = [sys.executable, "-m", "bench.serve_process", str(jobs)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             url = server.stdout.readline().strip()
             with httpx.Client(base_url=url, timeout=60) as client:
-                began_s = time.monotonic()
-                while phases(client) != {"running": count}:
-                    assert time.monotonic() - began_s < 300, phases(client)
-                    time.sleep(0.5)
-                started_s = time.monotonic() - began_s
-                time.sleep(SETTLE_S)
-                process = psutil.Process(server.pid)
-                before = process.cpu_times()
-                time.sleep(MEASURED_S)
-                after = process.cpu_times()
-                used_s = after.user + after.system - before.user - before.system
-                alone = asked(client)
-                return {
-                    "all_running_after_s": round(started_s, 1),
-                    "memory_mb": round(process.memory_info().rss / 1e6),
-                    "cpu_percent_of_a_core": round(100 * used_s / MEASURED_S, 1),
-                    **alone,
-                    **polled(client, url, process),
-                    "load_of_the_machine": os.getloadavg()[0],
-                }
+                yield client, psutil.Process(server.pid)
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait()
-            end_jobs(files)
+
+
+def cpu_percent(process: psutil.Process, measured_s: float) -> tuple[float, float]:
+    """Return what a process uses of a core from now on, and what of that in the system."""
+    before = process.cpu_times()
+    time.sleep(measured_s)
+    after = process.cpu_times()
+    system = 100 * (after.system - before.system) / measured_s
+    return round(system + 100 * (after.user - before.user) / measured_s, 1), round(system, 1)
+
+
+def measure(jobs: Path, files: ServerFiles, count: int) -> dict[str, object]:
+    try:
+        with serving(jobs) as (client, process):
+            began_s = time.monotonic()
+            while phases(client) != {"running": count}:
+                assert time.monotonic() - began_s < 300, phases(client)
+                time.sleep(0.5)
+            started_s = time.monotonic() - began_s
+            time.sleep(SETTLE_S)
+            used, _ = cpu_percent(process, MEASURED_S)
+            alone = asked(client)
+            return {
+                "all_running_after_s": round(started_s, 1),
+                "memory_mb": round(process.memory_info().rss / 1e6),
+                "cpu_percent_of_a_core": used,
+                **alone,
+                **polled(client, process),
+                "load_of_the_machine": os.getloadavg()[0],
+            }
+    finally:
+        end_jobs(files)
 
 
 def asked(client: httpx.Client) -> dict[str, float]:
@@ -108,20 +124,18 @@ def asked(client: httpx.Client) -> dict[str, float]:
     return found
 
 
-def polled(client: httpx.Client, url: str, process: psutil.Process) -> dict[str, object]:
+def polled(client: httpx.Client, process: psutil.Process) -> dict[str, object]:
     """Measure again beside many clients."""
+    url = str(client.base_url).rstrip("/")
     command = [sys.executable, "-m", "bench.serve_pollers", url, str(POLLERS), str(SLOW)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as many:
         time.sleep(SETTLE_S)
-        before = process.cpu_times()
-        time.sleep(MEASURED_S)
-        after = process.cpu_times()
+        used, _ = cpu_percent(process, MEASURED_S)
         found: dict[str, object] = {f"polled_{key}": value for key, value in asked(client).items()}
         told = json.loads(many.communicate(timeout=60)[0])
-    used_s = after.user + after.system - before.user - before.system
-    found["polled_cpu_percent_of_a_core"] = round(100 * used_s / MEASURED_S, 1)
+    found["polled_cpu_percent_of_a_core"] = used
     return {**found, "polled_memory_mb": round(process.memory_info().rss / 1e6), "pollers": told}
 
 

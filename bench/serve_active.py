@@ -10,20 +10,16 @@ process over 30 s, with no client.
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-import httpx
-import psutil
-
 from ashore.runtime.layout import ServerFiles
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import create_topics
-from bench.serve import phases
+from bench.serve import cpu_percent, phases, serving
 
 SETTLE_S, MEASURED_S = 20.0, 30.0
 AIM_PERCENT = 10
@@ -48,36 +44,21 @@ def main() -> None:
 
 
 def measure(jobs: Path, count: int) -> dict[str, object]:
-    command = [sys.executable, "-m", "bench.serve_process", str(jobs)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            url = server.stdout.readline().strip()
-            with httpx.Client(base_url=url, timeout=60) as client:
-                found = phases(client)
-                assert found == {"running": count}, found
-                time.sleep(SETTLE_S)
-                process = psutil.Process(server.pid)
-                before = process.cpu_times()
-                time.sleep(MEASURED_S)
-                after = process.cpu_times()
-                used_s = after.user + after.system - before.user - before.system
-                listed = client.get("/api/jobs").json()["jobs"]
-                lags = [each["lag"] for each in listed]
-            return {
-                "cpu_percent_of_a_core": round(100 * used_s / MEASURED_S, 1),
-                "of_that_in_the_system": round(
-                    100 * (after.system - before.system) / MEASURED_S, 1
-                ),
-                "aim": AIM_PERCENT,
-                "memory_mb": round(process.memory_info().rss / 1e6),
-                "jobs_whose_lag_is_known": sum(each is not None for each in lags),
-                "jobs_that_need_a_person": sum(bool(each["needs"]) for each in listed),
-                "load_of_the_machine": os.getloadavg()[0],
-            }
-        finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait()
+    with serving(jobs) as (client, process):
+        found = phases(client)
+        assert found == {"running": count}, found
+        time.sleep(SETTLE_S)
+        used, system = cpu_percent(process, MEASURED_S)
+        listed = client.get("/api/jobs").json()["jobs"]
+        return {
+            "cpu_percent_of_a_core": used,
+            "of_that_in_the_system": system,
+            "aim": AIM_PERCENT,
+            "memory_mb": round(process.memory_info().rss / 1e6),
+            "jobs_whose_lag_is_known": sum(each["lag"] is not None for each in listed),
+            "jobs_that_need_a_person": sum(bool(each["needs"]) for each in listed),
+            "load_of_the_machine": os.getloadavg()[0],
+        }
 
 
 if __name__ == "__main__":

@@ -397,7 +397,8 @@ class Sql(Section):
         default=1_800_000,
         alias="keep",
         description="How far back the state of each INSERT can be rolled back: its checkpoint "
-        "keeps this much history, or less where that would be more than 20,000 files.",
+        "keeps this much history, or less where that would be more than 20,000 files, with "
+        "checksums.",
     )
     refresh_ms: PositiveMs = Field(
         default=60_000,

@@ -56,6 +56,14 @@ def test_a_first_start_goes_by_cores_and_interval(tmp_path: Path) -> None:
     assert settings[KEPT_BATCHES] == "180"
 
 
+def test_checksums_beside_files_of_a_local_disk_count(tmp_path: Path) -> None:
+    local = job(tmp_path, keep="10h")
+    far = job(tmp_path, keep="10h", checkpoints="hdfs://nn/checkpoints")
+    kept = [int(query_settings(each, 2)[KEPT_BATCHES]) for each in (local, far)]
+    # 32 stores, offsets and commits; 10 batches between snapshots; and what Spark deletes later.
+    assert kept == [218, 444]
+
+
 def test_state_that_is_there_keeps_its_partitions(tmp_path: Path, checkpoint: Checkpoint) -> None:
     assert query_settings(job(tmp_path), 2, checkpoint)[PARTITIONS] == "8"
     assert query_settings(job(tmp_path), 64, checkpoint)[PARTITIONS] == "8"

@@ -1,6 +1,7 @@
 """How state is cut, written and kept: the formulas, and what a checkpoint tells them."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -79,11 +80,25 @@ def test_without_measured_batches_snapshots_are_as_often_as_spark_makes_them(
 
 
 def test_batches_are_kept_by_time() -> None:
-    assert plan_kept(10, 1800, 16) == 180
-    assert plan_kept(7, 1800, 16) == 258
-    assert plan_kept(600, 1800, 16) == KEPT_BATCHES_MIN
-    assert plan_kept(1, 86_400, 16) * 16 <= KEPT_FILES_MAX
-    assert plan_kept(1, 86_400, 100_000) == KEPT_BATCHES_MIN
+    assert plan_kept(10, 1800, 1_000) == 180
+    assert plan_kept(7, 1800, 1_000) == 258
+    assert plan_kept(600, 1800, 1_000) == KEPT_BATCHES_MIN
+    assert plan_kept(1, 1800, 300) == 300
+    assert plan_kept(1, 86_400, -5) == KEPT_BATCHES_MIN
+
+
+@pytest.mark.parametrize("interval_s", [0.5, 1.0, 2.0, 10.0])
+@pytest.mark.parametrize("files_each", [1, 2])
+@pytest.mark.parametrize("stores", [1, 16, 64, 256])
+def test_all_files_of_a_query_are_bounded(interval_s: float, files_each: int, stores: int) -> None:
+    """Counted as Spark leaves them: a changelog of each store, offsets and commits, checksums."""
+    wanted = Wanted(interval_s, 86_400, 2, files_each=files_each)
+    tuning = tune(wanted, replace(BATCHES, interval_s=interval_s, stores=stores))
+    batches = tuning.kept_batches * 1.3 + tuning.snapshot_batches
+    files = batches * (stores + 2) * files_each
+    assert files <= KEPT_FILES_MAX or tuning.kept_batches == KEPT_BATCHES_MIN
+    if tuning.kept_batches * interval_s < 86_400 and tuning.kept_batches > KEPT_BATCHES_MIN:
+        assert files > 0.9 * KEPT_FILES_MAX, "as much as there is room for"
 
 
 def test_threads_are_as_few_as_are_done_in_time() -> None:
@@ -102,7 +117,8 @@ def test_the_measured_interval_counts_where_it_is_longer() -> None:
 
 def test_the_stores_that_are_there_count_and_the_number_that_is_named() -> None:
     tuning = tune(Wanted(10, 1800, 2, partitions=5), replace(BATCHES, stores=256))
-    assert (tuning.partitions, tuning.kept_batches, tuning.maintenance_threads) == (5, 78, 9)
+    kept = math.floor((KEPT_FILES_MAX / 258 - tuning.snapshot_batches) / 1.3)
+    assert (tuning.partitions, tuning.kept_batches, tuning.maintenance_threads) == (5, kept, 9)
 
 
 # ---- what a checkpoint tells

@@ -24,12 +24,19 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
     partitions = job.sql.state_partitions if job.sql else None
     keep_ms = job.sql.keep_ms if job.sql else 0
     there = read_partitions(checkpoint) if checkpoint is not None else None
-    wanted = Wanted(job.batch.interval_ms / 1000, keep_ms / 1000, cores, partitions or there)
+    interval_s, keep_s = job.batch.interval_ms / 1000, keep_ms / 1000
+    wanted = Wanted(interval_s, keep_s, cores, partitions or there, _files_each(job))
     batches = read_batches(checkpoint) if checkpoint is not None else None
     settings = state_settings(tune(wanted, batches), job.spark_application.conf)
     if checkpoint is not None and there is not None and settings[PARTITIONS] != str(there):
         _refuse_other_partitions(checkpoint, there, settings[PARTITIONS])
     return settings
+
+
+def _files_each(job: Job) -> int:
+    """Return how many files are on disk for each of a checkpoint: Hadoop adds checksums to some."""
+    place = job.sql.checkpoints if job.sql and job.sql.checkpoints else job.lake
+    return 2 if place.reveal().startswith("file:") else 1
 
 
 def _refuse_other_partitions(checkpoint: Checkpoint, there: int, wanted: str) -> None:

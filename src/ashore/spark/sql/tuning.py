@@ -24,7 +24,9 @@ REPLAY_S = 10  # what a restart may take longer because of changelogs
 UPLOAD_S = 1.0  # of a snapshot to HDFS: 0.1, and ten times that for three replicas and a network
 INTERVAL_MIN_S = 0.5  # no batch with state is done sooner
 KEPT_BATCHES_MIN = 10
-KEPT_FILES_MAX = 20_000  # of one query, for its NameNode's sake
+KEPT_FILES_MAX = 20_000  # of one query, all its files: for its NameNode's sake, or its inodes'
+TEXTS = 2  # that each batch adds beside its changelogs: in `offsets` and in `commits`
+EXTRA = 1.3  # Spark deletes what is too old once there are so many times as many batches
 TASK_S = 0.05  # what one more partition adds to a batch, on one core: 0.03 to 0.07
 TASK_SHARE = 0.1  # of the time between two batches that this may take
 GROWTH = 4  # so many times the cores of the first start can be used later
@@ -49,6 +51,7 @@ class Wanted:
     keep_s: float  # how far back the state can be taken
     cores: int
     partitions: int | None = None  # of the state; without: by formula
+    files_each: int = 1  # files on disk for each file: 2 where Hadoop keeps a checksum beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,10 @@ def tune(wanted: Wanted, batches: Batches | None) -> Tuning:
     partitions = wanted.partitions or plan_partitions(wanted.cores, wanted.interval_s)
     interval_s = max(batches.interval_s if batches else 0, wanted.interval_s, INTERVAL_MIN_S)
     stores = batches.stores if batches else partitions
-    return Tuning(
-        partitions,
-        plan_snapshots(interval_s, batches, wanted.cores),
-        plan_kept(interval_s, wanted.keep_s, stores),
-        plan_threads(stores),
-    )
+    snapshots = plan_snapshots(interval_s, batches, wanted.cores)
+    most = most_kept((stores + TEXTS) * wanted.files_each, snapshots)
+    kept = plan_kept(interval_s, wanted.keep_s, most)
+    return Tuning(partitions, snapshots, kept, plan_threads(stores))
 
 
 def plan_partitions(cores: int, interval_s: float) -> int:
@@ -104,13 +105,23 @@ def plan_snapshots(interval_s: float, batches: Batches | None, cores: int) -> in
     return min(max(wanted, least), SNAPSHOT_BATCHES_MAX)
 
 
-def plan_kept(interval_s: float, keep_s: float, stores: int) -> int:
-    """Return how many batches the state can be rolled back: those of `keep_s`.
+def plan_kept(interval_s: float, keep_s: float, most: int) -> int:
+    """Return how many batches the state can be rolled back: those of `keep_s`, or `most`."""
+    return max(min(math.ceil(keep_s / interval_s), most), KEPT_BATCHES_MIN)
 
-    Fewer where that were too many files: each batch adds one of each store.
+
+def most_kept(files: int, snapshot_batches: int) -> int:
+    """Return how many batches a checkpoint can keep in KEPT_FILES_MAX files.
+
+    Beside them are those that Spark has not deleted yet, and those from the snapshot that the
+    oldest kept batch is restored from.
+
+    Arguments:
+        files: that a batch adds.
+        snapshot_batches: from one snapshot of a store to the next.
+
     """
-    wanted = math.ceil(keep_s / interval_s)
-    return max(min(wanted, KEPT_FILES_MAX // max(stores, 1)), KEPT_BATCHES_MIN)
+    return math.floor((KEPT_FILES_MAX / files - snapshot_batches) / EXTRA)
 
 
 def plan_threads(stores: int) -> int:
