@@ -1,6 +1,7 @@
 """What workers of the tests are told to do. A module of its own: workers import it."""
 
 import os
+import re
 import signal
 import time
 
@@ -32,6 +33,10 @@ def work(call: Call) -> object:
         case ("die", int(number)):
             signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
             os.kill(os.getpid(), number)
+        case ("freeze", int(number)):
+            os.kill(os.getpid(), number)
+        case ("hold the interpreter", str(text)):
+            return re.match(r"(a+)+$", text)  # in C, and no other thread runs meanwhile
         case ("exit", int(code)):
             os._exit(code)
     raise ValueError(call)

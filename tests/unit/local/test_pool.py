@@ -13,7 +13,7 @@ import pytest
 from tests.unit.local import calls
 
 from ashore.errors import BadRecord
-from ashore.local.pool import WorkerDied, WorkerPool
+from ashore.local.pool import WorkerDied, WorkerFrozen, WorkerPool
 
 
 @pytest.fixture
@@ -65,6 +65,27 @@ def test_a_worker_that_dies_fails_its_round_and_is_replaced(pool, number):
     assert (died.value.index, died.value.exit_code) == (1, -number)
     assert str(died.value) == f"a worker process was killed by {number.name}"
     assert pool.map([("double", 3)]) == [6]
+
+
+def test_a_frozen_worker_is_killed_and_replaced():
+    """A stopped process neither ends nor answers, so the round would wait for ever."""
+    pool: WorkerPool[calls.Call, object] = WorkerPool(calls.work, 2, frozen_s=2.0)
+    with pytest.raises(WorkerFrozen, match="did not respond for 2 s") as frozen:
+        pool.map([("double", 1), ("freeze", int(signal.SIGSTOP))])
+    assert frozen.value.index == 1
+    assert frozen.value.pid is not None
+    wait_until(lambda: not is_running(frozen.value.pid))
+    assert pool.map([("double", 3)]) == [6]
+    pool.kill()
+
+
+@pytest.mark.slow
+def test_a_worker_that_takes_long_is_not_frozen():
+    """It beats while it waits; where it computes in C and cannot beat, its processor time tells."""
+    pool: WorkerPool[calls.Call, object] = WorkerPool(calls.work, 2, frozen_s=4.0)
+    assert pool.map([("sleep", 6.0), ("hold the interpreter", "a" * 26 + "b")]) == [None, None]
+    assert pool.map([("double", 3)]) == [6], "no beat is taken for an answer"
+    pool.kill()
 
 
 def test_a_worker_that_ends_by_itself_is_reported_with_its_code(pool):
