@@ -40,6 +40,37 @@ def test_what_is_no_part_of_a_job_is_reported_in_words(
     assert refused.value.hint
 
 
+UNPARSED = """INSERT INTO a SELEC x FROM t; -- ;
+INSERT INTO b SELECT ';' AS x FROM t;
+INSERT INTO c SELECT (x FROM t;
+INSERT OVERWRITE d SELECT 1
+"""
+
+
+def test_all_statements_that_cannot_be_parsed_are_named(spark: SparkSession) -> None:
+    with pytest.raises(QueryRefused) as refused:
+        parse_script(spark, written_file(UNPARSED, "job.sql"))
+    places = [each["line"] for each in refused.value.fields["refusals"]]
+    assert places == [1, 3]
+    assert refused.value.fields["line"] == 1
+    assert "the SQL has 2 problems:\njob.sql:1:" in refused.value.message
+    assert "\njob.sql:3:" in refused.value.message
+
+
+def test_all_statements_that_are_none_of_a_job_are_named(spark: SparkSession) -> None:
+    text = "INSERT OVERWRITE a SELECT 1;\nINSERT INTO b SELECT 2;\nSELECT 3;"
+    with pytest.raises(QueryRefused) as refused:
+        parse_script(spark, written_file(text, "job.sql"))
+    assert [each["line"] for each in refused.value.fields["refusals"]] == [1, 3]
+
+
+def test_a_quote_that_is_not_closed_is_one_problem(spark: SparkSession) -> None:
+    text = "INSERT INTO a SELECT 'x FROM t;\nINSERT INTO b SELECT 2;"
+    with pytest.raises(QueryRefused) as refused:
+        parse_script(spark, written_file(text, "job.sql"))
+    assert "refusals" not in refused.value.fields
+
+
 def test_a_literal_may_say_what_a_statement_may_not(spark: SparkSession) -> None:
     text = "INSERT INTO t SELECT 'CREATE TABLE HOP(' AS x FROM a -- TUMBLE("
     script = parse_script(spark, written_file(text, "job.sql"))

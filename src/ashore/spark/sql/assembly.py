@@ -35,7 +35,7 @@ from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.functions import load_functions
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.query import QueryParts, SqlQuery
-from ashore.spark.sql.refusals import refused_at
+from ashore.spark.sql.refusals import do_all, refused_at
 from ashore.spark.sql.script import Insert, Script, parse_script
 from ashore.spark.sql.settings import NULL_FOR_ERRORS
 from ashore.spark.sql.topics import plan_topic
@@ -70,7 +70,7 @@ def open_queries(parts: SqlParts, *, until_drained: bool) -> list[SqlQuery]:
     Raises QueryRefused, JobFileInvalid, TableOwned, SourceError.
     """
     rhythm = parts.assembly.rhythm(until_drained=until_drained)
-    queries = [_query(parts, rhythm, item, plan) for item, plan in plan_queries(parts, rhythm)]
+    queries = do_all(plan_queries(parts, rhythm), lambda each: _query(parts, rhythm, *each))
     outputs = [each.parts.sink.plan.output for each in queries]
     tables = [output for output in outputs if output is not None]
     parts.assembly.claim(table for each in tables for table in each.tables)
@@ -146,7 +146,8 @@ def read_sql(job: Job) -> WrittenText:
 def _match(script: Script, sinks: Mapping[str, Sink]) -> dict[str, Insert]:
     """Return the INSERT of each table and topic. Raises QueryRefused."""
     inserts: dict[str, Insert] = {}
-    for insert in script.inserts:
+
+    def take(insert: Insert) -> None:
         if insert.table not in sinks:
             hint = suggest(insert.table, sinks, _NEITHER)
             text = f"{insert.table} is neither a sink table of the job nor a topic of `sql.topics`"
@@ -158,6 +159,8 @@ def _match(script: Script, sinks: Mapping[str, Sink]) -> dict[str, Insert]:
                 hint="write one INSERT, with `UNION ALL` between the two parts",
             )
         inserts[insert.table] = insert
+
+    do_all(script.inserts, take)
     idle = sorted(sinks.keys() - inserts.keys())
     if idle:
         raise refused_at(

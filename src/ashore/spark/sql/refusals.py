@@ -6,9 +6,9 @@ What it must not know: how often a query is tried.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException, PySparkException
 
@@ -26,6 +26,9 @@ from ashore.spark.internals import explain_refusal
 from ashore.spark.sql.row_errors import RowError, find_row_error
 from ashore.spark.sql.topics import NO_KEY
 from ashore.spark.sql.views import BAD_RECORD
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
 
 _STATE = re.compile(
     r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STREAMING_STATEFUL_OPERATOR_\w+"
@@ -54,6 +57,38 @@ def refuse(error: PySparkException, table: str, place: Place) -> QueryRefused:
     detail = str(error)[:DETAIL_LENGTH_MAX]
     message = f"{table}: {refusal.sentence}"
     return refused_at(place, message, hint=hint, table=table, detail=detail)
+
+
+def do_all(items: Iterable[Item], do: Callable[[Item], Done]) -> list[Done]:
+    """Return what `do` returns for each of `items`, of which each is refused or not on its own.
+
+    Raises what `do` raises; a QueryRefused only after the last item: it names all that are refused,
+    and has them in `refusals`. What several items are refused for, a view that they read, is in it
+    once.
+    """
+    done: list[Done] = []
+    refused: dict[object, QueryRefused] = {}
+    for each in items:
+        try:
+            done.append(do(each))
+        except QueryRefused as error:
+            place = tuple(error.fields.get(name) for name in ("file", "line", "column"))
+            refused.setdefault(place if any(place) else error.message, error)
+    if refused:
+        raise refuse_together(list(refused.values()))
+    return done
+
+
+def refuse_together(errors: Sequence[QueryRefused]) -> QueryRefused:
+    """Return an error that names all of `errors`; its place is that of the first."""
+    if len(errors) == 1:
+        return errors[0]
+    texts = [f"{error.message}\n    {error.hint}" for error in errors]
+    return QueryRefused(
+        "\n".join([f"the SQL has {len(errors)} problems:", *texts]),
+        hint="correct them, and validate again: ashore validate JOB.yaml",
+        **{**errors[0].fields, "refusals": [error.to_dict() for error in errors]},
+    )
 
 
 def _name_hint(error: PySparkException) -> str:

@@ -8,6 +8,7 @@ What it must not know: the tables of the job.
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 from py4j.java_gateway import JavaObject
 from pyspark.errors import ParseException
@@ -15,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ashore.config.declared import NotDeclared, blank_tables
 from ashore.config.written import Place, WrittenText
-from ashore.errors import fail
-from ashore.plans.text import find_outside_literals, name_made, normalise_sql
+from ashore.errors import QueryRefused, fail
+from ashore.plans.text import cut, find_outside_literals, name_made, normalise_sql
 from ashore.spark.internals import (
     ParsedInsert,
     Statement,
@@ -25,7 +26,7 @@ from ashore.spark.internals import (
     parse_statements,
     plan_select,
 )
-from ashore.spark.sql.refusals import refused_at
+from ashore.spark.sql.refusals import do_all, refuse_together, refused_at
 
 _BEGIN, _END = "BEGIN\n", "\nEND"  # what makes one script of many statements
 _WINDOWS = {
@@ -108,27 +109,28 @@ class Script:
 
 
 def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
-    """Return the statements of the SQL. Raises QueryRefused."""
+    """Return the statements of the SQL. Raises QueryRefused, for all that are refused."""
     try:
         own = blank_tables(sql.text)
     except NotDeclared as error:
         place = sql.place(error.start)
         raise refused_at(place, error.message, hint=error.instead) from None
     _refuse_foreign(sql, own)
-    statements = _parse(spark, sql, own, _BEGIN)
-    views: list[ViewText] = []
-    inserts: list[Insert] = []
-    for each in statements:
-        if not each.is_single:
-            words = f"{_program(each.kind)} is not supported in the SQL of a job"
-            raise refused_at(sql.place(0), words, hint=_ONLY)
-        start, query_start = each.start - len(_BEGIN), each.query_start - len(_BEGIN)
-        _check(sql, start, each)
-        if each.insert is not None:
-            inserts.append(Insert(each.insert.table, each.text, each.insert.query, start))
-        else:
-            views.append(ViewText(each.text, start, query_start))
-    return Script(sql, tuple(views), tuple(inserts))
+    found = do_all(_parse(spark, sql, own, _BEGIN), partial(_read, sql))
+    views = tuple(each for each in found if isinstance(each, ViewText))
+    return Script(sql, views, tuple(each for each in found if isinstance(each, Insert)))
+
+
+def _read(sql: WrittenText, statement: Statement) -> ViewText | Insert:
+    """Return a statement of the SQL. Raises QueryRefused for what is neither."""
+    if not statement.is_single:
+        words = f"{_program(statement.kind)} is not supported in the SQL of a job"
+        raise refused_at(sql.place(0), words, hint=_ONLY)
+    start = statement.start - len(_BEGIN)
+    _check(sql, start, statement)
+    if statement.insert is not None:
+        return Insert(statement.insert.table, statement.text, statement.insert.query, start)
+    return ViewText(statement.text, start, statement.query_start - len(_BEGIN))
 
 
 def parse_select(spark: SparkSession, sql: WrittenText) -> Script:
@@ -153,19 +155,39 @@ def parse_select(spark: SparkSession, sql: WrittenText) -> Script:
 
 
 def _parse(spark: SparkSession, sql: WrittenText, text: str, head: str) -> list[Statement]:
-    """Return the statements of `text`, each with its place behind `head`. Raises QueryRefused.
+    """Return the statements of `text`, each with its place behind `head`.
+
+    Raises QueryRefused, for all statements that cannot be parsed.
 
     `sql`: as it is written; `text` has the same places.
     """
-    body = text.rstrip()
-    closed = body if not body or body.endswith(";") else f"{body}\n;"
-    script = f"{head}{closed}{_END}"
-    try:
-        return parse_statements(spark, script)
-    except ParseException as error:
-        line, column, words = _read_refusal(error)
-        index = max(_index_in(script, line, column) - len(head), 0) if line else 0
-        raise refused_at(sql.place(index), words, hint="correct the SQL") from None
+    refused: dict[int, QueryRefused] = {}
+    statements: list[Statement] = []
+    while text.strip("; \t\r\n"):
+        body = text.rstrip()
+        closed = body if body.endswith(";") else f"{body}\n;"
+        script = f"{head}{closed}{_END}"
+        try:
+            statements = parse_statements(spark, script)
+            break
+        except ParseException as error:
+            line, column, words = _read_refusal(error)
+            index = max(_index_in(script, line, column) - len(head), 0) if line else 0
+            if index <= max(refused, default=-1):
+                break  # what is left cannot be told from the statement before
+            refused[index] = refused_at(sql.place(index), words, hint="correct the SQL")
+            text = _blank_statement(text, index)
+    if refused:
+        raise refuse_together(list(refused.values()))
+    return statements
+
+
+def _blank_statement(text: str, index: int) -> str:
+    """Return SQL with white space for the statement at `index`, so that the others are parsed."""
+    ends = [start for start, kind, part in cut(text) if (kind, part) == ("other", ";")]
+    start = max((each + 1 for each in ends if each < index), default=0)
+    end = min((each + 1 for each in ends if each >= index), default=len(text))
+    return text[:start] + re.sub(r"[^\r\n]", " ", text[start:end]) + text[end:]
 
 
 def _refuse_foreign(sql: WrittenText, text: str, only: str = _ONLY) -> None:

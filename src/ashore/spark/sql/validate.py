@@ -23,6 +23,7 @@ from ashore.protocol.names import SliceName
 from ashore.spark.sql.assembly import SqlParts, plan_queries
 from ashore.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.held import hold_query
+from ashore.spark.sql.refusals import do_all
 from ashore.spark.sql.state_check import compare_state
 
 ONCE = "exactly once"
@@ -39,7 +40,7 @@ def describe_queries(parts: SqlParts) -> tuple[DescribedQuery, ...]:
     Raises QueryRefused, CheckpointUnfit, JobFileInvalid, LogDamaged, StorageError.
     """
     plans = plan_queries(parts, parts.assembly.rhythm(until_drained=True))
-    return tuple(_describe(parts, item, plan) for item, plan in plans)
+    return tuple(do_all(plans, lambda each: _describe(parts, *each)))
 
 
 def plan_stored(
@@ -53,7 +54,7 @@ def plan_stored(
     Raises QueryRefused, JobFileInvalid, SparkUnknown.
     """
     plans = plan_queries(parts, parts.assembly.rhythm(until_drained=True))
-    return tuple(_plan(parts, item, plan, outlines) for item, plan in plans)
+    return tuple(do_all(plans, lambda each: _plan(parts, *each, outlines)))
 
 
 def open_query(
