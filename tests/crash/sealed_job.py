@@ -33,7 +33,7 @@ from ashore.config import Job, parse_job
 from ashore.errors import AshoreError, StorageError
 from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.committer import Quiet
-from ashore.landing.effects import post_json
+from ashore.landing.http_post import post_json
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Prepare, Seal
 from ashore.protocol.extend import extend

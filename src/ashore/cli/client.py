@@ -90,6 +90,12 @@ class ServerClient:
         raise _error_of(answer)
 
     def _unreachable(self, error: Exception) -> ServerUnreachable:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return ServerUnreachable(
+                f"the certificate of {self.url} is not trusted: {error}",
+                hint="$ASHORE_CA_FILE names a file with the certificates to trust; ask by a host "
+                "name that is in the certificate, and renew one that has expired",
+            )
         return ServerUnreachable(
             f"no server answers at {self.url}: {error}",
             hint=f"is `ashore serve` running there? --server and ${SERVER} say where",

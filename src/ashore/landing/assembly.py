@@ -17,8 +17,9 @@ from ashore.catalogs import Catalog, open_catalog
 from ashore.config import Job
 from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress, Quiet
-from ashore.landing.effects import EffectParts, Effects, Post, post_json
+from ashore.landing.effects import EffectParts, Effects, Post
 from ashore.landing.housekeeping import CleanRule
+from ashore.landing.http_post import post_json
 from ashore.landing.job import MAIN, lake_of
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.landing.job_streams import JobStreams, slice_plan

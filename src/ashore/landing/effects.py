@@ -9,16 +9,15 @@ What it must not know: when an effect became due.
 
 import contextlib
 import json
-import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from http.client import HTTPException
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
 from ashore.jobs.progress import TablePartitions
 from ashore.landing.committer import Progress
+from ashore.landing.http_post import post_json
 from ashore.protocol import names
 from ashore.protocol.effects import Action
 from ashore.protocol.entries import DeferredAction, FailedTries
@@ -26,24 +25,11 @@ from ashore.protocol.plan_publish import Tried
 from ashore.storage.base import Storage
 
 PAUSE_S = 30.0  # after a failure, so that a catalog that is down does not slow batches
-HTTP_TIMEOUT_S = 5.0
 ERROR_LENGTH_MAX = 300  # it goes into the log with each try
 
 Register = Callable[[str, Sequence[str]], None]  # table, partitions: one batched, repeatable call
 MarkSealed = Callable[[Sequence[DeferredAction]], None]  # as `Register`: one call, repeatable
 Post = Callable[[str, bytes], None]
-
-
-def post_json(url: str, body: bytes) -> None:
-    """Send one POST request. Raises OSError where it is not answered with success."""
-    try:
-        request = urllib.request.Request(  # noqa: S310 - the address comes from the job file
-            url, data=body, headers={"Content-Type": "application/json"}, method="POST"
-        )
-        with urllib.request.urlopen(request, timeout=HTTP_TIMEOUT_S):  # noqa: S310 - as above
-            pass
-    except (HTTPException, ValueError) as error:  # no HTTP comes back, or the address is none
-        raise OSError(f"the POST was not answered: {error!r}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from ashore.errors import OperationUnknown, ServerBusy
 from ashore.protocol import codec
 from ashore.runtime.background import END_S, Background
 from ashore.runtime.files import is_locked, read_record, take_lock, write_record
-from ashore.runtime.processes import Children
+from ashore.runtime.processes import Children, child_environment
 
 AT_ONCE, WAITING_MAX, KEPT_MAX = 4, 100, 1_000
 KEPT_MS = 30 * 86_400_000
@@ -400,7 +400,7 @@ class Operations:
 
 def _environment() -> dict[str, str]:
     """Return the environment of an operation: it asks no server."""
-    return {name: value for name, value in os.environ.items() if name != "ASHORE_SERVER"}
+    return {name: value for name, value in child_environment().items() if name != "ASHORE_SERVER"}
 
 
 def _look(files: OperationFiles, request: OperationRequest) -> OperationView:

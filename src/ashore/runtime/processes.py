@@ -22,6 +22,7 @@ import psutil
 
 from ashore.base.unique import unique
 from ashore.jobs.heartbeat import SAME_START_S
+from ashore.landing.http_post import ALLOW
 from ashore.runtime.files import is_locked, read_record, take_lock
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.records import Desired, ProcessRecord
@@ -68,6 +69,11 @@ Command = Callable[[StartOrder], list[str]]
 def run_command(order: StartOrder) -> list[str]:
     """Return the command of the process that runs a job."""
     return [sys.executable, "-m", "ashore.runtime.run", *order.arguments()]
+
+
+def child_environment() -> dict[str, str]:
+    """Return the environment of what a server starts: it posts to inner addresses only if told."""
+    return {ALLOW: "", **os.environ}
 
 
 class Children:
@@ -172,6 +178,7 @@ class Processes:
                     pass_fds=(lock,),
                     start_new_session=True,
                     cwd=job_file.parent,
+                    env=child_environment(),
                 )
         finally:
             os.close(lock)  # 3. Only the process holds it now.

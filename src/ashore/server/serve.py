@@ -39,6 +39,7 @@ from ashore.runtime.webhook import Webhook, WebhookAddress
 from ashore.server.access import RequestAccess, TrustedProxy, names_of
 from ashore.server.app import create_app
 from ashore.server.audit import AuditLog
+from ashore.server.certificate import PASSWORD, ServerCertificate
 from ashore.server.connections import CONNECTIONS_MAX, ClientConnection, allow_files
 from ashore.server.context import Context
 from ashore.server.doorway import Doorway
@@ -110,20 +111,23 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         context = Context(files, *works, roots, access, SystemClock(), checks)
         app = create_app(context)
         door = Doorway(app, access, files, AuditLog(files, context.clock), is_look)
-        server = _Server(_config(settings, door), started)
+        certificate = _certificate_of(settings)
+        server = _Server(_config(settings, door, certificate), started)
         server.load()
         index.open()
         supervisor.start()
         operations.start()
-        if hook is not None:
-            hook.start()
+        for each in (hook, certificate):
+            if each is not None:
+                each.start()
         _leave_to_itself()
         try:
             with _ending_in_order():
                 server.run([listener])
         finally:
-            if hook is not None:
-                hook.end()
+            for each in (hook, certificate):
+                if each is not None:
+                    each.end()
             operations.end()
             supervisor.end()
             checks.close()  # what they were checking for has ended
@@ -139,7 +143,22 @@ def _leave_to_itself() -> None:
     gc.freeze()
 
 
-def _config(settings: ServerSettings, door: Doorway) -> uvicorn.Config:
+def _certificate_of(settings: ServerSettings) -> ServerCertificate | None:
+    """Return what makes connections safe; None: they are not. Raises RequestInvalid."""
+    if settings.certificate is None:
+        if settings.certificate_key is not None:
+            raise RequestInvalid(
+                "--tls-key names a key, and there is no certificate",
+                hint="name it: --tls-certificate",
+            )
+        return None
+    password = os.environ.get(PASSWORD, "")
+    return ServerCertificate(settings.certificate, settings.certificate_key, password)
+
+
+def _config(
+    settings: ServerSettings, door: Doorway, certificate: ServerCertificate | None
+) -> uvicorn.Config:
     return uvicorn.Config(
         door,
         host=settings.host,
@@ -148,8 +167,7 @@ def _config(settings: ServerSettings, door: Doorway) -> uvicorn.Config:
         access_log=False,
         timeout_graceful_shutdown=SHUT_DOWN_S,
         timeout_keep_alive=KEEP_S,
-        ssl_certfile=settings.certificate,
-        ssl_keyfile=settings.certificate_key,
+        ssl_context_factory=None if certificate is None else lambda *_: certificate.open(),
         server_header=False,
         proxy_headers=False,  # only a proxy that is named is believed; see TrustedProxy
         http=ClientConnection,
@@ -173,13 +191,7 @@ class _Server(uvicorn.Server):
 
     def load(self) -> None:
         """Read certificate and key. Raises RequestInvalid."""
-        try:
-            self.config.load()
-        except OSError as error:
-            raise RequestInvalid(
-                f"certificate and key cannot be used: {error}",
-                hint="name the files that belong together: --tls-certificate, --tls-key",
-            ) from None
+        self.config.load()
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         await super().startup(sockets)  # type: ignore[arg-type]

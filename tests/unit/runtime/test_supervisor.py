@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from ashore.config import Job
+from ashore.landing.http_post import ALLOW
 from ashore.landing.job import load_job_file
 from ashore.runtime.decide import KILLED, Phase
 from ashore.runtime.files import read_record
@@ -117,6 +118,22 @@ def test_a_job_file_that_takes_long_to_check_keeps_no_job_from_its_turn(
     phases = {str(each.fields.get("phase")) for each in told if each.kind == "phase"}
     assert "invalid" not in phases
     assert [each.job for each in told if each.kind == "changed"] == ["clicks"]
+    supervisor.end()
+
+
+@pytest.mark.parametrize("allowed", [None, "10.0.0.0/8"])
+def test_jobs_post_to_inner_addresses_only_if_the_server_says_so(
+    files: ServerFiles, monkeypatch: pytest.MonkeyPatch, allowed: str | None
+) -> None:
+    monkeypatch.delenv(ALLOW, raising=False)
+    if allowed is not None:
+        monkeypatch.setenv(ALLOW, allowed)
+    supervisor = Supervisor(files, Processes(files, simulated_command))
+    look_until(supervisor, "clicks", Phase.RUNNING)
+    process = supervisor.views["clicks"].process
+    assert process is not None
+    found = Path(f"/proc/{process.pid}/environ").read_text().split("\0")
+    assert f"{ALLOW}={allowed or ''}" in found
     supervisor.end()
 
 
