@@ -1,7 +1,7 @@
 """Digests of the terms of a graph, in which no place and no name of a query is left.
 
 What it is: `TermDigests`, one digest for each term, and `hash_form`, the digest of a JSON value.
-What it promises: pure. Equal digests mean equal terms over equal sources, in any two graphs.
+What it promises: pure. Equal digests mean equal values of equal sources, in any two graphs.
 What it must not know: nodes; what is compared by a digest.
 """
 
@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ashore.plans.canonical import Call, Canonical
 from ashore.plans.graph import PlanGraph
 from ashore.plans.terms import RANDOM, UNITED, Term, TermKind
 from ashore.plans.unions import READS
@@ -26,17 +27,22 @@ class TermDigests:
         graph: of the terms.
         sources: how each source is told apart from others, in the order of the graph.
         has_seeds: whether seeds of random functions count: Spark makes up those that are missing.
+        is_canonical: whether calls have their canonical form. Ids of operators are of calls as they
+            are written, so that they stay the same when more forms are known to be equal.
 
     """
 
     graph: PlanGraph
     sources: Sequence[Json]
     has_seeds: bool = True
+    is_canonical: bool = True
     _digests: list[str] = field(default_factory=list)
+    _canonical: Canonical = field(init=False)
 
     def __post_init__(self) -> None:
+        self._canonical = Canonical(self.graph.terms, self._digests, self._digest_of)
         for term in self.graph.terms:
-            self._digests.append(hash_form(self._form(term)))
+            self._digests.append(self._digest_of(term))
 
     def __getitem__(self, place: int) -> str:
         """Return the digest of the term at a place."""
@@ -46,23 +52,31 @@ class TermDigests:
         """Return the digests of terms, in their order."""
         return [self._digests[each] for each in places]
 
+    def _digest_of(self, term: Term) -> str:
+        return hash_form(self._form(term))
+
     def _form(self, term: Term) -> Json:
         window: Window | None = term.window
         is_random = term.name in RANDOM and not self.has_seeds
         is_united = term.kind is TermKind.CALL and term.name == UNITED
-        arguments = [] if is_random else self.all(term.arguments)
+        call = self._call(term)
         is_generated = term.kind is TermKind.MADE and bool(term.arguments)
         return [
             term.kind.value,
-            "" if is_generated else term.name,  # which column it is say the options
+            "" if is_generated else call.name,  # which column it is say the options
             term.type,
-            self._united(term) if is_united else [*arguments],
+            self._united(term) if is_united else [*([] if is_random else call.arguments)],
             None if term.source is None else self._told(term.source, term.copy),
-            [] if is_united else [[*each] for each in term.options],
+            [] if is_united else [[*each] for each in call.options],
             [*self.all(term.filters)],
             term.is_distinct,
             None if window is None else codec.encode(window),
         ]
+
+    def _call(self, term: Term) -> Call:
+        if term.kind is TermKind.CALL and self.is_canonical:
+            return self._canonical.call(term)
+        return Call(term.name, tuple(self.all(term.arguments)), term.options)
 
     def _united(self, term: Term) -> Json:
         """Return the form of a column of a union: the order of inputs means nothing."""

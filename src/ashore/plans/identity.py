@@ -93,7 +93,7 @@ class _NodeDigests:
             read = (source.format, source.reads)
             self._sources.append([*read, counts[read] if self.counts_readings else 0])
             counts[read] += 1
-        self._terms = TermDigests(self.graph, self._sources, has_seeds=False)
+        self._terms = TermDigests(self.graph, self._sources, has_seeds=False, is_canonical=False)
         self.own = [hash_form(self._form(node)) for node in self.graph.nodes]
         for place, node in reversed(list(enumerate(self.graph.nodes))):
             below = [self.with_inputs[each] for each in node.inputs]

@@ -8,8 +8,8 @@ What it must not know: operators.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ashore.plans.planned import Planned
-from ashore.plans.terms import OF_BRANCH, RANDOM, UNITED, Term, TermKind, Terms
+from ashore.plans.planned import Planned, PlannedNode
+from ashore.plans.terms import BY_GROUP, OF_BRANCH, RANDOM, UNITED, Term, TermKind, Terms
 from ashore.plans.trees import Node, expressions_in, write_option
 from ashore.plans.types import field_of, type_name
 from ashore.plans.unions import NUMBER, READS, UnionColumn
@@ -26,6 +26,7 @@ _NO_OPTIONS = {
     "variantAllowDuplicateKeys",
 }
 _TYPED = {"Cast"}  # functions whose type is what they do
+_RESULTS = "aggregateAttributes"
 _RECORDS = {"value", "key"}  # of Kafka's records: what is decoded
 
 
@@ -206,7 +207,7 @@ def learn_lineage(planned: Planned, unions: Mapping[int, UnionColumn]) -> Lineag
     definitions = {
         attribute: definition
         for each in planned.root.walk()
-        for attribute, definition in _definitions(each.node)
+        for attribute, definition in (*_definitions(each.node), *_functions(each))
         if attribute is not None and not _is_itself(definition, attribute)
     }
     generators = {
@@ -231,10 +232,31 @@ def _definitions(node: Node) -> Iterator[tuple[int | None, Node]]:
                 yield found.number_of("exprId"), found.children[0]
     if node.kind == "ExpandExec":
         yield from _expanded(node)
-    elif "aggregateAttributes" in node.fields:
-        functions = node.nodes("aggregateExpressions")
-        for attribute, function in zip(node.nodes("aggregateAttributes"), functions, strict=True):
-            yield attribute.number_of("exprId"), function
+
+
+def _functions(planned: PlannedNode) -> Iterator[tuple[int | None, Node]]:
+    """Yield the expression ids of an aggregate's functions, with the functions.
+
+    What an aggregate over another one computes is named with the groups: `count(*)` of the rows of
+    each group is not the number of groups.
+    """
+    node = planned.node
+    if _RESULTS not in node.fields:
+        return
+    own = _numbers_of(node)
+    below = (_numbers_of(each.node) for each in planned.walk())
+    is_over_another = any(not some <= own for some in below)
+    keys = node.nodes("groupingExpressions")
+    functions = node.nodes("aggregateExpressions")
+    for attribute, function in zip(node.nodes(_RESULTS), functions, strict=True):
+        made = Node(BY_GROUP, {}, (function, *keys)) if is_over_another else function
+        yield attribute.number_of("exprId"), made
+
+
+def _numbers_of(aggregate: Node) -> set[int]:
+    """Return the expression ids of an aggregate's functions; none of other nodes."""
+    numbers = (each.number_of("exprId") for each in aggregate.nodes(_RESULTS))
+    return {each for each in numbers if each is not None}
 
 
 def _expanded(node: Node) -> Iterator[tuple[int | None, Node]]:

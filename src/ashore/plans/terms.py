@@ -22,6 +22,7 @@ from ashore.protocol.codec import added
 UNITED = "Union"  # the name of a call: a column of a union, over those of its inputs
 NULLABLE = "NullExtended"  # of a call: a column of an outer join, NULL where no row matches
 OF_BRANCH = "OfBranch"  # of a call: what one input of a join computes of no column of a source
+BY_GROUP = "ByGroup"  # of a call: what an aggregate over another one computes, and its keys
 # Functions that are another value at each run.
 RANDOM = {"MonotonicallyIncreasingID", "RandStr", "Rand", "Randn", "Shuffle", "Uniform", "Uuid"}
 

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ashore.plans.sources import PlanSource
-from ashore.plans.terms import NULLABLE, OF_BRANCH, UNITED, Term, TermKind
+from ashore.plans.terms import BY_GROUP, NULLABLE, OF_BRANCH, UNITED, Term, TermKind
 from ashore.plans.windows import describe_duration
 
 TEXT_LENGTH_MAX = 60
 EXACT_LENGTH_MAX = 500
 DAY_TIME = ("interval day", "interval hour", "interval minute", "interval second")
 UNSPOKEN = {"Cast"}  # an author would mostly not have written it
-_BARE = {*UNSPOKEN, NULLABLE, OF_BRANCH, UNITED}  # told by what it is of
+_BARE = {*UNSPOKEN, BY_GROUP, NULLABLE, OF_BRANCH, UNITED}  # told by what it is of
 
 INFIX = {
     "Add": "+",
@@ -114,6 +114,9 @@ class Words:
         match term.name:
             case "Cast" if self.is_exact:
                 return f"cast({self._text(term.arguments[0])} as {term.type})"
+            case kind if kind == BY_GROUP and self.is_exact:
+                function, *keys = term.arguments
+                return f"{self._text(function)} by {self._list(keys)}"
             case kind if kind in _BARE:
                 return self._text(term.arguments[0])
             case kind if kind in _STRUCTS:

@@ -32,6 +32,44 @@ GROUPS = Base(
         Change("nothing", (), FULL),
         Change("the name of a result", [("AS s", "AS total")], FULL),
         Change("what is made of a result", [("sum(amount) AS s", "sum(amount) / 2 AS s")], FULL),
+        Change(
+            "a sum and a condition written in another way",
+            [
+                ("sum(amount)", "sum(CASE WHEN 3 < id THEN id + amount END)"),
+                ("count(*)", "count(CASE WHEN id = 4 OR id = 2 OR id = 3 THEN 1 END)"),
+            ],
+            FULL,
+            before=[
+                ("sum(amount)", "sum(if(id > 3, amount + id, NULL))"),
+                ("count(*)", "count(if(id IN (2, 3, 4), 1, NULL))"),
+            ],
+        ),
+        Change(
+            "a nullif and an hour written in another way",
+            [
+                ("sum(amount)", "sum(CASE WHEN 3 = id THEN NULL ELSE id END)"),
+                ("min(id)", "min(date_trunc('hour', ts))"),
+            ],
+            FULL,
+            before=[
+                ("sum(amount)", "sum(nullif(id, 3))"),
+                ("min(id)", "min(date_trunc('HOUR', ts))"),
+            ],
+        ),
+        Change(
+            "the first part of a text written in another way",
+            [("min(id)", "min(element_at(split(country, 'E'), 1))")],
+            FULL,
+            before=[("min(id)", "min(split(country, 'E')[0])")],
+        ),
+        Change(
+            "the branches of a CASE in another order",
+            [("sum(amount)", "sum(CASE WHEN id > 3 THEN 2 WHEN id > 5 THEN 1 END)")],
+            LOST,
+            "the new SQL does not compute it",
+            before=[("sum(amount)", "sum(CASE WHEN id > 5 THEN 1 WHEN id > 3 THEN 2 END)")],
+            meant=[("WHEN id >", "WHEN ts >= HALF AND id >")],
+        ),
         Change("a condition on results", [(BY, f"{BY} HAVING count(*) > 60")], FULL, is_run=True),
         Change(
             "a column of the sink added",

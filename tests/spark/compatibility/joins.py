@@ -16,6 +16,7 @@ SINCE_AMOUNT = [("a.amount", "if(a.ts >= HALF, a.amount, NULL) AS amount")]
 WHOLE = "(SELECT *, {} AS part FROM plain) a"
 WITH_PART = ("b.page", "b.page, a.part")
 BY_PAGE = ("a.id = b.id", "a.country = b.page AND a.ts = b.seen")
+NO_APPEND = "Spark runs no aggregate of all rows in append mode"
 OFFSETS = "streams of files have no topics; played with Kafka, in tests/spark/test_moved_sources.py"
 
 INNER = Base(
@@ -349,6 +350,28 @@ STATELESS = Base(
     ),
 )
 
+# count(*) of rows, and count(*) of the groups that have as many rows.
+NESTED = """SELECT country, sum(c) AS s, max(d) AS m FROM (
+    SELECT country, c, count(*) AS d FROM (
+        SELECT country, id, count(*) AS c FROM plain GROUP BY country, id
+    ) GROUP BY country, c
+) GROUP BY country"""
+COUNTS = Base(
+    "counts of counts",
+    NESTED,
+    "append",
+    (
+        Change("nothing", (), FULL, unplayed=NO_APPEND, is_run=True),
+        Change(
+            "both counts exchanged",
+            [("sum(c)", "sum(?)"), ("max(d)", "max(c)"), ("sum(?)", "sum(d)")],
+            LOST,
+            "the new SQL does not compute it",
+            unplayed=NO_APPEND,
+        ),
+    ),
+)
+
 LABELLED = """SELECT side, count(*) AS n, sum(id) AS s FROM (
     SELECT 'much' AS side, id FROM plain WHERE amount > 20
     UNION ALL SELECT 'little' AS side, id FROM plain WHERE amount <= 20
@@ -396,7 +419,6 @@ CONDITION = " WHERE a.amount > 20"
 EACH_HALF = [
     ("b.amount > 20", "(a.ts >= HALF OR a.amount > 20) AND (b.ts < HALF OR b.amount > 20)")
 ]
-NO_APPEND = "Spark runs no aggregate of all rows in append mode"
 SELF_JOIN = Base(
     "a join of one view with itself",
     f"{ITSELF.format('plain')} WHERE a.amount > 20",

@@ -15,6 +15,7 @@ from tests.spark.compatibility.groups import (
 from tests.spark.compatibility.joins import (
     ABOVE,
     BOTH_SIDES,
+    COUNTS,
     INNER,
     INTERVAL,
     ONE_VIEW_TWICE,
@@ -29,7 +30,7 @@ from tests.spark.compatibility.widths import KEYS, SCHEMAS, WIDTHS
 BASES: tuple[Base, ...] = (
     *(GROUPS, TWO_KEYS, TUMBLING, SLIDING, SESSIONS, DISTINCT),
     *(INNER, INTERVAL, OUTER, UNION, ABOVE),
-    *(ONE_VIEW_TWICE, SELF_JOIN, BOTH_SIDES),
+    *(ONE_VIEW_TWICE, SELF_JOIN, BOTH_SIDES, COUNTS),
     *(DEDUPLICATED, SUBQUERY, STATELESS),
     *(WIDTHS, KEYS, SCHEMAS),
     *(Q3, Q5, Q7, Q8, Q12, Q20),

@@ -19,10 +19,11 @@ from tests.unit.plans.trees import (
 from ashore.plans.lineage import Lineage, learn_lineage
 from ashore.plans.planned import PlannedNode
 from ashore.plans.sources import PlanSource
-from ashore.plans.terms import Term, TermKind
+from ashore.plans.terms import BY_GROUP, Term, TermKind
 from ashore.plans.trees import Node, parse_tree
 
 VALUE = attribute("value", 1, "binary")
+_PHASES = ("Partial", "Final")
 ID = Term(TermKind.COLUMN, "id", "bigint", source=0)
 
 
@@ -125,6 +126,34 @@ def test_results_of_an_aggregate_are_its_functions() -> None:
         aggregateAttributes=(attribute("max(x)", 9),),
     )
     assert term_of(lineage(final), attribute("max(x)", 9)).name == "Max"
+
+
+def test_what_an_aggregate_over_another_computes_is_named_with_its_keys() -> None:
+    """`count(*)` of rows is a key of the second `count(*)`: these are two numbers."""
+
+    def counted(child: PlannedNode, number: int, *keys: Node) -> PlannedNode:
+        functions = (aggregate(node("Count", literal("1")), mode=mode) for mode in _PHASES)
+        for each in functions:
+            child = planned(
+                "HashAggregateExec",
+                child,
+                groupingExpressions=keys,
+                aggregateExpressions=(each,),
+                aggregateAttributes=(attribute("count(1)", number),),
+            )
+        return child
+
+    def numbers(*keys: Node) -> tuple[Lineage, int, int]:
+        found = lineage(counted(counted(leaf(VALUE), 9, decoded(VALUE)), 10, *keys))
+        return found, *found.all((attribute("count(1)", 9), attribute("count(1)", 10)))
+
+    rows = attribute("count(1)", 9)
+    found, inner, outer = numbers(rows)
+    assert found.terms.table[inner].kind is TermKind.AGGREGATE
+    assert found.terms.table[outer].name == BY_GROUP
+    assert found.terms.table[outer].arguments == (inner, inner)  # of one function by the other
+    other, _, by_another = numbers(VALUE)
+    assert other.terms.table[by_another] != found.terms.table[outer]
 
 
 def test_copies_of_a_row_hold_what_it_held_but_the_number_that_tells_them_apart() -> None:

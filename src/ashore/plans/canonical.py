@@ -1,0 +1,173 @@
+"""One form for calls that are written in several ways and compute the same.
+
+What it is: `Canonical`, which returns a call with its arguments as digests: `a > 3` is `3 < a`, the
+operands of `=` and `+` have an order of their own, and CASE with one branch is `if`.
+What it promises: pure. Two calls have one form only where they have the same value for every row.
+Operands of `+` are not grouped anew: sums of DOUBLE would differ. Which of two operands is
+evaluated first is no part of a value, but an error of the second one may never be raised: operands
+of AND and OR, by which authors prevent such errors, are sorted only where none of them can fail.
+What it must not know: plans; sources.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ashore.plans.terms import NULLABLE, OF_BRANCH, Term, TermKind
+
+_MIRRORED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
+_COMMUTATIVE = {"EqualTo", "EqualNullSafe", "Add", "Multiply"}
+_CONDITIONALS = {"If", "CaseWhen"}
+# Functions that truncate a time, and which of their arguments is the unit, in any case.
+_UNITS = {"TruncTimestamp": 0, "TruncDate": 1}
+# Both `[]` and `element_at` raise an error outside of the array. Where they do not, a default that
+# Spark does not write here may take the place of NULL.
+_FAILS = ("failOnError", "true")
+# None of these raises an error, whatever the values of its arguments are.
+_NEVER_FAILS = {
+    *("EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", *_MIRRORED),
+    *("And", "Or", "Not", "In", "IsNull", "IsNotNull", "IsNaN"),
+    *("StartsWith", "EndsWith", "Contains", "Coalesce", NULLABLE, OF_BRANCH),
+}
+_LEAVES = {TermKind.COLUMN, TermKind.RECORD, TermKind.LITERAL, TermKind.NULL}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call in its canonical form.
+
+    Arguments:
+        name: of the function.
+        arguments: their digests.
+        options: of the function.
+
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    """The canonical forms of the calls of one plan.
+
+    Arguments:
+        terms: of the plan.
+        digests: of terms, of which those that a call is over are there.
+        digest_of: the digest of a term that need not be in the plan.
+
+    """
+
+    terms: Sequence[Term]
+    digests: Sequence[str]
+    digest_of: Callable[[Term], str]
+
+    def call(self, term: Term) -> Call:
+        """Return the form of a call."""
+        arguments = tuple(self.digests[each] for each in term.arguments)
+        made = Call(term.name, arguments, term.options)
+        match term.name:
+            case name if name in _MIRRORED:
+                return Call(_MIRRORED[name], arguments[::-1], term.options)
+            case name if name in _COMMUTATIVE:
+                return Call(name, tuple(sorted(arguments)), term.options)
+            case name if name in _CONDITIONALS and len(arguments) in {2, 3}:
+                return self._conditional(term, made)
+            case "And" | "Or":
+                return self._junction(term, made)
+            case "In":
+                equalities = self._equalities(term)
+                return self._any_of(equalities) if equalities else made
+            case name if name in _UNITS:
+                return self._truncation(term, made)
+            case "ElementAt":
+                return self._element(term, made)
+            case _:
+                return made
+
+    def _conditional(self, term: Term, made: Call) -> Call:
+        """Return the form of a conditional with one branch; without ELSE it is NULL."""
+        has_else = len(term.arguments) == 3
+        if has_else and self.terms[term.arguments[2]].kind is TermKind.NULL:
+            return Call("If", made.arguments[:2])
+        return Call("If", made.arguments)
+
+    def _junction(self, term: Term, made: Call) -> Call:
+        """Return the form of AND or OR: a set of operands, where none of them can fail."""
+        operands = [*self._operands(term)]
+        if not all(self._never_fails(each) for each in operands):
+            return made
+        if term.name == "And":
+            return Call("And", tuple(sorted({self.digests[each] for each in operands})))
+        found = set[str]()
+        for each in operands:
+            found.update(self._equalities(self.terms[each]) or {self.digests[each]})
+        return self._any_of(found)
+
+    def _operands(self, term: Term) -> Iterator[int]:
+        """Yield the operands of a junction and of those in it, each once."""
+        waiting, seen = [*term.arguments], set[int]()
+        while waiting:
+            place = waiting.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            below = self.terms[place]
+            if below.kind is TermKind.CALL and below.name == term.name:
+                waiting += below.arguments
+            else:
+                yield place
+
+    def _never_fails(self, place: int) -> bool:
+        waiting, seen = [place], {place}
+        while waiting:
+            term = self.terms[waiting.pop()]
+            is_safe = term.kind is TermKind.CALL and (
+                term.name in _NEVER_FAILS or self._is_safe_cast(term)
+            )
+            if not is_safe and term.kind not in _LEAVES:
+                return False
+            waiting += set(term.parts) - seen
+            seen |= set(term.parts)
+        return True
+
+    def _is_safe_cast(self, term: Term) -> bool:
+        """Tell whether a call is a cast of an integer to one that has all of its values."""
+        widths = {"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
+        if term.name != "Cast" or term.type not in widths:
+            return False
+        source = self.terms[term.arguments[0]]
+        return source.type in widths and widths[source.type] <= widths[term.type]
+
+    def _equalities(self, term: Term) -> set[str]:
+        """Return the digests of what IN a list of literals is the OR of; none: it is another."""
+        if term.kind is not TermKind.CALL or term.name != "In":
+            return set()
+        value, *others = term.arguments
+        if any(self.terms[each].kind is not TermKind.LITERAL for each in others):
+            return set()
+        equal = (Term(TermKind.CALL, "EqualTo", arguments=(value, each)) for each in others)
+        return {self.digest_of(each) for each in equal}
+
+    def _any_of(self, digests: set[str]) -> Call:
+        return Call("Or", tuple(sorted(digests)))
+
+    def _truncation(self, term: Term, made: Call) -> Call:
+        """Return the form of a truncation of a time: its unit in upper case."""
+        place = _UNITS[term.name]
+        unit = self.terms[term.arguments[place]]
+        if unit.kind is not TermKind.LITERAL:
+            return made
+        upper = self.digest_of(Term(TermKind.LITERAL, unit.name.upper(), unit.type))
+        arguments = (*made.arguments[:place], upper, *made.arguments[place + 1 :])
+        return Call(term.name, arguments, term.options)
+
+    def _element(self, term: Term, made: Call) -> Call:
+        """Return the form of `element_at(arr, 1)`, which is `arr[0]` in ANSI mode."""
+        array, place = term.arguments
+        number = self.terms[place]
+        is_place = number.kind is TermKind.LITERAL and number.type == "int"
+        if not is_place or int(number.name) < 1 or term.options != (_FAILS,):
+            return made
+        before = self.digest_of(Term(TermKind.LITERAL, str(int(number.name) - 1), "int"))
+        return Call("GetArrayItem", (self.digests[array], before), term.options)
