@@ -63,7 +63,7 @@ GROUPS = Base(
             before=[("min(id)", "min(split(country, 'E')[0])")],
         ),
         Change(
-            "the branches of a CASE in another order",
+            "the branches of a `CASE` in another order",
             [("sum(amount)", "sum(CASE WHEN id > 3 THEN 2 WHEN id > 5 THEN 1 END)")],
             LOST,
             "the new SQL does not compute it",
