@@ -203,7 +203,7 @@ MUTATIONS = (
     ),
     Mutation(
         "both sides of a self-join are one",
-        *("a join of one view with itself", "a condition on the other side of a WITH"),
+        *("a join of one view with itself", "a condition on the other side of a `WITH`"),
         ((build, "separate_branches", _same),),
     ),
 )
