@@ -15,7 +15,9 @@ What it must not know: storages; what rows say.
     commits                  of the batch; in format 2 also of each batch in a chain: they name the
                              ids of its files
     sources                  all files of a source; of one that keeps a log of the files it has seen
-                             the newest compacted file up to the batch's offset, and those after it
+                             the newest compacted file up to the batch's offset, and those after
+                             it; where two readings of one stream have one log together, up to the
+                             highest offset that may be of it
     operators                `_metadata/metadata`; of `_metadata/v2` the newest up to the batch
     schemas                  `_metadata/schema`; of `_stateSchema` those that the operator names
     state, for each store    its chain: the newest snapshot up to the batch, and each change since
@@ -33,7 +35,7 @@ none.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ashore.checkpoints.files import CheckpointFile
@@ -68,6 +70,7 @@ from ashore.protocol.plan_query import NO_BATCH
 Read = Callable[[Sequence[CheckpointPath]], Sequence[bytes]]
 
 _SNAPSHOTS_AT_ONCE = 256  # archives of some kilobytes, in memory at a time
+_FIRST = "0"  # the name of the first source
 COMPACTED = ".compact"  # an entry of a log of seen files that holds all that came before it
 
 
@@ -209,10 +212,38 @@ class _Planner:
                     files.setdefault(source, []).append(each)
                 case _:
                     pass
-        for source, end in ends.items():
-            last = parse_log_offset(end)
+        logs = {source: parse_log_offset(end) for source, end in ends.items()}
+        if have_shared_logs(logs, files):
+            self.needed.update(self._select_shared(logs, files))
+            return
+        for source, last in logs.items():
             paths = files.get(source, [])
             self.needed.update(paths if last is None else self._select_seen(source, paths, last))
+
+    def _select_shared(
+        self, logs: Mapping[str, int | None], files: Mapping[str, Sequence[SourcePath]]
+    ) -> Iterator[SourcePath]:
+        """Yield the logs of seen files where some readings have one log together.
+
+        The first log is of the first line. Which of the others is of which line is not written: of
+        each all is needed up to the highest offset that a line may have in it.
+        """
+        ends, found = {end for end in logs.values() if end is not None}, set[int]()
+        for source, paths in sorted(files.items()):
+            there = {each.rest.removesuffix(COMPACTED) for each in paths}
+            inside = {end for end in ends if f"{end}" in there}
+            if source == _FIRST and (first := logs.get(source)) is not None:
+                inside = {first}
+            if inside:
+                yield from self._select_seen(source, paths, max(inside))
+            elif None in logs.values():
+                yield from paths  # of a source that is not one of files
+            else:
+                raise self._missing(SourcePath(source, f"{max(ends)}").path)
+            found |= inside
+        for source, end in logs.items():
+            if end is not None and end not in found:
+                raise self._missing(SourcePath(source, f"{end}").path)
 
     def _select_seen(
         self, source: str, paths: Sequence[SourcePath], last: int
@@ -446,6 +477,23 @@ def _group_versions(
             case _:
                 pass
     return found
+
+
+def have_shared_logs(ends: Mapping[str, int | None], logs: Collection[str]) -> bool:
+    """Tell whether several readings have one log of seen files together.
+
+    Spark gives two readings of one stream of files a line of offsets each, and one directory:
+    directories are numbered in the order of the first readings, lines in that of all. Then no
+    number is left out, and lines have no more different offsets than there are directories.
+
+    Arguments:
+        ends: how far each reading has come, by its number; None: it is not one of files.
+        logs: names of the directories of sources.
+
+    """
+    is_without = any(end is not None and source not in logs for source, end in ends.items())
+    is_numbered = set(logs) == {f"{number}" for number in range(len(logs))}
+    return is_without and is_numbered and len(set(ends.values())) <= len(logs)
 
 
 def parse_log_offset(end: str | None) -> int | None:

@@ -196,6 +196,60 @@ def test_a_log_of_seen_files_begins_with_what_was_compacted(tmp_path: Path) -> N
         take_survey(opened(root), 4)
 
 
+def with_readings(root: Path, *ends: int) -> None:
+    """Give batch 4 a line for each reading, as Spark does."""
+    offsets = root / "offsets/4"
+    version, settings, _ = offsets.read_text().splitlines()
+    lines = (f'{{"logOffset":{end}}}' for end in ends)
+    offsets.write_text("\n".join([version, settings, *lines]))
+    (root / "offsets/.4.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("ends", "logs", "needed"),
+    [
+        pytest.param((4, 4), {}, {"0": 4}, id="a view with itself"),
+        pytest.param((4, 4, 1), {"1": 2}, {"0": 4, "1": 1}, id="then another"),
+        pytest.param((4, 1, 4), {"1": 2}, {"0": 4, "1": 1}, id="another between both"),
+        pytest.param((4, 4, 2), {"1": 4}, {"0": 4, "1": 4}, id="which is which is unknown"),
+    ],
+)
+def test_two_readings_of_one_stream_of_files_have_one_log(
+    ends: tuple[int, ...], logs: dict[str, int], needed: dict[str, int], tmp_path: Path
+) -> None:
+    root = unpack("stateless", tmp_path)
+    with_readings(root, *ends)
+    for name, last in logs.items():
+        (root / "sources" / name).mkdir()
+        for entry in range(last + 1):
+            shutil.copy(root / f"sources/0/{entry}", root / "sources" / name)
+    found = {each.path for each in take_survey(opened(root), 4).required.files}
+    assert {each for each in found if each.startswith("sources")} == {
+        f"sources/{name}/{entry}" for name, end in needed.items() for entry in range(end + 1)
+    }
+    (root / "sources/0/4").unlink()
+    with pytest.raises(CheckpointUnfit, match=r"sources/\d/4 is missing"):
+        take_survey(opened(root), 4)
+
+
+@pytest.mark.parametrize(
+    ("ends", "made", "missing"),
+    [
+        pytest.param((4, 3), (), "sources/1/3", id="no other line has its offset"),
+        pytest.param((4, 4, 4), ("2",), "sources/1/4", id="a directory is left out"),
+    ],
+)
+def test_a_log_that_is_gone_is_not_taken_for_that_of_another_reading(
+    ends: tuple[int, ...], made: tuple[str, ...], missing: str, tmp_path: Path
+) -> None:
+    root = unpack("stateless", tmp_path)
+    with_readings(root, *ends)
+    for name in made:
+        shutil.copytree(root / "sources/0", root / "sources" / name)
+    with pytest.raises(CheckpointUnfit, match=f"{missing} is missing"):
+        take_survey(opened(root), 4)
+
+
 def test_a_directory_without_a_query_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointUnfit, match="it does not exist"):
         take_survey(opened(tmp_path / "some"))

@@ -52,6 +52,16 @@ def test_a_damaged_log_is_found_without_a_checksum(
     assert file not in {each.path for each in plan.copied}
 
 
+def test_two_readings_of_one_stream_have_one_log(tmp_path: Path) -> None:
+    root = unpack("no-keys", tmp_path)
+    for each in (root / "offsets").iterdir():
+        if not each.name.startswith("."):
+            edit(each, lambda data: data + b"\n" + data.splitlines()[-1])
+    assert look(root)[1] == {}
+    edit(root / f"offsets/{LAST}", lambda data: data.replace(b'et":5', b'et":9'))
+    assert look(root)[1][f"offsets/{LAST}"] is Code.DAMAGED_FILE
+
+
 def test_a_changed_path_beside_its_checksum_is_not_proven(tmp_path: Path) -> None:
     root = unpack("no-keys", tmp_path)
     change_text("sources/0/5", b"clicks/5.json", b"clicks/4.json")(root)

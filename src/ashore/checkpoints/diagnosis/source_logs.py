@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from ashore.checkpoints.files import CheckpointFile
 from ashore.checkpoints.layout import OffsetsFile, SourcePath, is_number
-from ashore.checkpoints.required import COMPACTED, parse_log_offset
+from ashore.checkpoints.required import COMPACTED, have_shared_logs, parse_log_offset
 
 
 def check_entry(path: SourcePath, data: bytes) -> str | None:
@@ -77,17 +77,18 @@ def find_wrong_ends(offsets: Mapping[int, OffsetsFile], last: Mapping[str, int])
     wrong: dict[int, str] = {}
     ends: dict[str, list[tuple[int, int]]] = {}
     for batch in sorted(offsets):
-        for each in offsets[batch].sources:
-            end = parse_log_offset(each.end)
+        lines = {each.source: parse_log_offset(each.end) for each in offsets[batch].sources}
+        is_shared = have_shared_logs(lines, last)
+        for source, end in lines.items():
             if end is None:
                 continue
-            if end > last.get(each.source, end):
+            entry = max(last.values()) if is_shared else last.get(source, end)
+            if end > entry:
                 wrong[batch] = (
-                    f"source {each.source} ends at logOffset {end}, "
-                    f"and its log at entry {last[each.source]}"
+                    f"source {source} ends at logOffset {end}, and its log at entry {entry}"
                 )
             else:
-                ends.setdefault(each.source, []).append((batch, end))
+                ends.setdefault(source, []).append((batch, end))
     for source, found in ends.items():
         before = -1
         for at, (batch, end) in enumerate(found):
