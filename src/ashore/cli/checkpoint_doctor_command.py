@@ -42,13 +42,21 @@ def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option o
             metavar="HOST:PORT", help="Of a directory: ask these brokers of Kafka for its topics."
         ),
     ] = None,
+    deep: Annotated[
+        bool,
+        typer.Option(
+            "--deep",
+            help="Read the tables of RocksDB block by block, and list the files of file sources.",
+        ),
+    ] = False,
     explain: Explain = False,
     take_over: TakeOver = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Find what is wrong with a checkpoint; repair it into a copy. The original is only read."""
-    asked, clock = DoctorAsked(where, query, to, sources, brokers, take_over), SystemClock()
+    asked = DoctorAsked(where, query, to, sources, brokers, take_over, deep)
+    clock = SystemClock()
     with reported_errors(as_json=as_json, debug=debug):
         if undo and (repair or to is not None or explain):
             raise typer.BadParameter("--undo goes with no other action")
@@ -61,16 +69,30 @@ def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option o
             examined = doctor.examine(asked, clock)
             document = {**examined.to_dict(), "done": False}
             print_answer(_describe(examined), document, as_json=as_json)
-            raise CommandAnswer(4, "findings") if examined.findings else typer.Exit
+            _answer(examined)
+            return
         with shown_progress(quiet=as_json) as progress:
             found = doctor.repair(asked, clock, lambda done, all_: progress("copying", done, all_))
         match found:
             case Examined():
                 document = {**found.to_dict(), "done": False}
                 print_answer(_describe(found), document, as_json=as_json)
+                _answer(found)
             case Repaired(examined, plan, place):
                 document = {**examined.to_dict(), "copy": place, "batch": plan.batch, "done": True}
                 print_answer(_describe_repaired(found), document, as_json=as_json)
+                _require_proven(examined)
+
+
+def _answer(found: Examined) -> None:
+    if found.findings:
+        raise CommandAnswer(4, "findings")
+    _require_proven(found)
+
+
+def _require_proven(found: Examined) -> None:
+    if found.seen.unproven:
+        raise CommandAnswer(6, "not all checked")
 
 
 def _describe(found: Examined) -> Iterator[str]:
@@ -91,4 +113,6 @@ def _describe(found: Examined) -> Iterator[str]:
 def _describe_repaired(found: Repaired) -> Iterator[str]:
     for each in found.examined.findings:
         yield f"{each.code}: {each.repair}"
+    for text in found.examined.seen.unproven:
+        yield f"not proven: {text}"
     yield f"{found.place} is at batch {found.plan.batch}; the previous checkpoint is unchanged"

@@ -16,7 +16,7 @@ import json
 import struct
 from collections.abc import Mapping
 
-from ashore.checkpoints.diagnosis.contents import HEADER, MAGIC, PACKED
+from ashore.checkpoints.diagnosis.contents import HEADER, MAGIC, unpack_block
 from ashore.checkpoints.layout import StateKind, StatePath
 from ashore.checkpoints.required import Chain
 
@@ -69,20 +69,15 @@ def _take_text(data: bytes) -> tuple[bytes, bytes]:
 
 def _unpack(head: bytes) -> bytes:
     """Return what the whole blocks of lz4 hold, up to the first that cannot be read."""
-    import pyarrow as pa  # noqa: PLC0415 - loads much, and few checkpoints are of format 2
-
-    codec, found, at = pa.Codec("lz4_raw"), b"", 0
+    found, at = b"", 0
     while len(head) - at >= HEADER.size:
         magic, token, packed, plain, _checksum = HEADER.unpack_from(head, at)
         at += HEADER.size
         if magic != MAGIC or plain <= 0 or packed < 0 or at + packed > len(head):
             break
-        data = head[at : at + packed]
-        if token & 0xF0 == PACKED:
-            try:
-                data = codec.decompress(data, decompressed_size=plain).to_pybytes()
-            except (OSError, ValueError):  # pyarrow's errors are one of these
-                break
+        data = unpack_block(token, head[at : at + packed], plain)
+        if data is None:
+            break
         found += data
         at += packed
     return found

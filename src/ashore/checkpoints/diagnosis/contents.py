@@ -6,8 +6,9 @@ nothing is raised. What a check cannot see it does not claim: rows are not decod
 What it must not know: storages; which files there are.
 
     blocks      of changes, and of snapshots of Spark's HDFS-backed store, if compressed with lz4:
-                each is "LZ4Block", one byte of kind and level, compressed and plain length and a
-                checksum (little endian, four bytes each), and the data; the last has none
+                each is "LZ4Block", one byte of kind and level, compressed and plain length and the
+                checksum of the plain data (little endian, four bytes each), and the data; the last
+                has none
     archive     <version>.zip: each of its files has a checksum
     table       the last eight bytes are RocksDB's
     `.<name>.crc`   of Hadoop, on a local disk: "crc", 0, bytes a checksum covers, one CRC32 each
@@ -21,6 +22,9 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import xxhash
 
 from ashore.checkpoints.layout.snapshots import BROKEN
 
@@ -28,11 +32,21 @@ MAGIC = b"LZ4Block"
 HEADER = struct.Struct("<8sBiii")
 _PLAIN, PACKED = 0x10, 0x20  # how a block is stored: the upper half of the byte after the magic
 _BLOCK_MAX = 1 << 25  # of lz4-java
+_SEED, _SUM_BITS = 0x9747B28C, 0x0FFFFFFF  # of its checksums
 TABLE_END = struct.pack("<Q", 0x88E241B785F4CFF7)
 _MEMBER_MAX = 1 << 28
 _CRC_HEADER = struct.Struct(">4si")
 _CRC_MAGIC = b"crc\0"
-_CASTAGNOLI = 0x82F63B78
+
+
+class _Header(NamedTuple):
+    """What stands before the data of a block."""
+
+    magic: bytes
+    token: int
+    packed: int
+    plain: int
+    checksum: int
 
 
 def check_blocks(data: bytes) -> str | None:
@@ -41,27 +55,52 @@ def check_blocks(data: bytes) -> str | None:
     while at < len(data):
         if len(data) - at < HEADER.size:
             return f"it is truncated: {len(data) - at} bytes at its end are no block"
-        magic, token, packed, plain, _checksum = HEADER.unpack_from(data, at)
-        wrong = _check_header(magic, token, packed, plain)
+        header = _Header(*HEADER.unpack_from(data, at))
+        wrong = _check_header(header)
         if wrong is not None:
             return f"at byte {at:,} {wrong}"
-        at += HEADER.size + packed
-        if at > len(data):
-            return f"it is truncated: its last block lacks {at - len(data):,} bytes"
-        is_ended = plain == 0
+        start, end = at + HEADER.size, at + HEADER.size + header.packed
+        if end > len(data):
+            return f"it is truncated: its last block lacks {end - len(data):,} bytes"
+        if not _is_as_noted(header, data[start:end]):
+            return f"its block at byte {at:,} has another checksum than it says"
+        at, is_ended = end, header.plain == 0
     return None if is_ended else "it is truncated: it has no last block"
 
 
-def _check_header(magic: bytes, token: int, packed: int, plain: int) -> str | None:
-    if magic != MAGIC:
+def _check_header(header: _Header) -> str | None:
+    if header.magic != MAGIC:
         return "no block begins"
-    kind, maximum = token & 0xF0, min(1 << (10 + (token & 0x0F)), _BLOCK_MAX)
+    kind, packed, plain = header.token & 0xF0, header.packed, header.plain
+    maximum = min(1 << (10 + (header.token & 0x0F)), _BLOCK_MAX)
     is_possible = (
         0 <= plain <= maximum
         and packed >= 0
         and (packed == plain if kind == _PLAIN else packed > 0 and plain > 0)
     )
     return None if kind in {_PLAIN, PACKED} and is_possible else "a block has impossible lengths"
+
+
+def _is_as_noted(header: _Header, block: bytes) -> bool:
+    """Tell whether a block has the checksum that its header says; the last block says 0."""
+    if header.plain == 0:
+        return header.checksum == 0
+    plain = unpack_block(header.token, block, header.plain)
+    noted = header.checksum & 0xFFFFFFFF
+    return plain is not None and xxhash.xxh32_intdigest(plain, _SEED) & _SUM_BITS == noted
+
+
+def unpack_block(token: int, block: bytes, size: int) -> bytes | None:
+    """Return the plain data of a block; None where it cannot be decompressed."""
+    import pyarrow as pa  # noqa: PLC0415 - loads much, and not every checkpoint has blocks
+
+    if token & 0xF0 == _PLAIN:
+        return block
+    try:
+        found: bytes = pa.decompress(block, size, "lz4_raw", asbytes=True)
+    except (OSError, ValueError):  # pyarrow's errors are one of these
+        return None
+    return found
 
 
 def check_archive(data: bytes) -> str | None:
@@ -134,23 +173,3 @@ def parse_spark_checksum(data: bytes) -> SparkChecksum | None:
             return SparkChecksum(size, value & 0xFFFFFFFF)
         case _:
             return None
-
-
-def crc32c(data: bytes) -> int:
-    """Return the checksum of Castagnoli. Some megabytes a second: for small files."""
-    value = 0xFFFFFFFF
-    for byte in data:
-        value = _TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)
-    return value ^ 0xFFFFFFFF
-
-
-def _make_table() -> tuple[int, ...]:
-    made = []
-    for value in range(256):
-        for _bit in range(8):
-            value = (value >> 1) ^ (_CASTAGNOLI if value & 1 else 0)  # noqa: PLW2901 - the register
-        made.append(value)
-    return tuple(made)
-
-
-_TABLE = _make_table()

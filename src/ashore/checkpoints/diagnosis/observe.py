@@ -16,19 +16,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
 
+import google_crc32c
+
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.diagnosis.changelogs import HEAD_BYTES, find_gap, read_lineage
 from ashore.checkpoints.diagnosis.contents import (
     TABLE_END,
     check_archive,
     check_blocks,
-    crc32c,
     parse_local_checksum,
     parse_spark_checksum,
 )
 from ashore.checkpoints.diagnosis.lineage import find_break
 from ashore.checkpoints.diagnosis.neighbours import compare_commit, compare_offsets
 from ashore.checkpoints.diagnosis.observed import BadFile, Flaw, Looked, Observed
+from ashore.checkpoints.diagnosis.source_files import ListFiles, compare_with_files
 from ashore.checkpoints.diagnosis.source_logs import (
     check_entry,
     find_wrong_ends,
@@ -69,18 +71,28 @@ from ashore.protocol import names
 TRIES = 5  # of a checkpoint that a query writes meanwhile
 PIECE_BYTES = 4 << 20
 WHOLE_MAX = 64 << 20  # a file of state that is held in memory; a larger one is not followed
-CRC32C_MAX = 1 << 20  # a file whose checksum is computed byte by byte
+# What nothing proves. N is how many files it is.
+_TABLES = "blocks of N tables (--deep compares them with their checksums)"
+_OTHER_TABLES = "blocks of N tables of another kind than Spark 4.2 writes"
+_PATHS = "paths in N entries of logs of file sources (--deep compares them with the files)"
+_PATHS_ALONE = "paths in N entries of logs of file sources: not all of their files can be found"
+_PACKED = "N changes without a checksum, compressed with "
+_LARGE = f"N files of state without a checksum, over {WHOLE_MAX >> 20} MB"
 _QUERY_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 CODEC = "spark.sql.streaming.stateStore.compression.codec"
 _LZ4 = "lz4"  # what Spark takes where a batch does not say
 
 
-def observe(checkpoint: Checkpoint, wanted_sources: int | None = None) -> Observed:
+def observe(
+    checkpoint: Checkpoint, wanted_sources: int | None = None, deep: ListFiles | None = None
+) -> Observed:
     """Look through a checkpoint. Kafka is not asked.
 
     Arguments:
         checkpoint: of Ashore, or of any query of Spark.
         wanted_sources: how many sources the query reads now; None: not known.
+        deep: lists directories of sources of files; then tables are read whole, and logs of
+            sources are compared with their files. None: neither.
 
     Raises CheckpointUnfit where there is none, or where a query writes it all the time;
     StorageError.
@@ -90,7 +102,7 @@ def observe(checkpoint: Checkpoint, wanted_sources: int | None = None) -> Observ
     for _try in range(TRIES):
         before = checkpoint.list_batches(BatchLog.OFFSETS).keys()
         try:
-            seen = _Observer(checkpoint, list_files(checkpoint)).observe()
+            seen = _Observer(checkpoint, list_files(checkpoint), deep).observe()
         except PathMissing:
             continue  # deleted since it was listed
         if checkpoint.list_batches(BatchLog.OFFSETS).keys() == before:
@@ -108,12 +120,16 @@ class _Observer:
 
     checkpoint: Checkpoint
     files: list[CheckpointFile]
+    deep: ListFiles | None
     bad: dict[str, BadFile] = field(default_factory=dict)
     judged: dict[CheckpointPath, BadFile | None] = field(default_factory=dict)
     counted: Counter[str] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
+    doubted: dict[CheckpointPath, str] = field(default_factory=dict)  # and in which words
     there: dict[str, CheckpointFile] = field(default_factory=dict)
     of_files: set[str] = field(default_factory=set)  # the sources that keep a log of files
+    logs: dict[str, Sequence[bytes]] = field(default_factory=dict)  # of sources of files
+    log_lock: Lock = field(default_factory=Lock)
     lock: Lock = field(default_factory=Lock)  # of what is counted: files are judged in parallel
 
     def observe(self) -> Observed:
@@ -130,6 +146,7 @@ class _Observer:
             bad=list(self.bad.values()),
             good=good,
             looked=Looked(files=len(self.files), **self.counted),
+            unproven=self._list_unproven(good),
             not_looked=[f"{number:,} {what}" for what, number in sorted(self.unread.items())]
             + ([] if list_done(self.files) else ["state: no batch is done"]),
         )
@@ -276,7 +293,8 @@ class _Observer:
                 start = max(file.size_bytes - len(TABLE_END), 0)
                 if self._read(table, start) != TABLE_END:
                     return _damaged(file.path, "it does not end as a table of RocksDB")
-                return self._judge_sums(table)
+                text = self._judge_blocks(table, file.size_bytes)
+                return _damaged(file.path, text) or self._judge_sums(table)
             case BatchPath() | VersionPath() | MigrationPath() | HiddenPath() | UnknownPath():
                 return None
             case ChecksumPath(of) as path:
@@ -298,8 +316,8 @@ class _Observer:
                     return _bad_file(error)
             case SourcePath() if not data:
                 return _damaged(path.path, "it is empty")
-            case SourcePath(source) if source in self.of_files:
-                text = check_entry(path, data)
+            case SourcePath(source) as entry if source in self.of_files:
+                text = self._judge_entry(entry, data)
                 if text is not None:
                     return _damaged(path.path, text)
             case _:
@@ -309,15 +327,69 @@ class _Observer:
     def _judge_state(self, state: StatePath, size_bytes: int, codec: str) -> str | None:
         if size_bytes > WHOLE_MAX:
             self._leave(f"files of state over {WHOLE_MAX >> 20} MB were not followed")
+            self._doubt(state, _LARGE)
             return None
         if state.kind is StateKind.ROCKSDB_SNAPSHOT:
             self._count("snapshots")
             return check_archive(self._read(state))
         if codec != _LZ4:
             self._leave(f"changes compressed with {codec} were not followed")
+            self._doubt(state, _PACKED + codec)
             return None
         self._count("changes")
         return check_blocks(self._read(state))
+
+    def _judge_blocks(self, table: TablePath, size_bytes: int) -> str | None:
+        """Compare the blocks of a table with their checksums, where that was asked for."""
+        from ashore.checkpoints.diagnosis.tables import (  # noqa: PLC0415 - loads what only it needs
+            UNKNOWN,
+            check_table,
+        )
+
+        if self.deep is None:
+            self._doubt(table, _TABLES)
+            return None
+        found = check_table(partial(self._read, table), size_bytes)
+        if found == UNKNOWN:
+            self._doubt(table, _OTHER_TABLES)
+            return None
+        self._count("checksums")
+        return found
+
+    def _judge_entry(self, path: SourcePath, data: bytes) -> str | None:
+        """Compare what an entry of a source's log says with its path, and with the files."""
+        text = check_entry(path, data)
+        if text is not None or self._has_sum(path):
+            return text
+        if self.deep is None:
+            self._doubt(path, _PATHS)
+            return None
+        found = compare_with_files(data, self._read_log(path.source), self.deep)
+        if found.wrong is None and not found.is_proven:
+            self._doubt(path, _PATHS_ALONE)
+        return found.wrong
+
+    def _read_log(self, source: str) -> Sequence[bytes]:
+        """Return the entries of a source's log, each read once."""
+        with self.log_lock:
+            if source not in self.logs:
+                found = [each.of for each in self.files if isinstance(each.of, SourcePath)]
+                self.logs[source] = [self._read(each) for each in found if each.source == source]
+            return self.logs[source]
+
+    def _doubt(self, path: CheckpointPath, what: str) -> None:
+        """Note that nothing proves what a file holds, unless there is a checksum of it."""
+        if not self._has_sum(path):
+            with self.lock:
+                self.doubted[path] = what
+
+    def _list_unproven(self, good: Required | None) -> list[str]:
+        """Return what nothing proves, of the files that a restart reads, in words."""
+        needed = None if good is None else {each.of for each in good.files}
+        counted = Counter(
+            what for path, what in self.doubted.items() if needed is None or path in needed
+        )
+        return [what.replace("N", f"{number:,}", 1) for what, number in sorted(counted.items())]
 
     # ---- checksums
 
@@ -367,13 +439,20 @@ class _Observer:
             return None  # the checksum's own file is judged
         if says.size_bytes != size_bytes:
             return f"it has {size_bytes:,} bytes, its checksum is of {says.size_bytes:,}"
-        if size_bytes > CRC32C_MAX:
-            self._leave("checksums of large files were not computed")
-            return None
         self._count("checksums")
-        if crc32c(self._read(path)) != says.crc32c:
+        if self._sum_pieces(path) != says.crc32c:
             return "it has another checksum than Spark has noted"
         return None
+
+    def _sum_pieces(self, path: CheckpointPath) -> int:
+        value = 0
+        for piece in self._pieces(path):
+            value = google_crc32c.extend(value, piece)
+        return int(value)
+
+    def _has_sum(self, path: CheckpointPath) -> bool:
+        has_spark_sum = isinstance(path, StatePath) and ChecksumPath(path).path in self.there
+        return has_spark_sum or self._hidden_sum(path) is not None
 
     def _count(self, what: str) -> None:
         with self.lock:

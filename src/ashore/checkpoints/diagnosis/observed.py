@@ -59,7 +59,8 @@ class Looked:
         changes: files of state whose blocks were followed.
         snapshots: whose archive was read to its end.
         tables: whose end was read, and whose size was compared with the snapshot's.
-        checksums: files that were compared with a checksum of Hadoop or Spark.
+        checksums: files that were compared with a checksum of Hadoop or Spark, and tables whose
+            blocks were compared with theirs.
 
     """
 
@@ -86,6 +87,7 @@ class Observed:
         good: what the newest batch needs that is whole; None: no batch is.
         looked: what was looked at.
         not_looked: what was not, in words.
+        unproven: what a restart reads and no checksum was compared with, in words.
         wanted_sources: how many the query reads now; None: nobody said.
         topics: what Kafka has of each topic; None: it was not asked.
 
@@ -100,6 +102,7 @@ class Observed:
     good: Required | None
     looked: Looked
     not_looked: Sequence[str] = ()
+    unproven: Sequence[str] = ()
     wanted_sources: int | None = None
     topics: Mapping[str, TopicEnds] | None = None
 

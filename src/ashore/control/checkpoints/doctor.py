@@ -7,13 +7,14 @@ its table would be ahead of it.
 What it must not know: terminals; what is decided from what is seen.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ashore.base.clock import Clock
+from ashore.base.clock import Clock, SystemClock
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.copying import copy_checkpoint
 from ashore.checkpoints.diagnosis.diagnose import diagnose
@@ -22,6 +23,7 @@ from ashore.checkpoints.diagnosis.lineage import topic_ends
 from ashore.checkpoints.diagnosis.observe import observe
 from ashore.checkpoints.diagnosis.observed import Observed, TopicEnds
 from ashore.checkpoints.diagnosis.repairing import RepairPlan, plan_repair, write_repair
+from ashore.checkpoints.diagnosis.source_files import ListFiles
 from ashore.checkpoints.directories import open_directory
 from ashore.checkpoints.savepoints.restore import require_empty
 from ashore.checkpoints.savepoints.transfer import Advance
@@ -31,7 +33,8 @@ from ashore.control.checkpoints.where import (
     is_job_file,
     require_newest,
 )
-from ashore.errors import CheckpointUnfit, JobFileInvalid, SourceError
+from ashore.errors import AshoreError, CheckpointUnfit, JobFileInvalid, SourceError
+from ashore.protocol import names
 
 if TYPE_CHECKING:
     from ashore.control.jobs import OpenJob
@@ -52,6 +55,7 @@ class DoctorAsked:
         sources: how many sources the query reads now; None: not said.
         brokers: of Kafka, for the directory of a checkpoint; None: it is not asked.
         takes_over: even if the job runs.
+        is_deep: whether tables are read whole, and logs of file sources compared with the files.
 
     """
 
@@ -61,6 +65,7 @@ class DoctorAsked:
     sources: int | None = None
     brokers: str | None = None
     takes_over: bool = False
+    is_deep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,7 @@ class Examined:
             "batch": self.seen.good.batch if self.seen.good else None,
             "looked_at": asdict(self.seen.looked),
             "not_looked_at": list(self.not_looked),
+            "unproven": list(self.seen.unproven),
         }
 
 
@@ -136,6 +142,7 @@ def repair(asked: DoctorAsked, clock: Clock, advance: Advance) -> Examined | Rep
     If interrupted: at `to` Spark starts no query; a job goes on from the checkpoint that it has.
 
     """
+    asked = replace(asked, is_deep=True)  # a copy reads all of it anyway
     if is_job_file(asked.where) and asked.to is None:
         with _opened(asked) as (opened, query):
             return _repair_job(opened, query, asked, advance)
@@ -217,8 +224,8 @@ def _opened(asked: DoctorAsked) -> Iterator[tuple["OpenJob", "StoppedQuery"]]:
 
 def _examine_job(opened: "OpenJob", query: "StoppedQuery", asked: DoctorAsked) -> Examined:
     newest = require_newest(query.attempts, str(query.name))
-    seen = observe(newest, asked.sources)
-    not_looked = [*seen.not_looked]
+    seen = observe(newest, asked.sources, _lister(asked))
+    not_looked = [*seen.unproven, *seen.not_looked]
     try:
         seen = replace(seen, topics=_ask_kafka(opened.source, _topics_of(seen)))
     except SourceError as error:
@@ -275,8 +282,8 @@ def _source_of(asked: DoctorAsked, clock: Clock) -> Checkpoint:
 
 
 def _examine(checkpoint: Checkpoint, asked: DoctorAsked) -> Examined:
-    seen = observe(checkpoint, asked.sources)
-    not_looked = [*seen.not_looked]
+    seen = observe(checkpoint, asked.sources, _lister(asked))
+    not_looked = [*seen.unproven, *seen.not_looked]
     topics = _topics_of(seen)
     if topics and asked.brokers is None:
         not_looked.append(_TOPICS)
@@ -287,6 +294,22 @@ def _examine(checkpoint: Checkpoint, asked: DoctorAsked) -> Examined:
     findings = diagnose(seen)
     place = describe_place(checkpoint)
     return Examined(place, seen, findings, not_looked, plan_repair(seen, findings))
+
+
+def _lister(asked: DoctorAsked) -> ListFiles | None:
+    """Return what lists the directories of sources of files, each once; None: nothing may."""
+    clock = SystemClock()
+
+    @cache
+    def list_files(directory: str) -> Mapping[str, int] | None:
+        try:
+            opened = open_directory(directory, clock)
+            found = opened.storage.list(opened.path)
+        except AshoreError:
+            return None  # another kind of storage, or one that cannot be reached
+        return {names.leaf(each.path): each.modified_ms for each in found}
+
+    return list_files if asked.is_deep else None
 
 
 def _require_plan(examined: Examined) -> RepairPlan:
