@@ -1,21 +1,25 @@
 """Spark goes on from what the doctor has repaired, with the counts that it would have had."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+import xxhash
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.checkpoint_files import list_paths, opened, unpack
-from tests.damage import DAMAGES, LAST
+from tests.damage import DAMAGES, LAST, edit
 from tests.marks import but
 from tests.plain_spark import CASES, COUNTRIES, Case, feed_again, run
 from tests.spark.test_savepoints import expected
 
 from ashore.base.clock import SystemClock
+from ashore.checkpoints.diagnosis.contents import HEADER, MAGIC
 from ashore.checkpoints.diagnosis.findings import Code
 from ashore.checkpoints.layout import BatchLog
 from ashore.control.checkpoints.doctor import DoctorAsked, Repaired, repair
+from ashore.errors import CheckpointUnfit
 
 EVERY_DAY = {"a missing change", "logs that were taken back"}
 # Those that leave a batch to go on from, and a query that is as it was.
@@ -45,7 +49,8 @@ def feed_original(root: Path, inputs: Path) -> int:
 def repaired(root: Path, copy: Path, code: Code, sources: int | None = None) -> int:
     """Repair a checkpoint into a copy; return its last batch."""
     before = contents(root)
-    found = repair(DoctorAsked(str(root), None, str(copy), sources), SystemClock(), silent)
+    asked = DoctorAsked(str(root), None, str(copy), sources, tries=False)  # Spark starts it below
+    found = repair(asked, SystemClock(), silent)
     assert isinstance(found, Repaired)
     assert code in {each.code for each in found.examined.findings}
     assert contents(root) == before, "the original was changed"
@@ -102,3 +107,30 @@ def test_a_union_that_grew_goes_on(spark: SparkSession, tmp_path: Path) -> None:
 
     emitted = run(spark, grown, copy, tmp_path / "inputs")
     assert emitted[-1] == (2 * len(COUNTRIES) * (read + 1),)
+
+
+def garble(change: Path) -> None:
+    """Give a change other rows, in blocks that have the checksums of these."""
+    rows = b"no rows at all" * 20
+    checksum = xxhash.xxh32_intdigest(rows, 0x9747B28C) & 0x0FFFFFFF
+    block = HEADER.pack(MAGIC, 0x16, len(rows), len(rows), checksum) + rows
+    edit(change, lambda _: block + HEADER.pack(MAGIC, 0x16, 0, 0, 0))
+
+
+def test_a_copy_that_spark_cannot_load_is_no_repair(tmp_path: Path) -> None:
+    """Rows are not decoded by the doctor: only Spark notices what they are."""
+    root, copy = unpack("rocksdb-changelog", tmp_path), tmp_path / "copy"
+    (root / f"offsets/{LAST + 1}").write_bytes(b"v1\n{")
+    asked = DoctorAsked(str(root), None, str(copy))
+
+    found = repair(asked, SystemClock(), silent)
+
+    assert isinstance(found, Repaired)
+    assert (found.trial.why_not, found.trial.stores) == (None, 2)
+    assert found.trial.rows == len(COUNTRIES)
+    shutil.rmtree(copy)
+    (root / "state/0/0/12.zip").unlink()  # so that a restart reads the change
+    garble(root / "state/0/0/12.changelog")
+    with pytest.raises(CheckpointUnfit, match="not a repair, and was deleted: Spark cannot load"):
+        repair(asked, SystemClock(), silent)
+    assert not copy.exists()

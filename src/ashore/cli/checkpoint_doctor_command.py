@@ -1,7 +1,7 @@
 """The command `ashore checkpoint doctor`.
 
-What it promises: without `--to` or `--repair`, and with `--explain`, nothing is changed. No JVM is
-started.
+What it promises: without `--to` or `--repair`, and with `--explain`, nothing is changed, and no JVM
+is started.
 What it must not know: what can be wrong.
 """
 
@@ -16,46 +16,55 @@ from ashore.cli.output import CommandAnswer, print_answer, reported_errors, show
 from ashore.control.checkpoints import doctor
 from ashore.control.checkpoints.doctor import DoctorAsked, Examined, Repaired
 
+_To = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR", help="Write a repaired copy to this directory, which must not exist."
+    ),
+]
+_Repair = Annotated[
+    bool,
+    typer.Option(
+        "--repair", help="With a job file: repair into a copy with which the job continues."
+    ),
+]
+_Brokers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="Of a directory: ask these brokers of Kafka for its topics."
+    ),
+]
+_Deep = Annotated[
+    bool,
+    typer.Option(
+        "--deep",
+        help="Read the tables of RocksDB block by block, and list the files of file sources.",
+    ),
+]
+_NoTrial = Annotated[
+    bool, typer.Option("--no-trial", help="Do not let Spark load the copy before it counts.")
+]
+
 
 def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     where: Where,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR", help="Write a repaired copy to this directory, which must not exist."
-        ),
-    ] = None,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair", help="With a job file: repair into a copy with which the job continues."
-        ),
-    ] = False,
+    to: _To = None,
+    repair: _Repair = False,
     undo: Annotated[bool, typer.Option("--undo", help="Undo the last repair of a job.")] = False,
     query: Query = None,
     sources: Annotated[
         int | None, typer.Option(min=1, help="How many sources the query reads now.")
     ] = None,
-    brokers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Of a directory: ask these brokers of Kafka for its topics."
-        ),
-    ] = None,
-    deep: Annotated[
-        bool,
-        typer.Option(
-            "--deep",
-            help="Read the tables of RocksDB block by block, and list the files of file sources.",
-        ),
-    ] = False,
+    brokers: _Brokers = None,
+    deep: _Deep = False,
+    no_trial: _NoTrial = False,
     explain: Explain = False,
     take_over: TakeOver = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Find what is wrong with a checkpoint; repair it into a copy. The original is only read."""
-    asked = DoctorAsked(where, query, to, sources, brokers, take_over, deep)
+    asked = DoctorAsked(where, query, to, sources, brokers, take_over, deep, not no_trial)
     clock = SystemClock()
     with reported_errors(as_json=as_json, debug=debug):
         if undo and (repair or to is not None or explain):
@@ -78,10 +87,23 @@ def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option o
                 document = {**found.to_dict(), "done": False}
                 print_answer(_describe(found), document, as_json=as_json)
                 _answer(found)
-            case Repaired(examined, plan, place):
-                document = {**examined.to_dict(), "copy": place, "batch": plan.batch, "done": True}
+            case Repaired(examined, plan, place, trial):
+                document = {
+                    **examined.to_dict(),
+                    "copy": place,
+                    "batch": plan.batch,
+                    "done": True,
+                    "trial": trial.to_dict(),
+                }
                 print_answer(_describe_repaired(found), document, as_json=as_json)
                 _require_proven(examined)
+                if trial.is_left:
+                    raise CommandAnswer(6, "not tried")
+
+
+def _to_dict(found: Repaired) -> dict[str, object]:
+    done = {"copy": found.place, "batch": found.plan.batch, "done": True}
+    return {**found.examined.to_dict(), **done, "trial": found.trial.to_dict()}
 
 
 def _answer(found: Examined) -> None:
@@ -115,4 +137,5 @@ def _describe_repaired(found: Repaired) -> Iterator[str]:
         yield f"{each.code}: {each.repair}"
     for text in found.examined.seen.unproven:
         yield f"not proven: {text}"
+    yield found.trial.describe()
     yield f"{found.place} is at batch {found.plan.batch}; the previous checkpoint is unchanged"

@@ -265,6 +265,14 @@ class Rescaled:
 
 
 @dataclass(frozen=True, slots=True)
+class StateLoaded:
+    """Spark has loaded each store of a checkpoint, and read all of its rows."""
+
+    kind: ClassVar[str] = "state_loaded"
+    stores: tuple[StoreRows, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MovedStores:
     """The stores of a name of an operator, in all partitions, after a rewriting for other SQL.
 
@@ -398,7 +406,7 @@ SENT = (
     *(PartitionsSealed, PartitionsRegistered, Recovered),
     *MEASURES,
     *(WarningEvent, Note, Validated, QueriesPlanned, Reading, Answered, CaseEnded),
-    *(StateStep, Rescaled, StateMigrated, Relanded, SavepointTaken),
+    *(StateStep, Rescaled, StateLoaded, StateMigrated, Relanded, SavepointTaken),
     *(StateRows, StateChanges, StateProgress),
     *(Failed, Ended),
 )

@@ -114,6 +114,24 @@ class RescaleRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """State that is to be loaded, each store of it.
+
+    Arguments:
+        spark: that does it.
+        checkpoint: that is read.
+        batch: whose state it is.
+        state_format: of the checkpoint: `checkpointFormatVersion`.
+
+    """
+
+    spark: SparkRequest
+    checkpoint: CheckpointAddress
+    batch: int
+    state_format: int
+
+
+@dataclass(frozen=True, slots=True)
 class MigrateRequest:
     """State that is to be rewritten for other SQL.
 

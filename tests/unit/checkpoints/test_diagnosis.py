@@ -89,9 +89,9 @@ def test_the_command_repairs_or_says_why_not(name: str, tmp_path: Path) -> None:
     damage.happen(root)
     copy = tmp_path / "copy"
     assert invoke("checkpoint", "doctor", root, "--explain")[0] == 4
-    assert invoke("checkpoint", "doctor", root, "--explain", "--to", copy)[0] == 4
+    assert invoke("checkpoint", "doctor", root, "--explain", "--to", copy, "--no-trial")[0] == 4
     assert not copy.exists()
-    code, out, err = invoke("checkpoint", "doctor", root, "--to", copy)
+    code, out, err = invoke("checkpoint", "doctor", root, "--to", copy, "--no-trial")
     if damage.batch is None:
         assert (code, copy.exists()) == (4, False)
         assert damage.file in err

@@ -55,7 +55,7 @@ def test_a_changed_path_is_found_and_the_copy_does_not_have_it(tmp_path: Path) -
     assert f"damaged_file: {CHANGED}: it names file://" in out
     assert "4.json has its time, and no entry names it" in out
     copy = tmp_path / "copy"
-    code, out, _err = invoke("checkpoint", "doctor", root, "--to", copy)
+    code, out, _err = invoke("checkpoint", "doctor", root, "--to", copy, "--no-trial")
     assert code == 0
     assert not (copy / CHANGED).exists()
 
@@ -72,6 +72,6 @@ def test_a_copy_is_not_called_proven_with_such_paths(tmp_path: Path) -> None:
     root, inputs = laid_out(tmp_path)
     (inputs / "4.json").unlink()
     (root / "offsets/12").write_bytes(b"v1\n{")
-    code, out, _err = invoke("checkpoint", "doctor", root, "--to", tmp_path / "copy")
+    code, out, _err = invoke("checkpoint", "doctor", root, "--to", tmp_path / "copy", "--no-trial")
     assert code == 6
     assert "not proven: paths in 1 entries" in out

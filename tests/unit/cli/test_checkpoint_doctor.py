@@ -103,7 +103,7 @@ def test_a_job_goes_on_with_a_repaired_attempt_and_back(job: Path) -> None:
     assert found == ["half_done_repartition", "stale_partitions"]  # it had written some state
     assert newest(job).uri == root.as_uri()
 
-    found = doctor(job, *QUERY, "--repair", "--take-over")
+    found = doctor(job, *QUERY, "--repair", "--no-trial", "--take-over")
 
     assert found["done"]
     assert found["copy"] == newest(job).uri.removeprefix("file://") != str(root)
@@ -119,7 +119,7 @@ def test_a_job_goes_on_with_a_repaired_attempt_and_back(job: Path) -> None:
 def test_the_checkpoint_of_a_job_does_not_go_back_alone(job: Path) -> None:
     root = begin(job, "a missing change")
     before = contents(root)
-    error = doctor(job, *QUERY, "--repair", "--take-over", code=4)["error"]
+    error = doctor(job, *QUERY, "--repair", "--no-trial", "--take-over", code=4)["error"]
     assert "--to-batch 10" in error["hint"]
     assert newest(job).uri == root.as_uri()
     assert contents(root) == before
@@ -128,7 +128,7 @@ def test_the_checkpoint_of_a_job_does_not_go_back_alone(job: Path) -> None:
 def test_nothing_is_undone_where_batches_have_run_since(job: Path) -> None:
     begin(job, "half-done repartition")
     assert "no previous checkpoint" in doctor(job, *QUERY, "--undo", code=4)["error"]["message"]
-    doctor(job, *QUERY, "--repair", "--take-over")
+    doctor(job, *QUERY, "--repair", "--no-trial", "--take-over")
     repaired = Path(newest(job).uri.removeprefix("file://"))
     for log in ("offsets", "commits"):
         (repaired / log / "12").write_bytes((repaired / log / "11").read_bytes())

@@ -30,6 +30,7 @@ from ashore.jobs.events import (
     Started,
     Starting,
     StateChanges,
+    StateLoaded,
     StateMigrated,
     StateProgress,
     StateRows,
@@ -96,6 +97,7 @@ ONE_OF_EACH: list[Event] = [
     CaseEnded("late rows", "cases.yaml:3", 12, ("a row is missing",)),
     StateStep(StateWork.WRITE, 0, "default"),
     Rescaled((StoreRows(0, "default", "default", 7),)),
+    StateLoaded((StoreRows(0, "default", "default", 7),)),
     StateMigrated(
         (MovedStores(1, "default", "keep", 0, None, None, 4, 4_096),),
         (DroppedStores(2, "default", 7),),

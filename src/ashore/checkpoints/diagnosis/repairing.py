@@ -8,7 +8,7 @@ What it must not know: jobs; what becomes of output that came after the batch.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ashore.checkpoints.checkpoint import Checkpoint
@@ -43,7 +43,7 @@ from ashore.checkpoints.savepoints.transfer import (
     sync_directories,
     transfer_files,
 )
-from ashore.errors import CheckpointUnfit, PathExists, StorageError, check
+from ashore.errors import AshoreError, PathExists, StorageError, check
 from ashore.protocol import names
 
 # Their planned batch is what is wrong, or was planned with what is.
@@ -163,16 +163,22 @@ def _edit_operators(good: Required) -> dict[OperatorPath, OperatorFile]:
 
 
 def write_repair(
-    source: Checkpoint, target: Checkpoint, plan: RepairPlan, advance: Advance
+    source: Checkpoint,
+    target: Checkpoint,
+    plan: RepairPlan,
+    advance: Advance,
+    judge: Callable[[], None] = lambda: None,
 ) -> None:
     """Make the copy.
+
+    `judge`: is called where only `metadata` is left to write; what it raises refuses the copy.
 
     Requires: nothing is at the target, and nobody else writes there.
     If interrupted: files may be at the target, without `metadata`; delete them.
 
-    Raises CheckpointUnfit where a file changes meanwhile; StorageError. Then what was written is
-    deleted again, as far as the storage lets it. Nothing is deleted where somebody else writes to
-    the target (PathExists), and where only `metadata` failed.
+    Raises CheckpointUnfit where a file changes meanwhile; StorageError; what `judge` raises. Then
+    what was written is deleted again, as far as the storage lets it. Nothing is deleted where
+    somebody else writes to the target (PathExists), and where only `metadata` failed.
     """
     wanted = [ExpectedFile(each.path, each.size_bytes) for each in plan.copied]
     last = [each for each in wanted if each.path == QueryPath().path]
@@ -180,9 +186,10 @@ def write_repair(
     try:
         transfer_files(others, source, target, link_between(source, target), advance)
         _write_edited(target, plan)
+        judge()
     except PathExists:
         raise  # somebody else writes there: what is deleted might be theirs
-    except (StorageError, CheckpointUnfit):
+    except AshoreError:
         with contextlib.suppress(StorageError):
             delete_tree(target.storage, target.path)
         raise

@@ -24,7 +24,7 @@ from ashore.checkpoints.diagnosis.observe import observe
 from ashore.checkpoints.diagnosis.observed import Observed, TopicEnds
 from ashore.checkpoints.diagnosis.repairing import RepairPlan, plan_repair, write_repair
 from ashore.checkpoints.diagnosis.source_files import ListFiles
-from ashore.checkpoints.directories import open_directory
+from ashore.checkpoints.directories import open_directory, reach
 from ashore.checkpoints.savepoints.restore import require_empty
 from ashore.checkpoints.savepoints.transfer import Advance
 from ashore.checkpoints.survey import describe_place
@@ -33,10 +33,11 @@ from ashore.control.checkpoints.where import (
     is_job_file,
     require_newest,
 )
-from ashore.errors import AshoreError, CheckpointUnfit, JobFileInvalid, SourceError
+from ashore.errors import AshoreError, CheckpointUnfit, JobFileInvalid, SourceError, fail
 from ashore.protocol import names
 
 if TYPE_CHECKING:
+    from ashore.control.checkpoints.trial import CopyTrial, Trial
     from ashore.control.jobs import OpenJob
     from ashore.control.rollback import StoppedQuery
     from ashore.sources.base import Source
@@ -56,6 +57,7 @@ class DoctorAsked:
         brokers: of Kafka, for the directory of a checkpoint; None: it is not asked.
         takes_over: even if the job runs.
         is_deep: whether tables are read whole, and logs of file sources compared with the files.
+        tries: whether Spark loads a copy before it is called a repair.
 
     """
 
@@ -66,6 +68,7 @@ class DoctorAsked:
     brokers: str | None = None
     takes_over: bool = False
     is_deep: bool = False
+    tries: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class Repaired:
     examined: Examined
     plan: RepairPlan
     place: str
+    trial: "Trial"
 
 
 def examine(asked: DoctorAsked, clock: Clock) -> Examined:
@@ -158,8 +162,9 @@ def repair(asked: DoctorAsked, clock: Clock, advance: Advance) -> Examined | Rep
         return examined
     plan = _require_plan(examined)
     source = _source_of(asked, clock)
-    write_repair(source, target, plan, advance)
-    return Repaired(examined, plan, describe_place(target))
+    trial = _trial_of(target, examined, asked, reach(target.uri).options)
+    write_repair(source, target, plan, advance, trial.run)
+    return Repaired(examined, plan, describe_place(target), trial.result)
 
 
 def undo(asked: DoctorAsked) -> int:
@@ -246,6 +251,7 @@ def _repair_job(
     opened: "OpenJob", query: "StoppedQuery", asked: DoctorAsked, advance: Advance
 ) -> Examined | Repaired:
     from ashore.control.checkpoints.rescaling import take_over  # noqa: PLC0415 - loads much
+    from ashore.landing.job import lake_of  # noqa: PLC0415 - loads much
 
     examined = _examine_job(opened, query, asked)
     if not examined.findings:
@@ -255,10 +261,15 @@ def _repair_job(
     newest = require_newest(query.attempts, str(query.name))
     examined = _examine_job(opened, query, asked)
     plan = _require_job_plan(examined, query, asked)
-    made = query.attempts.remake(
-        epoch, newest, lambda target: write_repair(newest, target, plan, advance)
-    )
-    return Repaired(examined, plan, describe_place(made))
+    trials: list[CopyTrial] = []
+    options = lake_of(opened.job).options
+
+    def fill(target: Checkpoint) -> None:
+        trials.append(_trial_of(target, examined, asked, options))
+        write_repair(newest, target, plan, advance, trials[-1].run)
+
+    made = query.attempts.remake(epoch, newest, fill)
+    return Repaired(examined, plan, describe_place(made), trials[-1].result)
 
 
 def _require_job_plan(examined: Examined, query: "StoppedQuery", asked: DoctorAsked) -> RepairPlan:
@@ -322,6 +333,20 @@ def _require_plan(examined: Examined) -> RepairPlan:
         why=left.code.value,
         file=left.file,
     )
+
+
+def _trial_of(
+    target: Checkpoint,
+    examined: Examined,
+    asked: DoctorAsked,
+    options: tuple[tuple[str, str], ...],
+) -> "CopyTrial":
+    from ashore.control.checkpoints.trial import CopyTrial  # noqa: PLC0415 - starts a process
+
+    good = examined.seen.good
+    if good is None:
+        fail("a copy is made of a batch that was found")
+    return CopyTrial(target, good, options, is_wanted=asked.tries)
 
 
 # ---- Kafka

@@ -12,10 +12,12 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from queue import SimpleQueue
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from ashore.base.clock import SystemClock
@@ -24,6 +26,7 @@ from ashore.checkpoints.directories import open_directory
 from ashore.jobs.events import QueriesPlanned, StateMigrated
 from ashore.jobs.requests import (
     CheckpointAddress,
+    LoadRequest,
     MigrateRequest,
     PlanRequest,
     RescaleRequest,
@@ -39,6 +42,7 @@ from ashore.spark.session import application_of, conf_of, start_session, with_ja
 from ashore.spark.sql.assembly import SqlParts
 from ashore.spark.sql.settings import FORMAT
 from ashore.spark.sql.validate import open_query, plan_stored
+from ashore.spark.state.loading import load
 from ashore.spark.state.migrating import Migration, NewQuery, migrate
 from ashore.spark.state.rescaling import Cut, rescale
 from ashore.spark.state.rows import READING, read_rows
@@ -74,7 +78,18 @@ def _rescale(request: str, events: EventWriter, start: Start, _asked: "_Asked") 
         source, target = _open(asked.source), _open(asked.target)
         events.send(rescale(spark, source, target, cut, events.send))
     finally:
-        spark.stop()
+        _stop(spark)
+
+
+def _load(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> None:
+    asked = read_request(LoadRequest, request)
+    reach = {f"spark.hadoop.{name}": value for name, value in asked.checkpoint.options}
+    conf = {**reach, **dict(asked.spark.conf), **READING, FORMAT: str(asked.state_format)}
+    spark = start("checkpoint doctor", asked.spark.master, conf)
+    try:
+        events.send(load(spark, asked, events.send))
+    finally:
+        _stop(spark)
 
 
 def _migrate(request: str, events: EventWriter, start: Start, asked: "_Asked") -> None:
@@ -89,7 +104,7 @@ def _migrate(request: str, events: EventWriter, start: Start, asked: "_Asked") -
             for line in asked.lines():
                 events.send(_rewrite(assembly.sql, read_request(MigrateRequest, line), events))
     finally:
-        spark.stop()
+        _stop(spark)
 
 
 def _rewrite(parts: SqlParts, asked: MigrateRequest, events: EventWriter) -> StateMigrated:
@@ -108,6 +123,12 @@ def _rows(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> 
     try:
         read_rows(spark, asked, events.send)
     finally:
+        _stop(spark)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop Spark. A JVM that has ended meanwhile is not the error that is reported."""
+    with suppress(Py4JError):
         spark.stop()
 
 
@@ -128,7 +149,7 @@ def _open_both(*addresses: CheckpointAddress) -> tuple[Checkpoint, ...]:
     )
 
 
-_COMMANDS = {"rescale": _rescale, "migrate": _migrate, "rows": _rows}
+_COMMANDS = {"rescale": _rescale, "load": _load, "migrate": _migrate, "rows": _rows}
 
 
 def main(arguments: list[str] | None = None) -> int:
