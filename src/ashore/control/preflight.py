@@ -33,10 +33,12 @@ from ashore.landing.joins import (
 )
 from ashore.landing.log_reader import read_log
 from ashore.landing.owner import require_free
+from ashore.landing.sinks import sink_slice
 from ashore.landing.table_directories import require_directories
 from ashore.landing.waiting_topics import naming_waiting
 from ashore.protocol import names
 from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Gaps, WentBack, find_unreadable
 from ashore.protocol.plan_reset import is_ahead
 from ashore.protocol.tables import TableDefinition
@@ -78,12 +80,12 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
     existing = source.list_streams()
     resolved = match_topics(job, select_topics(job, existing))
     tables = {topic: str(each.table) for topic, each in resolved.items()}
-    sinks = [table for item in job.tables if item.topic is None for table in item.sink_tables]
+    sinks = [table for item in _sinks(job) for table in item.sink_tables]
     with naming_waiting(tables):
         check_topics(job, existing)
         require_free(storage, [*tables_of(resolved.values()), *sinks], job.job)
+        _require_directories(opened, folds, tables.values())
         if opened.name in folds:
-            require_directories(storage, folds[opened.name], tables.values())
             check_positions(opened, folds[opened.name], sorted(resolved))
         known = folds[opened.name].tables if opened.name in folds else {}
         check_tables(opened.job, resolved, known, operator() if accepts_schema else "")
@@ -102,6 +104,20 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
             slow[str(each.table)] = tuple(reasons)
     unmatched = find_unmatched(job, existing)
     return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())), unmatched)
+
+
+def _sinks(job: Job) -> list[Table]:
+    return [item for item in job.tables if item.topic is None]
+
+
+def _require_directories(
+    opened: OpenJob, folds: Mapping[SliceName, Fold], landed: Iterable[str]
+) -> None:
+    """Raise Stopped where a table has rows by a log, and no directory: of queries, too."""
+    filled = {sink_slice(opened.job.job, item): [item.table] for item in _sinks(opened.job)}
+    for name, tables in {opened.name: landed, **filled}.items():
+        if name in folds:
+            require_directories(opened.storage, folds[name], tables)
 
 
 def find_unmatched(job: Job, existing: Iterable[str]) -> tuple[str, ...]:

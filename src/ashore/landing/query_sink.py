@@ -38,6 +38,7 @@ from ashore.landing.measuring import count_batch, count_sent, measure_slice
 from ashore.landing.query_leaders import Leaders, QueryLeaders
 from ashore.landing.sinks import SENT, require_log_of
 from ashore.landing.specs import OutputSpec
+from ashore.landing.table_directories import TableDirectories
 from ashore.landing.writer.counters import sort_counters
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import (
@@ -139,6 +140,7 @@ class QuerySink:
         )
         self._entries = EntryWriter(committer, parts.effects, parts.source)
         self._leaders = QueryLeaders(parts.source) if parts.source else None
+        self._directories = TableDirectories(parts.storage)
 
     @property
     def fold(self) -> Fold:
@@ -155,6 +157,7 @@ class QuerySink:
         if self._leaders is not None:
             self._leaders.begin_run()
         self._entries.open(self._require)
+        self._directories.require([self.plan.table] if self.plan.table else ())
         planned = self._plan_define(self.fold)
         record(planned, self._entries, self.parts.progress, self.plan.accepted_by)
         self._entries.close("recovery")
@@ -269,6 +272,7 @@ class QuerySink:
         self._step(Step.PREPARE)
         written = merge_rows(self.plan.table, _read_ranges(begun), results)
         check_source()
+        self._directories.require([self.plan.table])
         rows = sum(
             file.rows for file in written.files if written.targets[file.target].role is Role.MAIN
         )

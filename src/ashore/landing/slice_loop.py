@@ -51,6 +51,7 @@ from ashore.landing.shares import ShareWindow
 from ashore.landing.specs import LandingSpec
 from ashore.landing.too_large import Oversized
 from ashore.landing.waiting_topics import naming_waiting
+from ashore.landing.table_directories import TableDirectories
 from ashore.landing.worker import Tick
 from ashore.protocol.entries import Skip
 from ashore.protocol.fold import Fold
@@ -132,6 +133,7 @@ class SliceLoop:
         self._landed = 0
         self._lag: int | None = None  # as of the last look at the source
         self._complete_ms: int | None = None
+        self._directories = TableDirectories(parts.storage)
         self._shares = ShareWindow(plan.bad_of, plan.bad_share)
 
     @property
@@ -154,6 +156,7 @@ class SliceLoop:
             self._streams()
             self._step(Step.OPEN)
             self._entries.open(self.plan.require_readable)
+            self._directories.require(self._tables.values())
         self._measure()
         self._entries.shorten(self.plan.remember_ms, self._sealing())
 
@@ -183,6 +186,7 @@ class SliceLoop:
         self._limit_files(len(written.files), plan)
         # Step 3. Prepare: the commit point.
         self._step(Step.PREPARE)
+        self._directories.require(spec.table for _, spec in order.tables)
         if not all(result.is_by_id for result in results):
             self._check_identities(streams)
         check_plan(plan, self.parts.log.fold)

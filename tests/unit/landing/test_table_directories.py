@@ -10,7 +10,8 @@ from ashore.control.preflight import check_job
 from ashore.control.retire import apply_retire, plan_retire
 from ashore.errors import Stopped
 from ashore.landing.log_reader import read_log
-from ashore.landing.table_directories import require_directories
+from ashore.landing.owner import claim_tables
+from ashore.landing.table_directories import TableDirectories, require_directories
 from ashore.protocol.entries import Commit
 from ashore.protocol.names import table_path
 from ashore.storage import MemoryStorage
@@ -88,3 +89,25 @@ def test_late_and_dead_letter_tables_may_be_deleted() -> None:
     assert lake.storage.stat(table_path(f"{TABLE}__dead")) is not None
     delete_tree(lake.storage, table_path(f"{TABLE}__dead"))
     check_job(lake.opened())
+
+
+def test_a_directory_that_tasks_have_created_again_is_none():
+    lake = make_lake()
+    lake.append(Commit("stop"))
+    delete_tree(lake.storage, table_path(TABLE))
+    lake.storage.create(f"{table_path(TABLE)}/.ashore/clicks/main/1/staged", b"")
+    with pytest.raises(Stopped, match=r"no directory ods\.db/clicks, but the log counts"):
+        check_job(lake.opened())
+
+
+def test_a_directory_that_goes_while_a_job_runs_stops_it():
+    storage = MemoryStorage()
+    directories = TableDirectories(storage)
+    directories.require([TABLE])  # it is not claimed: nothing says that it was there
+    claim_tables(storage, [TABLE], "clicks", 1)
+    directories.require([TABLE])
+    delete_tree(storage, table_path(TABLE))
+    storage.create(f"{table_path(TABLE)}/.ashore/clicks/main/1/staged", b"")
+    with pytest.raises(Stopped, match=r"no directory ods\.db/clicks, as it had when") as stopped:
+        directories.require([TABLE])
+    assert stopped.value.exit_code == 4
