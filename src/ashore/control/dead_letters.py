@@ -1,6 +1,7 @@
 """Dead letters of a job: how many, for which reasons, and what some of them look like.
 
-What it is: `read_dead_letters`, from the newest files of the dead-letter tables.
+What it is: `read_dead_letters`, from the newest files of the dead-letter tables, and
+`explain_letters`, a sentence of them.
 What it promises: reads only; of a file at most some rows, of a slice at most some files. What
 cannot be shown is named with why.
 What it must not know: how values are shown.
@@ -15,7 +16,7 @@ from ashore.control.jobs import OpenJob
 from ashore.control.verify.offsets import Unreadable
 from ashore.control.verify.table_rows import read_rows
 from ashore.control.walk import read_window
-from ashore.errors import StorageError
+from ashore.errors import AshoreError, StorageError
 from ashore.formats.ddl import parse_ddl
 from ashore.protocol.entries import Entry, Prepare
 from ashore.protocol.files import BatchPlace, DataFile, Role, Target
@@ -26,6 +27,7 @@ from ashore.storage.base import Storage
 ENTRIES, ENTRIES_AT_ONCE = 200, 20  # of each slice, the newest, are looked through
 FILES = 20  # and of what they list, so many files
 ROWS = 50  # of each file
+SAMPLE_CHARS = 120  # of a record in a sentence
 SCHEMA = parse_ddl(DEAD_DDL)
 NO_ORC = "files of ORC are not shown here: ask with SQL, SELECT reason, value FROM the table"
 
@@ -93,6 +95,25 @@ def read_dead_letters(
     return DeadLetters(
         total, len(letters), tuple(reasons.most_common()), tuple(letters[:shown]), tuple(unread)
     )
+
+
+def explain_letters(opened: OpenJob, table: str) -> str:
+    """Return the end of a sentence about the dead letters of a table; empty: it is not known.
+
+    It has the most frequent reason among the newest ones, and a record.
+    """
+    try:
+        found = read_dead_letters(opened, files_max=1, of_table=table)
+    except AshoreError:
+        return ""  # the lake does not answer: that is reported elsewhere
+    if not found.letters:
+        return ""
+    reason, _ = found.reasons[0]
+    letter = next(each for each in found.letters if each.reason == reason)
+    value = (letter.value or b"").decode(errors="replace")
+    cut = value if len(value) <= SAMPLE_CHARS else f"{value[:SAMPLE_CHARS]}..."
+    place = f"{letter.topic}/{letter.partition} offset {letter.offset}"
+    return f": {reason}; {place} is {cut}"
 
 
 def _newest_files(

@@ -1,61 +1,102 @@
-"""What of a job's last records became no row, from its log and its dead letters.
+"""What of a job's last records became no row or has no usable time, from its log and its topics.
 
-What it is: `find_bad_shares`, for `status` and whatever shows it.
-What it promises: reads only; a slice without a dead letter, and without a row that has no event
-time, costs nothing. An entry is read once by a process that looks again and again.
+What it is: `find_bad_shares`, and `find_nulls` of columns that no row sets, for `status` and
+whatever shows it.
+What it promises: reads only; a slice without a bad record costs nothing. An entry is read once by
+a process that looks again and again.
 What it must not know: terminals.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 
+from ashore.config import match_topics
 from ashore.control.jobs import OpenJob
 from ashore.control.walk import read_window
-from ashore.errors import AshoreError
-from ashore.landing.shares import BadShare, BatchShares, find_bad, summarize
+from ashore.landing.job import landing_spec
+from ashore.landing.null_columns import (
+    FILES_MAX,
+    HINT,
+    TABLES_MAX,
+    TOPICS_MAX,
+    UNKNOWN,
+    FooterLook,
+    NullColumn,
+    PlacedFile,
+    find_null_columns,
+    place_files,
+)
+from ashore.landing.samples import SampledRecord, explain_times, read_samples
+from ashore.landing.shares import (
+    DEAD,
+    DROPPED,
+    OF_QUERIES,
+    OF_TOPICS,
+    BadShare,
+    BatchShares,
+    find_bad,
+    summarize,
+)
+from ashore.landing.sinks import UNDECODABLE
+from ashore.landing.specs import LandingSpec
 from ashore.protocol.entries import Prepare
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 
-ENTRIES, ENTRIES_AT_ONCE = 200, 20  # the newest, are looked through
+ENTRIES = 200  # the newest, are looked through
 KNOWN_MAX = 20_000
-SAMPLE_CHARS = 120
 
 _known: OrderedDict[tuple[str, SliceName, int], BatchShares | None] = OrderedDict()
 _lock = Lock()
 
+_HINTS = {
+    DEAD: "look at the dead letters, and compare `schema` with the records; land them again from "
+    "Kafka once the schema is right",
+    DROPPED: "with `on_invalid: dead_letter` they are kept, with why each is invalid; compare "
+    "`schema` with the records",
+    UNDECODABLE: "compare `schema` of the views with the records; where their topics land too, "
+    "such records are dead letters there, with why",
+}
+_HINT_TIMES = "compare `event_time` with the records: its column, `unit` and `format`"
+_FILED = {
+    "no_event_time": ", and are filed by the time of their batch",
+    "far_future": ", and are filed by the time of their batch",
+    "near_1970": ", as times that are read in a wrong unit, and 0",
+    "records_near_1970": ", as times that are read in a wrong unit, and 0",
+}
+
 
 def find_bad_shares(
-    opened: OpenJob, name: SliceName, fold: Fold
+    opened: OpenJob,
+    name: SliceName,
+    fold: Fold,
+    explain: Callable[[OpenJob, str], str] = lambda _opened, _table: "",
 ) -> Iterator[tuple[BadShare, str, str]]:
     """Yield each share above what the job allows, with a sentence, and with what to do.
 
-    Raises LogDamaged, StorageError.
+    `explain`: returns the end of a sentence about the dead letters of a table. Raises LogDamaged,
+    StorageError.
     """
-    health = opened.job.health
-    if not (fold.counters.get("no_event_time") or any(each.dead for each in fold.shards.values())):
+    health, counters = opened.job.health, fold.counters
+    has_bad = any(counters.get(kind) for kind in (*OF_TOPICS, *OF_QUERIES))
+    if not (has_bad or any(each.dead or each.dropped for each in fold.shards.values())):
         return
     for each in find_bad(_newest(opened, name, fold.end), health.records, health.max_share):
-        if each.kind == "dead":
-            yield each, f"{each.text}{_explain(opened, each)}", _HINT_DEAD
+        if each.kind in _HINTS:
+            why = explain(opened, each.tables[0]) if each.kind == DEAD else ""
+            yield each, f"{each.text}{why}", _HINTS[each.kind]
         else:
-            yield each, f"{each.text}, and are filed by the time of their batch", _HINT_UNTIMED
-
-
-_HINT_DEAD = (
-    "look at the dead letters, and compare `schema` with the records; land them again from Kafka "
-    "once the schema is right"
-)
-_HINT_UNTIMED = "compare `event_time` with the records: its column, `unit` and `format`"
+            filed = "" if each.is_of_query and each.kind == "far_future" else _FILED.get(each.kind)
+            why = _explain_times(opened, fold, each)
+            yield each, f"{each.text}{filed or ''}{why}", _HINT_TIMES
 
 
 def _newest(opened: OpenJob, name: SliceName, end: int) -> Iterator[BatchShares]:
-    for stop in range(end + 1, max(0, end + 1 - ENTRIES), -ENTRIES_AT_ONCE):
-        for number in range(stop - 1, max(-1, stop - 1 - ENTRIES_AT_ONCE), -1):
-            found = _summary(opened, name, number)
-            if found is not None:
-                yield found
+    for number in range(end, max(-1, end - ENTRIES), -1):
+        found = _summary(opened, name, number)
+        if found is not None:
+            yield found
 
 
 def _summary(opened: OpenJob, name: SliceName, number: int) -> BatchShares | None:
@@ -65,7 +106,7 @@ def _summary(opened: OpenJob, name: SliceName, number: int) -> BatchShares | Non
             return _known[key]
     found = None
     for entry in read_window(opened.storage, name, number, number + 1):
-        found = summarize(entry.body) if isinstance(entry.body, Prepare) else None
+        found = summarize(entry.body, name.slice) if isinstance(entry.body, Prepare) else None
     with _lock:
         _known[key] = found
         while len(_known) > KNOWN_MAX:
@@ -73,20 +114,96 @@ def _summary(opened: OpenJob, name: SliceName, number: int) -> BatchShares | Non
     return found
 
 
-def _explain(opened: OpenJob, share: BadShare) -> str:
-    """Return the most frequent reason of dead letters, with one of them; empty: not known."""
-    from ashore.control.dead_letters import read_dead_letters  # noqa: PLC0415 - loads Arrow
+def _explain_times(opened: OpenJob, fold: Fold, share: BadShare) -> str:
+    """Return what a record has for its event time; empty: not known."""
+    specs = _specs(opened, fold)
+    read = [topic for topic, spec in specs.items() if spec.output.event is not None]
+    if not share.is_of_query:
+        read = [topic for topic in read if specs[topic].table in share.tables]
+    for topic in read[:TOPICS_MAX]:
+        event = specs[topic].output.event
+        samples = read_samples(opened.source, fold, topic)
+        text = explain_times(event, samples) if event else ""
+        if text:
+            return f"; {text}"
+    return ""
 
-    (table,) = share.tables
-    try:
-        found = read_dead_letters(opened, files_max=1, of_table=table)
-    except AshoreError:
-        return ""  # the lake does not answer: that is reported elsewhere
-    if not found.letters:
-        return ""
-    reason, _ = found.reasons[0]
-    letter = next(each for each in found.letters if each.reason == reason)
-    value = (letter.value or b"").decode(errors="replace")
-    cut = value if len(value) <= SAMPLE_CHARS else f"{value[:SAMPLE_CHARS]}..."
-    place = f"{letter.topic}/{letter.partition} offset {letter.offset}"
-    return f": {reason}; {place} is {cut}"
+
+def _specs(opened: OpenJob, fold: Fold) -> dict[str, LandingSpec]:
+    """Return the tables of the topics that a log knows and the job file names."""
+    topics = sorted({key.stream for key in fold.shards})
+    matched = [topic for topic in topics if any(each.matches(topic) for each in opened.job.tables)]
+    return {topic: landing_spec(each) for topic, each in match_topics(opened.job, matched).items()}
+
+
+# ---- columns that are NULL
+
+LOOK_MS = 600_000  # who looks again and again looks at files once in so long
+
+_looked: OrderedDict[tuple[str, SliceName], tuple[int, int, tuple[NullColumn, ...]]] = OrderedDict()
+
+
+def find_nulls(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[tuple[str, str, str]]:
+    """Yield a table, a sentence and what to do for each column that is NULL in each row.
+
+    Of those only that records have a field for, which is named nearly so. Raises LogDamaged,
+    StorageError.
+    """
+    for each in _look_for_nulls(opened, name, fold):
+        yield each.table, each.text, HINT
+
+
+def _look_for_nulls(opened: OpenJob, name: SliceName, fold: Fold) -> tuple[NullColumn, ...]:
+    key, now_ms = (opened.storage.describe(), name), opened.clock.now_ms()
+    with _lock:
+        known = _looked.get(key)
+    if known is not None:
+        end, at_ms, found = known
+        if end == fold.end or (not found and 0 <= now_ms - at_ms < LOOK_MS):
+            return found
+    found = tuple(_nulls(opened, name, fold))
+    with _lock:
+        _looked[key] = fold.end, now_ms, found
+        while len(_looked) > KNOWN_MAX:
+            _looked.popitem(last=False)
+    return found
+
+
+def _nulls(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[NullColumn]:
+    specs, records = _specs(opened, fold), opened.job.health.records
+    tables: dict[str, list[str]] = {}
+    for topic, spec in specs.items():
+        if name == opened.name or not _is_landed(opened, topic):
+            tables.setdefault(spec.table, []).append(topic)
+    files = _files(opened, name, fold.end, tables) if name == opened.name else None
+    for table, topics in list(tables.items())[:TABLES_MAX]:
+        own = None if files is None else files.get(table, [])
+        has_unknown = UNKNOWN in fold.counters
+        look = None if own is None else FooterLook(opened.storage, own, records, has_unknown)
+
+        def read(topics: list[str] = topics[:TOPICS_MAX]) -> list[SampledRecord]:
+            return [each for topic in topics for each in read_samples(opened.source, fold, topic)]
+
+        yield from find_null_columns(specs[topics[0]], look, read)
+
+
+def _is_landed(opened: OpenJob, topic: str) -> bool:
+    return any(each.is_landed and each.matches(topic) for each in opened.job.tables)
+
+
+def _files(
+    opened: OpenJob, name: SliceName, end: int, tables: Iterable[str]
+) -> dict[str, list[PlacedFile]]:
+    """Return the newest files of tables, until these have the rows that count."""
+    found: dict[str, list[PlacedFile]] = {table: [] for table in tables}
+    rows = dict.fromkeys(found, 0)
+    for number in range(end, max(-1, end - ENTRIES), -1):
+        if all(count >= opened.job.health.records for count in rows.values()):
+            break
+        for entry in read_window(opened.storage, name, number, number + 1):
+            if isinstance(entry.body, Prepare):
+                for file in place_files(name, entry.epoch, entry.body):
+                    if len(found.get(file.table, [None] * FILES_MAX)) < FILES_MAX:
+                        found[file.table].append(file)
+                        rows[file.table] += file.rows
+    return found

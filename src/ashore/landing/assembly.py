@@ -182,9 +182,18 @@ class JobAssembly:
             topic: that it writes.
 
         """
-        around = self.environment
+        around, health = self.environment, self.job.health
         return QuerySink(
-            QuerySlice(around.lake, name, output, remember_ms, around.accepted_by, topic),
+            QuerySlice(
+                around.lake,
+                name,
+                output,
+                remember_ms,
+                around.accepted_by,
+                topic,
+                bad_of=health.records,
+                bad_share=health.max_share,
+            ),
             SinkParts(
                 around.storage,
                 self._log(name, lambda: output.tables if output else ()),

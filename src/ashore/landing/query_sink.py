@@ -36,6 +36,7 @@ from ashore.landing.joins import look_again
 from ashore.landing.log import LandingLog
 from ashore.landing.measuring import count_batch, count_sent, measure_slice
 from ashore.landing.query_leaders import Leaders, QueryLeaders
+from ashore.landing.shares import ShareWindow
 from ashore.landing.sinks import SENT, require_log_of
 from ashore.landing.specs import OutputSpec
 from ashore.landing.table_directories import TableDirectories
@@ -93,6 +94,8 @@ class QuerySlice:
     remember_ms: int
     accepted_by: str = ""  # who accepts risky changes of tables
     topic: str = ""  # that the rows go into, where there is no table
+    bad_of: int = 10_000  # the number of last offsets that are judged together
+    bad_share: float = 0.01  # above it, bad records are reported
 
     @property
     def table(self) -> str:
@@ -141,6 +144,7 @@ class QuerySink:
         self._entries = EntryWriter(committer, parts.effects, parts.source)
         self._leaders = QueryLeaders(parts.source) if parts.source else None
         self._directories = TableDirectories(parts.storage)
+        self._shares = ShareWindow(plan.bad_of, plan.bad_share, plan.filled)
 
     @property
     def fold(self) -> Fold:
@@ -315,6 +319,8 @@ class QuerySink:
         # Steps 4 to 6. Move, publish, close: Spark forgets the batch once this has returned.
         self._entries.finish()
         self._entries.close("query")
+        for text in self._shares.take(prepare):
+            self._tell(text)
         self.parts.progress.landed(self.plan.name.slice, landed)
         self._measure()
         self._entries.write_snapshot(self.plan.remember_ms)

@@ -1,4 +1,4 @@
-"""Which share of the last records became no row, or has no event time, as the log counts them.
+"""Which share of the last records became no row, or has no usable event time, as the log counts.
 
 What it is: `summarize`, what counts of a batch; `ShareWindow`, the last records of a slice.
 What it promises: pure. One bad record of a small topic is no warning: there are `FEW` at least, or
@@ -10,78 +10,129 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ashore.landing.sinks import FAR_FUTURE, NEAR_1970, UNDECODABLE, UNTIMED
 from ashore.protocol.entries import Prepare
 
 FEW = 10  # bad records that a share is worth speaking of
+
+DEAD, DROPPED = "dead", "dropped"
+_NEAR_1970 = "have an event time in January or February of 1970"
+WORDS = {
+    DEAD: "are dead letters",
+    DROPPED: "are invalid and were dropped",
+    "no_event_time": "have no event time",
+    "near_1970": _NEAR_1970,
+    FAR_FUTURE: "have an event time that is too far ahead (late.future_max)",
+    UNDECODABLE: "cannot be decoded, and are in no view",
+    UNTIMED: "have no event time",
+    NEAR_1970: _NEAR_1970,
+}
+# Counters of a batch, for all of its tables together.
+OF_TOPICS = ("no_event_time", "near_1970", FAR_FUTURE)
+OF_QUERIES = (UNDECODABLE, UNTIMED, NEAR_1970, FAR_FUTURE)
+
+
+@dataclass(frozen=True, slots=True)
+class TableShare:
+    """What a batch fetched for a table, and how many of these records became no row."""
+
+    table: str
+    fetched: int
+    bad: tuple[tuple[str, int], ...]  # by kind
 
 
 @dataclass(frozen=True, slots=True)
 class BatchShares:
     """What a batch fetched for its tables, and what of it was bad."""
 
-    tables: tuple[tuple[str, int, int], ...]  # table, fetched, dead
-    untimed: int  # rows without an event time, of all tables
+    tables: tuple[TableShare, ...]
+    bad: tuple[tuple[str, int], ...]  # of all tables, by kind
+    is_of_query: bool = False
 
     @property
     def fetched(self) -> int:
         """Records of all tables."""
-        return sum(fetched for _, fetched, _ in self.tables)
+        return sum(each.fetched for each in self.tables)
 
 
 @dataclass(frozen=True, slots=True)
 class BadShare:
     """A share of the last records that is above what the job allows."""
 
-    kind: str  # dead | untimed
+    kind: str  # a key of WORDS
     tables: tuple[str, ...]
     bad: int
     records: int
+    is_of_query: bool = False
 
     @property
     def text(self) -> str:
         """What is so, in a sentence."""
-        what = "are dead letters" if self.kind == "dead" else "have no event time"
         share = 100 * self.bad / self.records
-        return (
-            f"{self.bad:,} of the last {self.records:,} records of {', '.join(self.tables)} "
-            f"({share:.3g} %) {what}"
-        )
+        tables = ", ".join(self.tables)
+        records = f"offsets read for {tables}" if self.is_of_query else f"records of {tables}"
+        return f"{self.bad:,} of the last {self.records:,} {records} ({share:.3g} %) {self.words}"
+
+    @property
+    def words(self) -> str:
+        """What is so of each of them."""
+        return f"hold records that {WORDS[self.kind]}" if self.is_of_query else WORDS[self.kind]
 
 
-def summarize(body: Prepare) -> BatchShares | None:
-    """Return what counts of a batch; None: it is of a query, which reads others' records."""
-    if body.query is not None:
-        return None
-    fetched, dead = Counter[str](), Counter[str]()
+def summarize(body: Prepare, filled: str = "") -> BatchShares:
+    """Return what counts of a batch. `filled`: the topic that a query fills, where no table."""
+    is_of_query = body.query is not None
+    fetched: Counter[str] = Counter()
+    bad: dict[str, Counter[str]] = {DEAD: Counter(), DROPPED: Counter()}
     for read in body.shards:
-        fetched[read.table] += read.fetched
-        dead[read.table] += read.dead
-    tables = tuple((table, fetched[table], dead[table]) for table in sorted(fetched))
-    return BatchShares(tables, dict(body.counters).get("no_event_time", 0))
+        table = read.table or filled
+        # Of a query, `fetched` is what it has left aside.
+        fetched[table] += read.offsets.size if is_of_query else read.fetched
+        bad[DEAD][table] += read.dead
+        bad[DROPPED][table] += read.dropped
+    tables = tuple(
+        TableShare(
+            table,
+            fetched[table],
+            tuple((kind, counts[table]) for kind, counts in bad.items() if counts[table]),
+        )
+        for table in sorted(fetched)
+    )
+    counters = dict(body.counters)
+    kinds = OF_QUERIES if is_of_query else OF_TOPICS
+    of_all = tuple((kind, counters[kind]) for kind in kinds if kind in counters)
+    return BatchShares(tables, of_all, is_of_query)
 
 
 def find_bad(newest_first: Iterable[BatchShares], records: int, share: float) -> list[BadShare]:
     """Return the shares above `share`, each over the last `records` or a little more."""
-    fetched, dead = Counter[str](), Counter[str]()
-    timed = untimed = 0
-    without: set[str] = set()  # tables of batches that have rows without an event time
+    fetched: Counter[str] = Counter()
+    bad: Counter[tuple[str, str]] = Counter()
+    of_all: Counter[str] = Counter()
+    tables: dict[str, set[str]] = {}  # of the batches that have such records
+    total, is_of_query = 0, False
     for batch in newest_first:
-        for table, count, bad in batch.tables:
-            if fetched[table] < records:
-                fetched[table] += count
-                dead[table] += bad
-        if timed < records:
-            timed += batch.fetched
-            untimed += batch.untimed
-            without |= {table for table, count, _ in batch.tables if count and batch.untimed}
+        is_of_query = is_of_query or batch.is_of_query
+        for each in batch.tables:
+            if fetched[each.table] < records:
+                fetched[each.table] += each.fetched
+                bad.update({(each.table, kind): count for kind, count in each.bad})
+        if total < records:
+            total += batch.fetched
+            for kind, count in batch.bad:
+                of_all[kind] += count
+                of_batch = (each.table for each in batch.tables if each.fetched)
+                tables.setdefault(kind, set()).update(of_batch)
     found = [
-        BadShare("dead", (table,), dead[table], fetched[table])
-        for table in sorted(fetched)
-        if _is_bad(dead[table], fetched[table], share)
+        BadShare(kind, (table,), count, fetched[table], is_of_query)
+        for (table, kind), count in sorted(bad.items())
+        if _is_bad(count, fetched[table], share)
     ]
-    if _is_bad(untimed, timed, share):
-        found.append(BadShare("untimed", tuple(sorted(without)), untimed, timed))
-    return found
+    return found + [
+        BadShare(kind, tuple(sorted(tables[kind])), count, total, is_of_query)
+        for kind, count in of_all.items()
+        if _is_bad(count, total, share)
+    ]
 
 
 def _is_bad(bad: int, records: int, share: float) -> bool:
@@ -91,17 +142,14 @@ def _is_bad(bad: int, records: int, share: float) -> bool:
 class ShareWindow:
     """The last records of a slice while it runs. Used by one thread."""
 
-    def __init__(self, records: int, share: float) -> None:
-        self._records, self._share = records, share
+    def __init__(self, records: int, share: float, filled: str = "") -> None:
+        self._records, self._share, self._filled = records, share, filled
         self._batches: deque[BatchShares] = deque()
         self._known: set[tuple[str, tuple[str, ...]]] = set()
 
     def take(self, body: Prepare) -> Iterator[str]:
         """Take a batch. Yields a sentence for each share that has come above what is allowed."""
-        batch = summarize(body)
-        if batch is None:
-            return
-        self._batches.appendleft(batch)
+        self._batches.appendleft(summarize(body, self._filled))
         while len(self._batches) > 1 and self._is_whole_without_last():
             self._batches.pop()
         found = find_bad(self._batches, self._records, self._share)
@@ -114,6 +162,6 @@ class ShareWindow:
         """Tell whether the oldest batch is beyond the last records of each of its tables."""
         fetched = Counter[str]()
         for batch in list(self._batches)[:-1]:
-            for table, count, _ in batch.tables:
-                fetched[table] += count
-        return all(fetched[table] >= self._records for table, _, _ in self._batches[-1].tables)
+            for each in batch.tables:
+                fetched[each.table] += each.fetched
+        return all(fetched[each.table] >= self._records for each in self._batches[-1].tables)

@@ -18,6 +18,9 @@ Sink = Table | SinkTopic
 
 # Counters of records that a query reads: behind its watermark, and too far ahead to be believed.
 LATE, FAR_FUTURE = "late", "far_future"
+# Those without an event time, near 1970, and that cannot be decoded.
+UNTIMED, NEAR_1970 = "records_untimed", "records_near_1970"
+UNDECODABLE = "records_undecodable"
 SENT = "sent"  # the counter of rows that went into a topic
 
 

@@ -9,6 +9,7 @@ What it must not know: Spark, Kafka, other slices.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ashore.base.clock import Clock
 from ashore.errors import (
@@ -44,16 +45,18 @@ from ashore.landing.joins import (
 )
 from ashore.landing.log import LandingLog
 from ashore.landing.measuring import count_batch, measure_slice
+from ashore.landing.null_columns import NullColumnWatch
 from ashore.landing.retirer import Retirer
 from ashore.landing.retiring import retire_entry
+from ashore.landing.samples import read_samples
 from ashore.landing.sealer import Sealer
 from ashore.landing.shares import ShareWindow
 from ashore.landing.specs import LandingSpec
+from ashore.landing.table_directories import TableDirectories
 from ashore.landing.too_large import Oversized
 from ashore.landing.waiting_topics import naming_waiting
-from ashore.landing.table_directories import TableDirectories
 from ashore.landing.worker import Tick
-from ashore.protocol.entries import Skip
+from ashore.protocol.entries import Prepare, Skip
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import (
@@ -133,8 +136,10 @@ class SliceLoop:
         self._landed = 0
         self._lag: int | None = None  # as of the last look at the source
         self._complete_ms: int | None = None
-        self._directories = TableDirectories(parts.storage)
         self._shares = ShareWindow(plan.bad_of, plan.bad_share)
+        self._directories = TableDirectories(parts.storage)
+        read = partial(read_samples, parts.source)
+        self._null_columns = NullColumnWatch(parts.storage, parts.clock, read)
 
     @property
     def log(self) -> LandingLog:
@@ -193,12 +198,11 @@ class SliceLoop:
         prepare = prepare_of(plan, written)
         self._entries.append(prepare)
         self.parts.progress.measured(count_batch(self.plan.name.slice, prepare))
-        for text in self._shares.take(prepare):
-            self._report(text)
         entry = self.parts.log.fold.end
         # Steps 4 to 6. Move, publish, close (the closing waits for the next entry).
         self._entries.finish()
         self._landed += 1
+        self._report_health(prepare)
         tables = tuple(sorted({target.table for target in written.targets}))
         files = len(written.files)
         landed = BatchLanded(plan.batch, entry, written.rows, files, plan.left, tables)
@@ -341,6 +345,14 @@ class SliceLoop:
         )
 
     # ---- step 3 and after
+
+    def _report_health(self, prepare: Prepare) -> None:
+        """Report what a job that works can have wrong all the same."""
+        fold, specs = self.parts.log.fold, self.plan.streams
+        for text in self._shares.take(prepare):
+            self._report(text)
+        for text in self._null_columns.take(self.plan.name, fold, prepare, specs):
+            self._report(text)
 
     def _check_identities(self, streams: Mapping[str, StreamInfo]) -> None:
         """Raise StreamReplaced where a stream was created again while it was read.

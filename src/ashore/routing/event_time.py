@@ -15,6 +15,10 @@ PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 EVENT_MS_MIN = -62_135_510_400_000
 EVENT_MS_MAX = 253_402_214_399_999
 
+# From a day before 1970 to March of 1970: the times between 1970 and 2096 come there when they are
+# read in a unit that is too small (seconds as milliseconds), and so do 0 and -1.
+NEAR_1970_MS = -86_400_000, 5_097_600_000
+
 
 def is_event_time(data_type: pa.DataType) -> bool:
     """Whether a column of this type can tell when a record happened."""

@@ -27,6 +27,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ashore.routing.event_time import NEAR_1970_MS
+
 POLICIES = ("rehome", "keep", "side")
 
 
@@ -55,6 +57,7 @@ class Placement:
     late: int
     future: int
     untimed: int
+    near_1970: int = 0  # in `NEAR_1970_MS`: wherever they are filed
 
 
 def place(event_ms: pa.Int64Array, lateness: Lateness) -> Placement:
@@ -70,8 +73,9 @@ def place(event_ms: pa.Int64Array, lateness: Lateness) -> Placement:
         oldest = lateness.now_ms - lateness.keep_ms
     floors = [each for each in (before, oldest) if each is not None]
     is_usual = least is not None and most <= after and all(least >= each for each in floors)
+    near_1970 = _count_near_1970(event_ms, least)
     if is_usual and not event_ms.null_count:
-        return Placement(event_ms, None, 0, 0, 0)
+        return Placement(event_ms, None, 0, 0, 0, near_1970)
 
     none = pa.scalar(False)
     is_late = pc.less(event_ms, before) if before is not None else pc.and_(event_ms.is_null(), none)
@@ -94,4 +98,14 @@ def place(event_ms: pa.Int64Array, lateness: Lateness) -> Placement:
         late=is_late.true_count,
         future=is_future.true_count,
         untimed=untimed.true_count,
+        near_1970=near_1970,
     )
+
+
+def _count_near_1970(event_ms: pa.Int64Array, least: int | None) -> int:
+    """Return how many times are near 1970; `least`: the lowest one, which mostly answers it."""
+    low, high = NEAR_1970_MS
+    if least is None or least >= high:
+        return 0
+    inside = pc.and_(pc.greater_equal(event_ms, low), pc.less(event_ms, high))
+    return int(inside.true_count)

@@ -2,16 +2,20 @@
 
 from dataclasses import replace
 
-from tests.unit.control.lakes import CLICKS_0, TABLE, Lake
+import pytest
+from tests.unit.control.lakes import CLICKS_0, JOB, TABLE, Lake
 
+from ashore.config import parse_job
 from ashore.control.health import Allowed, check_health, worst
-from ashore.control.landed_shares import _known
+from ashore.control.landed_shares import _known, _looked
 from ashore.control.status import JobStatus, Warned, read_status
-from ashore.landing.shares import ShareWindow
+from ashore.landing.shares import ShareWindow, find_bad, summarize
 from ashore.protocol.entries import Prepare
+from ashore.protocol.query import Query
 
 
 def a_lake(records: int) -> Lake:
+    _looked.clear()
     _known.clear()  # each lake of these tests has the same name
     lake = Lake()
     lake.source.create("clicks", 1)
@@ -78,6 +82,47 @@ def test_records_without_event_time_are_reported():
     assert f"300 of the last 300 records of {TABLE} (100 %) have no event time" in warned.text
     assert "event_time" in warned.hint
     assert code_of(lake) == 1
+
+
+@pytest.mark.parametrize("counter", ["no_event_time", "near_1970", "far_future"])
+def test_each_kind_of_bad_time_is_explained_by_a_record(counter: str):
+    lake = a_lake(300)
+    lake.job = parse_job(JOB.replace("    late:", "    event_time: {column: ts}\n    late:"))
+    lake.source.append(CLICKS_0, b'{"ts": 1764000000}')
+    entry = lake.land({lake.key(): (0, 301)})
+    assert isinstance(entry.body, Prepare)
+    lake.rewrite(replace(entry.body, counters=((counter, 300),)))
+    (warned,) = warnings_of(lake)
+    assert "`ts` of clicks/0 offset 300 is 1764000000" in warned.text
+    assert code_of(lake) == 1
+    notes = lake.verify().notes
+    assert warned.text in notes
+
+
+def test_records_that_are_dropped_count_as_dead_letters_do():
+    lake = a_lake(50)
+    lake.land({lake.key(): (0, 50)}, dropped=range(50))
+    (warned,) = warnings_of(lake)
+    assert "50 of the last 50 records" in warned.text
+    assert "are invalid and were dropped" in warned.text
+    assert "on_invalid: dead_letter" in warned.hint
+
+
+def test_bad_records_of_a_query_are_a_share_of_the_offsets_that_it_read():
+    lake = a_lake(200)
+    entry = lake.land({lake.key(): (0, 200)})
+    body = entry.body
+    assert isinstance(body, Prepare)
+    counters = (("far_future", 1), ("records_undecodable", 150), ("records_untimed", 12))
+    reads = tuple(replace(each, fetched=0, landed=0) for each in body.shards)
+    query = Query("query", 0, "lineage", 0)
+    lake.rewrite(replace(body, shards=reads, counters=counters, query=query))
+    found = [each.text for each in find_bad([summarize(lake.entries[-1].body)], 10_000, 0.01)]
+    assert [each.partition(" (")[0] for each in found] == [
+        f"150 of the last 200 offsets read for {TABLE}",
+        f"12 of the last 200 offsets read for {TABLE}",
+    ]
+    assert "hold records that cannot be decoded" in found[0]
 
 
 def test_a_running_job_reports_a_share_once_and_again_after_it_was_right():

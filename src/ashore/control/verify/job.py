@@ -16,6 +16,7 @@ from ashore.base.units import parse_duration_ms
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.adopted import read_adopted
 from ashore.control.jobs import OpenJob
+from ashore.control.landed_shares import find_bad_shares, find_nulls
 from ashore.control.lost_logs import count_waiting
 from ashore.control.verify.again import Answers, read_again
 from ashore.control.verify.evidence import Evidence
@@ -39,7 +40,7 @@ from ashore.control.verify.sample import SampleRate
 from ashore.control.verify.unchecked import ask_source, name_unread
 from ashore.control.verify.values import Access, compare_values
 from ashore.control.verify.verdict import Judge, find_orphans, plan_again, total
-from ashore.errors import JobFileInvalid, SourceError
+from ashore.errors import AshoreError, JobFileInvalid, SourceError
 from ashore.sources.base import Source
 
 
@@ -112,7 +113,7 @@ def verify_job(
     unlisted = {each.place: orphaned[each.place] for each in orphans}
     uncounted = judge.take_orphans(count_orphans(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
-    notes += [*_note_never_ran(opened, waiting), *answers.notes]
+    notes += [*_note_never_ran(opened, waiting), *answers.notes, *_note_records(opened)]
     notes += [*_note_tables(job, tables, since_ms), *_note_log(ledger, adopted, values)]
     return VerifyResult(
         job=job.job,
@@ -277,6 +278,20 @@ def _note_begun(ledger: Ledger) -> list[str]:
         "batches were not checked; they are in another table"
         for name, each in ledger.begun
     ]
+
+
+def _note_records(opened: OpenJob) -> list[str]:
+    """Return what is wrong with records that landed exactly once all the same.
+
+    The verdict does not depend on it: nothing is said where a log or the lake cannot be read.
+    """
+    notes: list[str] = []
+    for name in opened.slices:
+        with contextlib.suppress(AshoreError):
+            fold = opened.fold(name)
+            notes += [text for _, text, _ in find_bad_shares(opened, name, fold)]
+            notes += [text for _, text, _ in find_nulls(opened, name, fold)]
+    return notes
 
 
 def _note_adopted(files: int) -> list[str]:

@@ -15,11 +15,18 @@ COUNTERS: dict[str, str] = {
     "the records that are in no view for it",
     "late": "rows whose event time is more than `after` behind the watermark; of a query, the "
     "records that it has read behind its watermark, whether or not a window is open for them",
+    "near_1970": "rows whose event time is in January or February of 1970, as times are that are "
+    "read in a wrong unit",
     "no_event_time": "rows without an event time that a calendar holds",
     "overlapping_spans": "spans that hold offsets of another file of their task and target: "
     "such a file, if lost, cannot be landed again",
     "reader_fallbacks": "readings that the native reader gave up on the way, so that librdkafka "
     "continued them; the task's log says why",
+    "records_near_1970": "of a query, the records that it has read whose event time is in January "
+    "or February of 1970",
+    "records_undecodable": "of a query, the records that are in no view, as they cannot be decoded",
+    "records_untimed": "of a query, the records that it has read without an event time, from views "
+    "with a watermark",
     "rehomed": "rows in the bucket of the batch's time, and not in that of their event time",
     "sent": "rows of a query that went into its topic; rows of an interrupted batch, which are "
     "sent again, are counted once",

@@ -161,6 +161,7 @@ class TopicSorter:
         counters["late"] += placement.late
         counters["far_future"] += placement.future
         counters["no_event_time"] += placement.untimed
+        counters["near_1970"] += placement.near_1970
         match self._spec.late.policy:
             case "rehome":
                 rehomed = placement.late + placement.future + placement.untimed
