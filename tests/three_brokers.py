@@ -1,64 +1,15 @@
-"""Three real brokers, each a controller too: leaders move, and one may be killed at any time.
-
-What it promises: partitions have three replicas; with two brokers left everything works.
-"""
-
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Self
-from uuid import uuid4
+"""Three real brokers, and their topics and leaders."""
 
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.kafka_tools import WAIT_S, wait_for_partitions, wait_until
 
-from ashore.jobs.java import SHORT_LIVED
-from ashore.services.kafka import BrokerOptions, Kafka
-from ashore.services.notes import choose_once
-from ashore.services.ports import LOOPBACK, find_free_ports
-
-IDS = (1, 2, 3)
-REPLICAS = {
-    "default.replication.factor": "3",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "unclean.leader.election.enable": "false",
-}
+from ashore.services.kafka_cluster import KafkaCluster
+from ashore.sources.producer import wait_for_replicas
 
 
-class ThreeBrokers:
+class ThreeBrokers(KafkaCluster):
     """As a context manager they are up inside and gone after."""
-
-    def __init__(self, directory: Path) -> None:
-        cluster, ports = uuid4().hex[:22], find_free_ports(2 * len(IDS))
-        controllers = dict(zip(IDS, ports[len(IDS) :], strict=True))
-        voters = ",".join(f"{each}@{LOOPBACK}:{port}" for each, port in controllers.items())
-        self.brokers: dict[int, Kafka] = {}
-        for number, port in zip(IDS, ports, strict=False):
-            place = directory / f"broker-{number}"
-            place.mkdir(parents=True)
-            known = {"cluster": cluster, "port": port, "controller_port": controllers[number]}
-            choose_once(place / "kafka.json", tuple(known), lambda known=known: known)
-            settings = {**REPLICAS, "node.id": str(number), "controller.quorum.voters": voters}
-            options = BrokerOptions(settings, heap="256m", java=SHORT_LIVED, start_deadline_s=120)
-            self.brokers[number] = Kafka(place, options)
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return ",".join(each.bootstrap_servers for each in self.brokers.values())
-
-    def __enter__(self) -> Self:
-        try:
-            with ThreadPoolExecutor(len(IDS)) as pool:  # none is up before a majority is
-                list(pool.map(Kafka.start, self.brokers.values()))
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for each in self.brokers.values():
-            each.kill()
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Create a topic with three replicas; wait until it has leaders."""
@@ -80,12 +31,7 @@ class ThreeBrokers:
 
     def wait_for_replicas(self, topic: str) -> None:
         """Wait until every replica is in sync."""
-
-        def are_in_sync() -> bool:
-            found = self._admin().list_topics(topic, WAIT_S).topics[topic].partitions
-            return all(len(each.isrs) == len(IDS) for each in found.values())
-
-        wait_until(are_in_sync, f"replicas of {topic} are not in sync")
+        wait_for_replicas(self.bootstrap_servers, topic)
 
     def move_leaders_back(self, topic: str) -> None:
         """Give partitions back to the brokers that are to lead them."""

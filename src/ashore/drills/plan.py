@@ -48,6 +48,7 @@ def _limit_s(minutes: float) -> float:
 class Server(StrEnum):
     """What a real drill may need beside a broker."""
 
+    BROKERS = "three brokers"
     HDFS = "an HDFS with two NameNodes"
     HDFS_ALONE = "an HDFS with one NameNode"
     METASTORE = "a metastore"

@@ -8,7 +8,7 @@ What it must not know: what the records mean.
 from collections.abc import Mapping
 from typing import Self
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as Client
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -17,12 +17,16 @@ from ashore.errors import SourceError
 
 CLOCK = SystemClock()
 WAIT_S = 30
+BROKERS_DEFAULT = -1
 
 
 def create_topics(bootstrap_servers: str, partitions: Mapping[str, int]) -> None:
-    """Create topics with so many partitions each, one replica. Raises SourceError."""
+    """Create topics with so many partitions each. Raises SourceError.
+
+    They have as many replicas as the brokers' `default.replication.factor` says.
+    """
     admin = _admin(bootstrap_servers)
-    topics = [NewTopic(name, count, 1) for name, count in partitions.items()]
+    topics = [NewTopic(name, count, BROKERS_DEFAULT) for name, count in partitions.items()]
     for name, future in admin.create_topics(topics, request_timeout=WAIT_S).items():
         try:
             future.result()
@@ -58,6 +62,21 @@ def replace_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
             CLOCK.sleep(0.05)
         else:
             return
+
+
+def wait_for_replicas(bootstrap_servers: str, topic: str) -> None:
+    """Wait until every replica of a topic is in sync. Raises SourceError."""
+    admin, deadline_s = _admin(bootstrap_servers), CLOCK.monotonic_s() + WAIT_S
+    while True:
+        try:
+            found = admin.list_topics(topic, WAIT_S).topics[topic].partitions.values()
+        except KafkaException as error:
+            raise SourceError(f"topic {topic} cannot be described: {error}") from error
+        if found and all(len(each.isrs) == len(each.replicas) for each in found):
+            return
+        if CLOCK.monotonic_s() > deadline_s:
+            raise SourceError(f"replicas of {topic} are not in sync after {WAIT_S} s")
+        CLOCK.sleep(0.1)
 
 
 def _admin(bootstrap_servers: str) -> AdminClient:

@@ -17,12 +17,12 @@ from ashore.checkpoints.since import OutputSince
 from ashore.control.checkpoints.asked import SavepointAsked, save_query
 from ashore.control.checkpoints.from_savepoint import FromAsked, WentOn, go_on_from
 from ashore.control.checkpoints.where import find_checkpoint
-from ashore.drills.checkers.counted import check_counted
 from ashore.drills.drill import Drill
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.plan import Length, PlannedFault, Schedule
+from ashore.drills.scenarios.counts import COUNTS, check_counts, counted_options
 from ashore.drills.sites.real import RealSite
-from ashore.drills.sites.site import JOB, KILLED, SiteOptions
+from ashore.drills.sites.site import JOB, KILLED
 from ashore.drills.stage import Stage
 from ashore.drills.verdict import Flight
 from ashore.errors import NotDone, QueryStopped, fail
@@ -31,15 +31,7 @@ from ashore.protocol.names import SliceName, checkpoint_directory
 
 CLOCK = SystemClock()
 KIND = "checkpoint deleted"
-COUNTS = "ods.per_hour"
 QUERY = SliceName(JOB, "ods__per_hour")
-SQL = """
-    INSERT INTO ods.per_hour
-    SELECT window.start AS hour, country, count(*) AS records
-    FROM clicks GROUP BY window(event_time, '1 hour'), country;
-"""
-LATE_MS = 12 * 3_600_000  # partitions of the topic are read this far apart at most, in event time
-LATE = {"policy": "keep", "after": "12h"}
 OUTPUTS = (OutputSince.ROLL_BACK, OutputSince.CATCH_UP)  # of the same table
 KILLS = 4  # in memory
 SAVEPOINTS = 2  # of each round; the job goes on from the last one
@@ -61,7 +53,7 @@ def play(stage: Stage) -> None:
 
     In memory there are no queries: there the job is killed, and lands the rest.
     """
-    site = stage.site(_options(stage.length.records))
+    site = stage.site(counted_options(stage.length.records))
     if not isinstance(site, RealSite):
         for _ in range(KILLS):
             site.produce(stage.length.records)  # one batch
@@ -78,19 +70,7 @@ def play(stage: Stage) -> None:
         # On a fast machine fewer have come by now; what is left has to be counted too.
         site.produce(max(0, stage.length.records - site.produced.total))
         stage.drain(site)
-    with site.opened() as opened:
-        for problem in check_counted(opened.storage, site.produced, COUNTS, LATE_MS):
-            stage.require(False, problem)
-
-
-def _options(records: int) -> SiteOptions:
-    counts = {"table": COUNTS, "event_time": {"column": "hour"}, "partition_by": ["date"]}
-    return SiteOptions(
-        batch_records=records,
-        table={"late": LATE},
-        sections={"sql": {"text": SQL, "state_partitions": 2}},
-        other_tables=(counts,),
-    )
+    check_counts(stage, site)
 
 
 class _Incident:

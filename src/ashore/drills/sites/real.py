@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -69,13 +69,23 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
-from ashore.sources.producer import Producer, create_topics, delete_records, replace_topic
+from ashore.services.kafka_cluster import KafkaCluster
+from ashore.sources.base import StreamShard
+from ashore.sources.kafka import KafkaSource
+from ashore.sources.producer import (
+    Producer,
+    create_topics,
+    delete_records,
+    replace_topic,
+    wait_for_replicas,
+)
 from ashore.storage.base import Storage
 
 SAMPLE_EVERY_S = 0.5
 A_LITTLE_S = 0.002  # less than a batch takes from its first file to its last move
 GO_ON_S = 3.0  # after that there is nothing left to be half done
 CLOCK = SystemClock()
+Broker = Kafka | KafkaCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,7 @@ class SiteServers:
     """
 
     directory: Path
-    kafka: Kafka
+    kafka: Broker
     hdfs: Hdfs | None = None
     hive: Hive | None = None
     java_options: str = ""
@@ -186,6 +196,30 @@ class RealSite:
         """
         if self._running is not None:
             self._running.kill()
+
+    def restart_brokers(self, first: int) -> int:
+        """Restart each broker of a cluster, one after the other, beginning with a number.
+
+        The next one is stopped once every replica is in sync again. Returns how many topic
+        partitions have another leader epoch than before. Raises ServiceError, SourceError.
+        """
+        cluster, topic = self._place.kafka, self.produced.workload.topic
+        if not isinstance(cluster, KafkaCluster):
+            fail("the site has one broker")
+        before = self._leader_epochs()
+        for number in sorted(cluster.brokers, key=lambda number: (number < first, number)):
+            wait_for_replicas(cluster.bootstrap_servers, topic)
+            cluster.brokers[number].restart()
+            self._recorder.note("broker", f"broker {number} was restarted")
+        wait_for_replicas(cluster.bootstrap_servers, topic)
+        after = self._leader_epochs()
+        return sum(after[shard] != epoch for shard, epoch in before.items())
+
+    def _leader_epochs(self) -> dict[StreamShard, int | None]:
+        workload = self.produced.workload
+        shards = [StreamShard(workload.topic, str(each)) for each in range(workload.partitions)]
+        with closing(KafkaSource(self._place.kafka.bootstrap_servers, {})) as source:
+            return {each: at.leader_epoch for each, at in source.read_offsets(shards).items()}
 
     def machines(self, workers: int) -> Machines:
         """Return a cluster for this drill alone, which is up, and which it may destroy."""
@@ -363,7 +397,11 @@ class _FaultEffects:
     """What faults do to one process and its surroundings."""
 
     def __init__(
-        self, launch: JobLaunch, kafka: Kafka, clock: "_JobClock", outages: RealOutages
+        self,
+        launch: JobLaunch,
+        kafka: Broker,
+        clock: "_JobClock",
+        outages: RealOutages,
     ) -> None:
         self._launch = launch
         self._clock = clock

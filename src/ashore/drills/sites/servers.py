@@ -19,12 +19,13 @@ from ashore.base.unique import unique
 from ashore.drills.plan import Server
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.machines import Machines
-from ashore.drills.sites.real import RealSite, SiteServers
+from ashore.drills.sites.real import Broker, RealSite, SiteServers
 from ashore.drills.sites.site import SiteOptions
 from ashore.jobs.class_archive import NewArchive, find_archive, find_options
 from ashore.services.hdfs import Hdfs, HdfsOptions
 from ashore.services.hive import Hive, HiveOptions
 from ashore.services.kafka import Kafka
+from ashore.services.kafka_cluster import KafkaCluster
 
 RECORDS = 30  # of the job that runs for its classes
 CLUSTERS = {
@@ -45,6 +46,7 @@ class Servers:
     ) -> None:
         self._directory = directory
         self._kafka = kafka
+        self._brokers: KafkaCluster | None = None
         self._hdfs = hdfs
         self._alone: Hdfs | None = None
         self._hive = hive
@@ -58,7 +60,8 @@ class Servers:
 
         `has_spark`: whether its jobs start JVMs.
         """
-        starts: list[Callable[[], object]] = [self.kafka]
+        starts: list[Callable[[], object]] = []
+        starts.append(self.brokers if Server.BROKERS in needs else self.kafka)
         if Server.HDFS in needs:
             starts.append(self.hdfs)
         if Server.HDFS_ALONE in needs:
@@ -90,6 +93,13 @@ class Servers:
         if self._kafka is None:
             self._kafka = self._stack.enter_context(Kafka(self._scratch("kafka")))
         return self._kafka
+
+    def brokers(self) -> KafkaCluster:
+        """Return three brokers, started. Raises ServiceError, JavaMissing."""
+        if self._brokers is None:
+            cluster = KafkaCluster(self._scratch("brokers"))
+            self._brokers = self._stack.enter_context(cluster)
+        return self._brokers
 
     def hdfs(self) -> Hdfs:
         """Return an HDFS with two NameNodes, started. Raises ServiceError, JavaMissing."""
@@ -144,8 +154,10 @@ class Servers:
         """Return a new real site. Starts what it needs."""
         self._made += 1
         directory = self._directory / f"site-{self._made}"
+        find_kafka: Callable[[], Broker] = self.brokers if options.brokers > 1 else self.kafka
         with ThreadPoolExecutor() as pool:  # each takes seconds to start
-            kafka, hdfs = pool.submit(self.kafka), pool.submit(self._find_hdfs, options.lake)
+            kafka = pool.submit(find_kafka)
+            hdfs = pool.submit(self._find_hdfs, options.lake)
         hive = self.hive() if options.has_metastore else None
         options_of_java = self.java_options(recorder) if options.has_spark else ""
         place = SiteServers(

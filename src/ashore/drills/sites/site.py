@@ -53,9 +53,11 @@ class SiteOptions:
     interval: str = "1s"
     has_spark: bool = True  # of a real site: see `Length`
     lake: str = "disk"  # of a real site: disk | hdfs | hdfs alone: one with a single NameNode
+    brokers: int = 1  # of a real site: one, or the three of a cluster
     has_metastore: bool = False  # in which the table's partitions are registered
     countries_every: int = 0  # after so many records new partitions of the table come
     spacing_ms: int = 0  # from one event time to the next; then partitions of time are sealed
+    padding_bytes: int = 0  # of each record, more than usual
     twin_of: "Site | None" = None  # its topic is read; else there is a topic for this site
     table: Mapping[str, object] = field(default_factory=dict)
     sections: Mapping[str, object] = field(default_factory=dict)
@@ -79,6 +81,7 @@ def produced_of(topic: str, seed: int, options: SiteOptions) -> Produced:
         options.poison_every,
         options.countries_every,
         spacing_ms=options.spacing_ms,
+        padding_bytes=options.padding_bytes,
     )
     return Produced(workload)
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import shake_128
 
 COUNTRIES = ("CN", "DE", "IN")
 SCHEMA = "id BIGINT, ts BIGINT, country STRING, text STRING"
@@ -39,6 +40,7 @@ class Numbered:
     countries_every: int = 0
     restarts: tuple[tuple[int, ...], ...] = ()
     spacing_ms: int = 0  # from one event time to the next; 0: a millisecond, and now
+    padding_bytes: int = 0  # of each text, which codecs make half as many of
 
     def find_number(self, partition: int, offset: int, record: object) -> int:
         """Return the number of the record at an offset, of the topics that have had the name.
@@ -54,7 +56,8 @@ class Numbered:
     def row(self, partition: int, number: int) -> Row:
         """Return the row that a record becomes."""
         record = number * self.partitions + partition
-        text = f"{zlib.crc32(b'%d %d' % (self.seed, record)):08x}"
+        own = b"%d %d" % (self.seed, record)
+        text = f"{zlib.crc32(own):08x}{shake_128(own).hexdigest(self.padding_bytes // 2)}"
         country = COUNTRIES[record % len(COUNTRIES)]
         if self.countries_every:
             country += str(record // self.countries_every)
