@@ -88,13 +88,13 @@ def kill_jobs(files: ServerFiles) -> None:
 class ServedJob:
     """A directory with the file of one job without Spark, its topic and its lake."""
 
-    def __init__(self, directory: Path, bootstrap: str) -> None:
+    def __init__(self, directory: Path, bootstrap: str, partitions: int = 1) -> None:
         self.jobs = directory / "jobs"
         self.jobs.mkdir()
         self.files = ServerFiles.of(self.jobs)
         self.bootstrap = bootstrap
         self.topic = f"served-{uuid4().hex[:10]}"
-        create_topic(bootstrap, self.topic, 1)
+        create_topic(bootstrap, self.topic, partitions)
         content = job_content(bootstrap, directory, self.topic, batch={"interval": "100ms"})
         (self.jobs / "landing.yaml").write_text(json.dumps(content))
         self.sent = 0

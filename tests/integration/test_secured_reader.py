@@ -7,10 +7,12 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pyarrow.parquet as pq
 import pytest
 from tests.fetched_rows import rows
@@ -27,8 +29,11 @@ from tests.secured_kafka import (
     SecuredKafka,
     login,
 )
+from tests.served import ServedJob, kill_jobs, serving, wait_for
 from tests.tampering import TamperingTlsProxy
+from typer.testing import CliRunner
 
+from ashore.cli.app import app
 from ashore.control.jobs import open_job
 from ashore.errors import SourceError
 from ashore.jobs.events import Started
@@ -36,13 +41,16 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.landing.log_reader import read_history
 from ashore.protocol.positions import OffsetRange
 from ashore.services.ports import LOOPBACK
-from ashore.sources import raw
-from ashore.sources.base import StreamShard
+from ashore.sources import histories, raw
+from ashore.sources.base import Position, StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.columns import KafkaAddress
+from ashore.sources.histories import find_refused
+from ashore.sources.kafka import KafkaSource
 from ashore.sources.raw import GaveUp, RawReading, choose
 from ashore.sources.reading import LIBRDKAFKA, read_ranges
 
+LARGE_BATCHES: dict[str, str | float] = {"linger.ms": 200, "batch.size": 900_000}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -404,3 +412,52 @@ def test_a_job_lands_by_the_native_reader(secured: SecuredKafka, way: str, tmp_p
         entries = list(read_history(opened.storage, opened.name))
     assert "reader_fallbacks" not in str(entries)
     assert PASSWORD not in launch.log_path.read_text()
+
+
+# --- the ends of leader epochs -------------------------------------------------------------------
+
+
+def test_leaders_are_asked_after_a_restart_under_a_backlog(
+    secured: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By each way, and by what users start: an audit, and a job of a server."""
+    monkeypatch.setattr(histories, "_ask_by_fetching", None)  # which nothing may need
+    site = ServedJob(tmp_path, secured.servers, partitions=3)
+    job_file = site.jobs / "landing.yaml"
+    content = json.loads(job_file.read_text())
+    listener, options = WAYS["SASL_SSL, SCRAM-SHA-512"]
+    content["source"]["kafka"] = {
+        "bootstrap_servers": secured.places[listener],
+        "options": {"security.protocol": LISTENERS[listener], **options},
+    }
+    job_file.write_text(json.dumps(content))
+    shards = [StreamShard(site.topic, str(each)) for each in range(3)]
+    first, backlog = 30, 15_000
+
+    def start(client: httpx.Client, wanted: int) -> None:
+        client.post("/api/jobs/landing/start", json={}).raise_for_status()
+        wait_for(site.rows_in_log, lambda rows: rows == wanted)
+
+    with serving(site.jobs) as (client, _server), ExitStack() as stack:
+        stack.callback(kill_jobs, site.files)
+        with Sender(secured.servers, site.topic) as sender:
+            for each in range(3):
+                sender.send([b'{"id": 1}'] * (first // 3), partition=each)
+        start(client, first)
+        client.post("/api/jobs/landing/stop", json={}).raise_for_status()
+        wait_for(lambda: client.get("/api/jobs/landing").json()["phase"], "stopped".__eq__)
+        with closing(KafkaSource(secured.servers, {})) as source:
+            there = source.read_offsets(shards)
+        secured.broker.restart()
+        with Sender(secured.servers, site.topic, **LARGE_BATCHES) as sender:
+            sender.send([b'{"id": 1, "more": "%b"}' % (b"x" * 1_000)] * backlog)
+
+        positions = {each: Position(at.end, at.leader_epoch or 0) for each, at in there.items()}
+        for way in WAYS:
+            cluster = secured.by_way(way, 5.0)
+            assert find_refused(cluster.open_admin(), positions) == {}, way
+        audited = CliRunner().invoke(app, ["audit", str(job_file)])
+        assert audited.exit_code == 0, audited.output
+        start(client, first + backlog)
+    logs = [each.read_text("utf-8", "replace") for each in site.files.runs.rglob("*.log")]
+    assert "asks for epochs" not in "".join(logs)
