@@ -349,7 +349,27 @@ def drip(proxy: TamperingProxy) -> None:
     proxy.pause_s = 0.1
 
 
-@pytest.mark.parametrize("fault", [repeat, throttle, drip])
+def refuse(proxy: TamperingProxy) -> None:
+    """Answer each fetch with an error that may pass: the broker does not lead a partition."""
+
+    def tamper(number: int, answer: bytes) -> bytes:
+        return let_pass(number, answer if len(answer) < LARGE else not_leading(answer))
+
+    proxy.tamper = tamper
+
+
+def not_leading(answer: bytes) -> bytes:
+    """Return an answer to the same fetch, of its first partition alone: an error, and no record."""
+    error, no_offsets, no_replica = b"\0\6", b"\xff" * 24, b"\xff" * 4
+    if answer[15] == 2:  # one topic, by its id: a newer version, with fields that may have tags
+        partition = b"\2" + answer[33:37]
+        return answer[:32] + partition + error + no_offsets + b"\0" + no_replica + b"\1\0\0\0"
+    at = 20 + int.from_bytes(answer[18:20])  # after the topic's name
+    partition = b"\0\0\0\1" + answer[at + 4 : at + 8]
+    return answer[:at] + partition + error + no_offsets + b"\xff" * 4 + no_replica + b"\0" * 4
+
+
+@pytest.mark.parametrize("fault", [repeat, throttle, drip, refuse])
 def test_what_is_no_progress_prolongs_no_reading(
     proxy: TamperingProxy, servers: str, wanted: dict, fault
 ) -> None:
@@ -362,12 +382,17 @@ def test_what_is_no_progress_prolongs_no_reading(
     assert time.monotonic() - started_s < 3 * SHORT_S
     for shard, records in rows(found).items():
         assert records == wanted[shard][: len(records)]
-    said = {repeat: "end before offset", throttle: "throttles for", drip: "bytes"}[fault]
-    assert said in str(gave_up.value)
+    said = {
+        repeat: "end before offset",
+        throttle: "throttles for",
+        drip: "bytes",
+        refuse: "NOT_LEADER_OR_FOLLOWER",
+    }
+    assert said[fault] in str(gave_up.value)
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["native", "messages"])
-@pytest.mark.parametrize("fault", [repeat, drip])
+@pytest.mark.parametrize("fault", [repeat, drip, refuse])
 def test_nor_one_by_librdkafka(
     proxy: TamperingProxy, servers: str, wanted: dict, fault, native: bool
 ) -> None:
