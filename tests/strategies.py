@@ -330,6 +330,7 @@ definitions = st.builds(
     provenance=st.booleans(),
     topics=_many(texts),
     headers=st.booleans(),
+    generation=st.booleans(),
 )
 MIGRATES = st.builds(
     Migrate,

@@ -371,8 +371,10 @@ def _table_files() -> dict[str, bytes]:
     )
     log.add(Define((table,), ("ods.clicks: column note is dropped",), "ana"))
     with_headers = log.draft(Define((replace(table, headers=True),), (), ""), None)
+    with_generation = log.draft(Define((replace(table, generation=True),), (), ""), None)
     return {
         "headers-define.json": write_entry(with_headers)[1],
+        "generation-define.json": write_entry(with_generation)[1],
         "entry-define.json": log.entries[1][1],
         "snapshot-tables.json": write_snapshot(log.fold),
     }

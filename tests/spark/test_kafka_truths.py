@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.kafka_tools import (
     Transaction,
@@ -161,12 +163,13 @@ def test_retention_under_a_running_batch_fails_it_and_names_the_gap(site: Site) 
 
 def test_a_topic_created_again_stops_the_job_until_it_rejoins(site: Site) -> None:
     topic = site.topic(2)
-    site.produce(topic, events(0, 20), partition=0)
+    site.produce(topic, [*events(0, 20), b"no JSON"], partition=0)
     job_file = site.job_file(table_of(topic))
     site.writer(job_file).drain()
     delete_topic(site.servers, topic)
     create_topic(site.servers, topic, 2)
-    site.produce(topic, events(100, 30), partition=0)  # offsets go on past those that were landed
+    # Offsets go on past those that were landed.
+    site.produce(topic, [*events(100, 20), b"no JSON", *events(120, 10)], partition=0)
 
     with pytest.raises(StreamReplaced) as caught:
         site.writer(job_file).drain()
@@ -181,10 +184,16 @@ def test_a_topic_created_again_stops_the_job_until_it_rejoins(site: Site) -> Non
     rows = site.read().select("id", "kafka_offset").collect()
     assert sorted(row.id for row in rows) == [*range(20), *range(100, 130)]
     assert {row.kafka_offset for row in rows if row.id < 20} == set(range(20))  # they collide
-    assert {row.kafka_offset for row in rows if row.id >= 100} == set(range(30))
-    assert site.fold().shards[ShardKey("kafka", topic, 2, "0")].next == 30
+    assert {row.kafka_offset for row in rows if row.id >= 100} == set(range(31)) - {20}
+    assert site.fold().shards[ShardKey("kafka", topic, 2, "0")].next == 31
+    for table, prefix in (("ods.events", "kafka_"), ("ods.events__dead", "")):
+        found = pa.concat_tables(pq.ParquetFile(each).read() for each in site.files(table))
+        columns = [f"{prefix}{name}" for name in ("topic", "partition", "offset")]
+        assert len(found.group_by(columns).aggregate([])) < len(found)
+        unique = found.group_by([*columns, f"{prefix}generation"]).aggregate([])
+        assert len(unique) == len(found)
     totals = site.prove(job_file).totals
-    assert (totals.landed, totals.duplicated) == (50, 0)
+    assert (totals.landed, totals.dead, totals.duplicated) == (50, 2, 0)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -
             waiting("reading topics from Kafka, and tables of the lake", quiet=as_json),
         ):
             job, topics = opened.job, opened.known_topics()
-            check_tables(job, topics, opened.known_tables())
+            check_tables(job, topics, opened.fold(opened.name))
         if job.sql is None:
             print_answer([_found(job, len(topics))], {"queries": []}, as_json=as_json)
             return

@@ -14,7 +14,13 @@ from ashore.config.columns import Column, find_column, list_times
 from ashore.config.naming import TOPIC_PLACE, table_name
 from ashore.config.problems import Finding
 from ashore.config.section import Key
-from ashore.config.tables import HEADERS_COLUMN, TIME_PARTITIONS, EventTime, Table
+from ashore.config.tables import (
+    GENERATION_COLUMN,
+    HEADERS_COLUMN,
+    TIME_PARTITIONS,
+    EventTime,
+    Table,
+)
 
 Items = Mapping[int, Table]
 LineOf = Callable[[Key], int]
@@ -178,9 +184,10 @@ def _check_places(key: Key, item: Table, columns: Sequence[str]) -> Iterator[Fin
     folded = [column.casefold() for column in columns]
     for name in item.provenance_columns if item.topic is not None else ():
         if name in folded:
-            message = f"the schema's column {name} is also added by provenance"
+            key_of = "generation" if name == GENERATION_COLUMN else "provenance"
+            message = f"the schema's column {name} is also added by {key_of}"
             other = "true" if name == HEADERS_COLUMN else "false"
-            instead = f"rename the column, or write provenance: {other}"
+            instead = f"rename the column, or write {key_of}: {other}"
             yield Finding((*key, "schema"), message, instead)
     for position, column in enumerate(item.partition_by):
         place = (*key, "partition_by", position)
@@ -252,7 +259,10 @@ def conflict(one: Table, two: Table) -> str | None:
         return "select"
     if one.select is None and " ".join(one.ddl.split()) != " ".join(two.ddl.split()):
         return "schema"
-    same = ("format", "partition_by", "timezone", "provenance", "late", "seal", "retention_ms")
+    same = (
+        *("format", "partition_by", "timezone", "provenance", "generation"),
+        *("late", "seal", "retention_ms"),
+    )
     different = (name for name in same if getattr(one, name) != getattr(two, name))
     return next((name.removesuffix("_ms") for name in different), None)
 

@@ -90,7 +90,8 @@ def _resolve(spec: Table, item: int, topic: str) -> ResolvedTable:
     table = spec.table_of(topic)
     dead = late = None
     if spec.on_invalid == "dead_letter":
-        ddl = dead_ddl(headers=spec.provenance == "headers")
+        has_headers, has_generation = spec.provenance == "headers", bool(spec.generation)
+        ddl = dead_ddl(headers=has_headers, generation=has_generation)
         dead = SideTable(table.dead, ddl, DEAD_PARTITION_BY)
     if spec.late.policy in {"side", "keep"}:  # `keep` does not reach back for ever
         late = SideTable(table.late, spec.ddl, spec.partition_by)

@@ -17,7 +17,17 @@ from ashore.config.tables import TIME_PARTITIONS, Table
 from ashore.protocol import names
 
 _OF_TOPICS = frozenset(
-    {"land", "decode", "late", "shuffle", "on_invalid", "provenance", "select", "where"}
+    {
+        "land",
+        "decode",
+        "late",
+        "shuffle",
+        "on_invalid",
+        "provenance",
+        "generation",
+        "select",
+        "where",
+    }
 )
 
 

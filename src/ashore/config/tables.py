@@ -37,6 +37,7 @@ from ashore.protocol.side_tables import DEAD_SUFFIX
 TIME_PARTITIONS = ("date", "hour", "minute")
 PROVENANCE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
 HEADERS_COLUMN = "kafka_headers"
+GENERATION_COLUMN = "kafka_generation"
 _DEFAULT_DDL = {"text": "value STRING", "bytes": "value BINARY"}
 
 
@@ -285,6 +286,13 @@ class Table(Section):
             f"`headers`: also `{HEADERS_COLUMN}`, the record's headers.",
         )
     )
+    generation: StrictBool | None = Field(
+        default=None,
+        description=f"Add `{GENERATION_COLUMN}` to the columns of `provenance`, and `generation` "
+        "to dead letters: 1, and one more each time that `ashore rejoin` continues with a topic "
+        "that was deleted and created again. With it, topic, generation, partition and offset are "
+        "unique in a table. Default: as the table is in the landing log; `true` for a new table.",
+    )
     select: Annotated[tuple[NonEmpty, ...], SOME] | None = Field(
         default=None,
         description="Stateless SQL expressions over the columns of `schema` that make the table's "
@@ -324,7 +332,8 @@ class Table(Section):
         """The columns that say where a row came from."""
         if not self.provenance:
             return ()
-        return (*PROVENANCE_COLUMNS, *[HEADERS_COLUMN] * (self.provenance == "headers"))
+        added = [GENERATION_COLUMN] * bool(self.generation)
+        return (*PROVENANCE_COLUMNS, *added, *[HEADERS_COLUMN] * (self.provenance == "headers"))
 
     @property
     def sink_tables(self) -> tuple[str, ...]:

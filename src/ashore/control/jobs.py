@@ -5,7 +5,7 @@ What it must not know: what commands do with it; terminals.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,6 @@ from ashore.landing.sinks import sink_slice
 from ashore.landing.traces import find_traces
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
-from ashore.protocol.tables import TableDefinition
 from ashore.protocol.traces import Trace
 from ashore.sources.base import Source
 from ashore.sources.later import open_later
@@ -106,10 +105,6 @@ class OpenJob:
         with contextlib.suppress(SourceError):  # the topics that the log knows have to do then
             streams |= set(self.source.list_streams())
         return match_topics(self.job, select_topics(self.job, streams))
-
-    def known_tables(self) -> Mapping[str, TableDefinition]:
-        """Return the tables that the log of its topics knows, by name. Raises LogDamaged."""
-        return self.fold(self.name).tables
 
     @contextmanager
     def catalog(self) -> Iterator[Catalog]:

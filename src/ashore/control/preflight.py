@@ -37,11 +37,10 @@ from ashore.landing.sinks import sink_slice
 from ashore.landing.table_directories import require_directories
 from ashore.landing.waiting_topics import naming_waiting
 from ashore.protocol import names
-from ashore.protocol.fold import Fold
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Gaps, WentBack, find_unreadable
 from ashore.protocol.plan_reset import is_ahead
-from ashore.protocol.tables import TableDefinition
 from ashore.sources.base import StreamShard
 from ashore.storage.base import Storage
 
@@ -87,7 +86,7 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
         _require_directories(opened, folds, tables.values())
         if opened.name in folds:
             check_positions(opened, folds[opened.name], sorted(resolved))
-        known = folds[opened.name].tables if opened.name in folds else {}
+        known = folds.get(opened.name, EMPTY)
         check_tables(opened.job, resolved, known, operator() if accepts_schema else "")
     from ashore.formats.json_native import require_native  # noqa: PLC0415 - loads Arrow
     from ashore.landing.table_checks import check_table  # noqa: PLC0415 - loads Arrow
@@ -135,7 +134,7 @@ def _topic_line(job: Job, item: Table) -> int:
 def check_tables(
     job: Job,
     resolved: Mapping[str, ResolvedTable],
-    known: Mapping[str, TableDefinition],
+    known: Fold,
     accepted_by: str = "",
 ) -> None:
     """Raise SchemaConflict where readers of a table could not stand what the job would write now.
@@ -145,12 +144,15 @@ def check_tables(
     Arguments:
         job: the job file.
         resolved: its tables, by topic.
-        known: the tables that its log knows, by name.
+        known: what its log says.
         accepted_by: who accepts risky changes; empty: they are refused.
 
     """
-    specs = {topic: landing_spec(each) for topic, each in resolved.items() if not each.spec.select}
-    require_readable(plan_define(known, define_tables(job, specs, known)), accepted_by)
+    specs = {
+        topic: landing_spec(each, known) for topic, each in resolved.items() if not each.spec.select
+    }
+    defined = define_tables(job, specs, known.tables)
+    require_readable(plan_define(known.tables, defined), accepted_by)
 
 
 def check_times(opened: OpenJob, folds: Iterable[Fold], made_ms: int | None) -> None:

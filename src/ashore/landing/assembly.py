@@ -22,8 +22,9 @@ from ashore.landing.housekeeping import CleanRule
 from ashore.landing.http_post import post_json
 from ashore.landing.job import MAIN, lake_of
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
-from ashore.landing.job_streams import JobStreams, slice_plan
+from ashore.landing.job_streams import JobStreams, KnownTables, slice_plan
 from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.log_reader import read_log
 from ashore.landing.owner import claim_tables
 from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
 from ashore.landing.registrar import Registrar
@@ -128,7 +129,10 @@ class JobAssembly:
             environment.source,
             self.claim,
             lambda spec: self._checked(refine(spec)),
-            self.registrar.ensure,
+            KnownTables(
+                self.registrar.ensure,
+                partial(read_log, environment.storage, SliceName(job.job, MAIN)),
+            ),
         )
 
     @property

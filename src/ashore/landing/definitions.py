@@ -61,6 +61,7 @@ def definition_of(
     *,
     provenance: bool = False,
     headers: bool = False,
+    generation: bool = False,
 ) -> TableDefinition:
     """Return the definition of a table that is written so."""
     return TableDefinition(
@@ -72,6 +73,7 @@ def definition_of(
         provenance=provenance,
         topics=tuple(sorted(topics)),
         headers=headers or output.headers_aside,
+        generation=generation,
     )
 
 
@@ -216,6 +218,21 @@ def _compare_provenance(before: TableDefinition, after: TableDefinition) -> Iter
         text = "the column kafka_headers is added, and headers to its dead letters"
         if not after.provenance:
             text = "the column headers is added to its dead letters"
+        yield Change(Compatibility.ALLOWED, f"{text}: older rows have null")
+    yield from _compare_generation(before, after)
+
+
+def _compare_generation(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
+    has_rows = before.provenance and after.provenance
+    if before.generation and not after.generation:
+        what = "new rows would lack the column kafka_generation"
+        if not has_rows:
+            what = "new dead letters would lack the column generation"
+        yield Change(Compatibility.RISKY, what)
+    elif after.generation and not before.generation:
+        text = "the column kafka_generation is added, and generation to its dead letters"
+        if not has_rows:
+            text = "the column generation is added to its dead letters"
         yield Change(Compatibility.ALLOWED, f"{text}: older rows have null")
 
 

@@ -13,12 +13,14 @@ from pathlib import Path
 
 from ashore.config import Column, Job, ResolvedTable, load_job
 from ashore.config.section import Key, key_text
+from ashore.config.tables import GENERATION_COLUMN
 from ashore.errors import JobFileInvalid
 from ashore.formats.ddl import Atom, Field, Struct, parse_ddl, type_ddl
 from ashore.formats.json_types import has_text_keys, json_slow_columns
 from ashore.landing.definitions import definition_of
 from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.protocol.effects import Action
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.plan_retire import RetireRule
 from ashore.protocol.plan_seal import SealRule
 from ashore.protocol.tables import TableDefinition
@@ -67,8 +69,8 @@ def slow_reasons(resolved: ResolvedTable, *, is_native: bool) -> list[str]:
     return reasons
 
 
-def landing_spec(resolved: ResolvedTable) -> LandingSpec:
-    """Return what an executor needs to know of a topic's table."""
+def landing_spec(resolved: ResolvedTable, fold: Fold = EMPTY) -> LandingSpec:
+    """Return what an executor needs to know of a topic's table. `fold`: of the log of topics."""
     spec = resolved.spec
     output = OutputSpec(
         table=str(resolved.table),
@@ -94,11 +96,28 @@ def landing_spec(resolved: ResolvedTable) -> LandingSpec:
         on_invalid=spec.on_invalid,
         provenance=bool(spec.provenance),
         headers=spec.provenance == "headers",
+        generation=_has_generation(resolved, fold),
         select=tuple(spec.select or ()),
         where=spec.where,
         decode_schema=spec.ddl,
         idle_after_ms=spec.seal.idle_after_ms,
     )
+
+
+def _has_generation(resolved: ResolvedTable, fold: Fold) -> bool:
+    """Tell whether rows have the generation of their topic.
+
+    What a table has is not changed by an upgrade: by default only a table that is new has it.
+    """
+    asked = resolved.spec.generation
+    if asked is not None:
+        return asked
+    known = fold.tables.get(str(resolved.table))
+    if known is not None:
+        return known.generation
+    names = {name.casefold() for name in parse_ddl(resolved.spec.ddl).names}
+    is_of_earlier_release = bool(fold.shards) and not fold.tables  # which defined no tables
+    return not is_of_earlier_release and GENERATION_COLUMN not in names
 
 
 def tables_of(resolved: Iterable[ResolvedTable]) -> list[str]:
@@ -121,7 +140,13 @@ def define_tables(
         topics[table] |= {each for each in known[table].topics if _feeds(job, each, table)}
     by_table = {spec.table: spec for spec in specs.values()}
     return [
-        definition_of(spec.output, topics[table], provenance=spec.provenance, headers=spec.headers)
+        definition_of(
+            spec.output,
+            topics[table],
+            provenance=spec.provenance,
+            headers=spec.headers,
+            generation=spec.generation,
+        )
         for table, spec in sorted(by_table.items())
     ]
 

@@ -7,7 +7,7 @@ What it must not know: how batches run.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.errors import JobFileInvalid
@@ -24,6 +24,7 @@ from ashore.landing.job import (
 from ashore.landing.slice_loop import SlicePlan
 from ashore.landing.specs import LandingSpec
 from ashore.landing.table_checks import check_table
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.protocol.plan_retire import RetireRule
@@ -33,12 +34,23 @@ from ashore.sources.base import Source
 from ashore.storage.open import LakeAddress
 
 
+@dataclass(frozen=True, slots=True)
+class KnownTables:
+    """Where the tables of a job are known."""
+
+    ensure: Callable[[Iterable[LandingSpec]], None]  # makes a catalog know them
+    read_log: Callable[[], Fold]  # of topics
+
+
+UNKNOWN_TABLES = KnownTables(lambda _specs: None, lambda: EMPTY)
+
+
 class JobStreams:
     """The topics of a job and their tables, looked up again where an expression may find more.
 
     Called by the threads of slices. `refine` comes first: it may complete what only Spark can tell
     of a table (the columns that `select` makes), or refuse it. `claim` is called for tables before
-    anything else is written there, and `ensure`, then, makes a catalog know them.
+    anything else is written there, and then they are made known.
     """
 
     def __init__(
@@ -47,13 +59,13 @@ class JobStreams:
         source: Source,
         claim: Callable[[Iterable[str]], None],
         refine: Callable[[LandingSpec], LandingSpec] = lambda spec: spec,
-        ensure: Callable[[Iterable[LandingSpec]], None] = lambda _specs: None,
+        known: KnownTables = UNKNOWN_TABLES,
     ) -> None:
         self._job = job
         self._source = source
         self._claim = claim
         self._refine = refine
-        self._ensure = ensure
+        self._known = known
         self._has_patterns = any(item.is_pattern for item in job.tables)
         self._specs: dict[str, LandingSpec] = {}
         self._seal_rules: tuple[SealRule, ...] = ()
@@ -70,13 +82,14 @@ class JobStreams:
         topics = select_topics(self._job, existing)
         if set(topics) != self._specs.keys():
             resolved = match_topics(self._job, topics)
-            specs = {topic: self._refined(each) for topic, each in resolved.items()}
+            fold = self._known.read_log()
+            specs = {topic: self._refined(each, fold) for topic, each in resolved.items()}
             for topic, spec in specs.items():
                 check_table(self._job, resolved[topic], spec)
             new = set(tables_of(resolved.values())) - self._claimed
             self._claim(new)
             self._claimed |= new
-            self._ensure(specs.values())
+            self._known.ensure(specs.values())
             self._seal_rules = seal_rules(self._job, resolved)
             self._retire_rules = retire_rules(resolved, self._seal_rules)
             self._waiting = waiting_tables(self._job, self._seal_rules)
@@ -86,9 +99,9 @@ class JobStreams:
             self._specs = specs
         return self._specs
 
-    def _refined(self, resolved: ResolvedTable) -> LandingSpec:
+    def _refined(self, resolved: ResolvedTable, fold: Fold) -> LandingSpec:
         try:
-            spec = replace(landing_spec(resolved), reader=self._job.reader)
+            spec = replace(landing_spec(resolved, fold), reader=self._job.reader)
             return self._refine(spec)
         except JobFileInvalid as error:
             part = error.fields.get("part", ())

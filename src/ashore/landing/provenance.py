@@ -2,8 +2,8 @@
 
 What it is: their names and types in tables, and the columns of a fetched record that they come
 from.
-What it promises: they come last in a table, headers after the others; so whoever writes rows and
-whoever tells a catalog of them have the same order.
+What it promises: they come last in a table, the generation after the first four, headers after the
+others; so whoever writes rows and whoever tells a catalog of them have the same order.
 What it must not know: who asks for them.
 """
 
@@ -13,12 +13,18 @@ from ashore.protocol.side_tables import HEADERS_TYPE
 PROVENANCE_DDL = (
     "kafka_topic STRING, kafka_partition INT, kafka_offset BIGINT, kafka_timestamp TIMESTAMP"
 )
+GENERATION_DDL = "kafka_generation INT"
 HEADERS_DDL = f"kafka_headers {HEADERS_TYPE}"
-FETCHED_NAMES = ("topic", "partition", "offset", "timestamp", "headers")  # in the same order
 
 
-def provenance_schema(*, provenance: bool, headers: bool) -> Schema:
+def provenance_schema(*, provenance: bool, generation: bool, headers: bool) -> Schema:
     """Return the columns that the rows of a table have beside their own."""
     if not provenance:
         return Schema(())
-    return parse_ddl(f"{PROVENANCE_DDL}, {HEADERS_DDL}" if headers else PROVENANCE_DDL)
+    added = [GENERATION_DDL] * generation + [HEADERS_DDL] * headers
+    return parse_ddl(", ".join([PROVENANCE_DDL, *added]))
+
+
+def fetched_name(column: str) -> str:
+    """Return the column of fetched records that a column of the provenance comes from."""
+    return column.removeprefix("kafka_")

@@ -111,6 +111,7 @@ def catalog_tables(spec: Spec, lake: str, job: str) -> list[CatalogTable]:
         output.format,
         provenance=landing is not None and landing.provenance,
         headers=output.headers_aside if landing is None else landing.headers,
+        generation=landing is not None and landing.generation,
     )
     return [shape.catalog_table(suffix, lake, job) for suffix in suffixes]
 
@@ -125,6 +126,7 @@ class TableShape:
     format: str
     provenance: bool
     headers: bool
+    generation: bool
 
     @classmethod
     def of(cls, definition: TableDefinition) -> "TableShape":
@@ -136,14 +138,18 @@ class TableShape:
             definition.format,
             definition.provenance,
             definition.headers,
+            definition.generation,
         )
 
     def catalog_table(self, suffix: str, lake: str, job: str) -> CatalogTable:
         """Return the table as a catalog is to know it, or the one beside it that has a `suffix`."""
-        provenance = provenance_schema(provenance=self.provenance, headers=self.headers)
+        provenance = provenance_schema(
+            provenance=self.provenance, generation=self.generation, headers=self.headers
+        )
         schema, partition_by = Schema((*self.columns.fields, *provenance.fields)), self.partition_by
         if suffix == DEAD_SUFFIX:
-            schema, partition_by = parse_ddl(dead_ddl(headers=self.headers)), DEAD_PARTITION_BY
+            dead = dead_ddl(headers=self.headers, generation=self.generation)
+            schema, partition_by = parse_ddl(dead), DEAD_PARTITION_BY
         own = {field.name: field for field in schema.fields}
         partitions = tuple(
             own.get(column, Field(column, Atom.STRING, nullable=True)) for column in partition_by

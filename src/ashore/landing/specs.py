@@ -62,6 +62,7 @@ class LandingSpec:
     on_invalid: str  # dead_letter | drop | fail
     provenance: bool
     headers: bool = False  # whether the provenance has the record's headers too
+    generation: bool = False  # whether rows and dead letters have the generation of their topic
     select: tuple[str, ...] = ()  # SQL expressions, for the reader; none: all columns
     where: str | None = None
     decode_schema: str = ""  # DDL that Spark decodes into; `select` makes the output's from it

@@ -31,3 +31,4 @@ class TableDefinition:
     provenance: bool  # whether rows say which topic, partition and offset they came from
     topics: tuple[str, ...]  # that feed it, sorted; none: a query does
     headers: bool = codec.added(False)  # whether the provenance has the record's headers too
+    generation: bool = codec.added(False)  # whether rows say which generation of their topic it was

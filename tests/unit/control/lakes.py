@@ -109,6 +109,7 @@ class Lake:
         self.leader: int | None = None  # whose epoch entries name
         self.provenance = provenance
         self.extension = extension
+        self.generation: int | None = None  # in the rows of its files; None: no such column
 
     def opened(self) -> OpenJob:
         return OpenJob(self.job, self.storage, self.source, self.clock)
@@ -237,6 +238,9 @@ class Lake:
             f"{prefix}partition": pa.array([row[1] for row in rows], pa.int32()),
             f"{prefix}offset": pa.array([row[2] for row in rows], pa.int64()),
         }
+        if self.generation is not None:
+            named = pa.array([self.generation] * len(rows), pa.int32())
+            columns[f"{prefix}generation"] = named
         table = pa.table(columns if self.provenance or is_dead else {"id": columns["id"]})
         sink = io.BytesIO()
         match self.extension:

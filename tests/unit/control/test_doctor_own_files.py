@@ -20,9 +20,10 @@ from ashore.testing import FakeClock
 AT = FormerAt(own_files=True)
 
 
-def plain_lake() -> Lake:
+def plain_lake(generation: int | None = None) -> Lake:
     """Two shards, three batches, one hole of a transaction, one dead record, a start in between."""
     lake = Lake()
+    lake.generation = generation
     lake.source.create("clicks", 2)
     fill(lake.source, "clicks", 0, 50)
     lake.source.leave_hole(StreamShard("clicks", "0"))
@@ -248,6 +249,18 @@ def refusal(lake: Lake) -> str:
     found = diagnose(lake.opened(), AT)
     assert found.steps == ()
     return "; ".join(each.text for each in found.refusals)
+
+
+@pytest.mark.parametrize(("generation", "is_refused"), [(1, False), (2, True)])
+def test_files_of_another_generation_are_not_adopted(generation: int, is_refused: bool):
+    """The log that is lost had followed a `rejoin`: equal offsets are of other records."""
+    lake = plain_lake(generation)
+    lose(lake)
+    if is_refused:
+        assert "clicks/0 have another generation than 1" in refusal(lake)
+    else:
+        treated(lake)
+        assert lake.verify().exit_code == 0
 
 
 def test_records_that_cannot_be_landed_again_are_refused():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from tests.unit.control.lakes import (
     CLICKS_0,
     TABLE,
@@ -281,3 +282,23 @@ def test_retired_partitions_are_not_asked_for_and_may_be_half_gone():
     later = next(path for _, _, path in lake.files(entry) if "hour=00" in path)
     lake.storage.delete(later)
     assert lake.verify().totals.lost == 2  # retired before it was landed: asked for
+
+
+@pytest.mark.parametrize("is_dead", [False, True])
+@pytest.mark.parametrize("extension", ["parquet", "orc", "jsonl"])
+@pytest.mark.parametrize(("generation", "is_right"), [(1, True), (2, False)])
+def test_rows_of_another_generation_than_their_entry_are_found(
+    extension: str, generation: int, is_right: bool, is_dead: bool
+):
+    lake = make_lake(extension=extension)
+    fill(lake.source, "clicks", 0, 4)
+    lake.generation = generation
+    entry = lake.land({lake.key(0): (100, 104)}, dead={100, 101, 102, 103} if is_dead else ())
+    assert entry.body.targets[0].role is (Role.DEAD if is_dead else Role.MAIN)
+    result = lake.verify()
+    if is_right:
+        assert (result.exit_code, result.problems) == (0, ())
+    else:
+        assert result.exit_code == 5
+        assert {each.kind for each in result.problems} == {ProblemKind.PROVENANCE}
+        assert "rows of clicks/0 have generation 2, its entry 1" in result.problems[0].text

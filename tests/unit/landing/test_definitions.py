@@ -9,10 +9,11 @@ import pytest
 
 from ashore.catalogs import NoCatalog
 from ashore.config import Job, parse_job
-from ashore.errors import AshoreError, SchemaConflict
+from ashore.errors import AshoreError, JobFileInvalid, SchemaConflict
 from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.committer import Quiet
 from ashore.landing.definitions import define, definition_of, plan_define
+from ashore.landing.job import columns_of
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.registrar import catalog_tables
 from ashore.landing.specs import OutputSpec
@@ -40,13 +41,16 @@ TABLE: dict[str, Any] = {
 
 
 def job_of(**changes: object) -> Job:
+    return parse_job(json.dumps(document_of(**changes)))
+
+
+def document_of(**changes: object) -> dict[str, Any]:
     source = {
         "kafka": {"bootstrap_servers": "127.0.0.1:9092"},
         "first_start": {"default": "earliest"},
     }
     tables = [{**TABLE, **changes}]
-    document = {"job": "shop", "lake": "file:///lake", "source": source, "tables": tables}
-    return parse_job(json.dumps(document))
+    return {"job": "shop", "lake": "file:///lake", "source": source, "tables": tables}
 
 
 class Notes(Quiet):
@@ -124,6 +128,7 @@ RISKY = [
     ({"schema": "id INT NOT NULL, s STRING NOT NULL, ts BIGINT"}, "id is NOT NULL"),
     ({"timezone": "Asia/Shanghai"}, "in time zone UTC, new ones would be in Asia/Shanghai"),
     ({"provenance": False}, "lack the columns of `provenance`"),
+    ({"generation": False}, "new rows would lack the column kafka_generation"),
     (
         {"topic": "orders"},
         "has rows of topic clicks, which no longer lands in it; orders would land in it",
@@ -232,6 +237,64 @@ def _raises(before: Define, job: Job, accepted_by: str) -> bool:
     except SchemaConflict:
         return True
     return False
+
+
+ADDED = "the column kafka_generation is added, and generation to its dead letters: older rows"
+
+
+def generations(world: World) -> list[bool]:
+    return [each.generation for define in world.defined() for each in define.tables]
+
+
+def test_a_new_table_has_generations_and_one_that_the_log_knows_only_if_asked() -> None:
+    world = World()
+    for topic in ("clicks", "orders"):
+        world.source.create(topic)
+        world.send(topic)
+    old = job_of(generation=False)
+    world.run(old)
+    assert world.run(job_of()) == []  # an upgrade changes no table
+    world.run(job_of(schema="id BIGINT, s STRING NOT NULL, ts BIGINT"))
+    assert generations(world) == [False, False]
+    [note] = world.run(job_of(generation=True, schema="id BIGINT, s STRING NOT NULL, ts BIGINT"))
+    assert ADDED in note
+    [widened] = world.run(job_of(topic="/clicks|orders/", table="ods.{topic}", schema=WIDE))
+    assert widened.startswith("ods.clicks: column more STRING is added")
+    tables = read_log(world.storage, NAME).tables
+    assert {name: each.generation for name, each in tables.items()} == {
+        "ods.clicks": True,
+        "ods.orders": True,
+    }
+
+
+WIDE = "id BIGINT, s STRING NOT NULL, ts BIGINT, more STRING"
+
+
+def test_a_table_of_a_log_without_definitions_gets_no_generation(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of a release that defined no tables are there already."""
+    world = World()
+    world.source.create("clicks")
+    world.send()
+    no_define = replace(plan_define({}, []), tables=())
+    with monkeypatch.context() as patch:
+        patch.setattr("ashore.landing.slice_loop.plan_define", lambda *_: no_define)
+        world.run(job_of())
+    world.send()
+    world.run(job_of())
+    assert generations(world) == [False]
+
+
+def test_a_schema_keeps_its_own_column_of_that_name() -> None:
+    world = World()
+    world.source.create("clicks")
+    world.send()
+    own = "id INT, s STRING NOT NULL, ts BIGINT, Kafka_Generation INT"
+    world.run(job_of(schema=own))
+    assert generations(world) == [False]
+    with pytest.raises(JobFileInvalid, match="also added by generation"):
+        parse_job(json.dumps(document_of(schema=own, generation=True)), check_schema=columns_of)
 
 
 def test_a_topic_that_is_gone_for_a_while_still_feeds_its_table() -> None:

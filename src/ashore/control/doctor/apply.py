@@ -157,7 +157,8 @@ def _register(opened: OpenJob, step: RegisterTable) -> None:
     with opened.catalog() as catalog:
         registrar = Registrar(catalog, lake_of(opened.job).uri, opened.job.job, _ignore)
         resolved = opened.known_topics().values()
-        registrar.ensure(landing_spec(each) for each in resolved if not each.spec.select)
+        fold = opened.fold(opened.name)
+        registrar.ensure(landing_spec(each, fold) for each in resolved if not each.spec.select)
         registrar.register(step.table, step.partitions)
 
 

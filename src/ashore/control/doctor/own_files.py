@@ -101,12 +101,25 @@ def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[Doc
             hint = "was the topic created again? If so, its offsets belong to other records"
             yield refusal(f"files hold {place} up to {end}, which Kafka does not have", hint)
         else:
-            known = fold.generation(seen.source.name, shard.stream)
-            if known is not None and known[1] != seen.source.streams[shard.stream].stream_id:
-                yield refusal(f"topic {shard.stream} was created again", "ashore rejoin first")
+            yield from _refuse_generation(seen, own, fold, shard)
             tables = {topic.table, *topic.side_tables}
             if any(f.table not in tables and f.holds(shard) for f in own.files):
                 yield refusal(f"{place} is in tables of other topics", "correct `tables`")
+
+
+def _refuse_generation(
+    seen: Observations, own: OwnSeen, fold: Fold, shard: StreamShard
+) -> Iterator[DoctorRefusal]:
+    """Refuse files of another generation of a topic than the one that the log reads."""
+    known = fold.generation(seen.source.name, shard.stream)
+    if known is not None and known[1] != seen.source.streams[shard.stream].stream_id:
+        text = f"topic {shard.stream} was created again"
+        yield DoctorRefusal("adoption", text, "ashore rejoin first")
+    current = known[0] if known else 1
+    if any(each.is_of_other(current) for file in own.files for each in file.of(shard)):
+        text = f"files of {shard.stream}/{shard.shard} have another generation than {current}"
+        hint = "the topic was created again: restore the log from a backup"
+        yield DoctorRefusal("adoption", text, hint)
 
 
 def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[DoctorRefusal]:

@@ -160,6 +160,9 @@ def _strange_offsets(
             promised = " ".join(f"[{span.start}, {span.end})" for span in spans)
             text = f"{outside.size} offsets of {shard} are outside of {promised}"
             yield text, tuple(outside.first(NAMED_MAX))
+        if shard and each.is_of_other(shard.generation):
+            named = ", ".join(str(generation) for generation in each.generations)
+            yield f"rows of {shard} have generation {named}, its entry {shard.generation}", ()
         rows = sum(span.rows for span in spans)
         if each.rows != rows:
             yield f"{each.rows} rows of {shard}, its spans say {rows}", ()

@@ -7,7 +7,7 @@ What it must not know: logs, Kafka.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -24,6 +24,10 @@ from ashore.protocol.files import Role
 
 _MAIN_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
 _DEAD_COLUMNS = ("topic", "partition", "offset")
+_GENERATIONS: dict[tuple[str, ...], str] = {
+    _MAIN_COLUMNS: "kafka_generation",
+    _DEAD_COLUMNS: "generation",
+}  # if any
 _JSON_BLOCK_BYTES = 16 << 20
 _PIECE_BYTES = 8 << 20
 
@@ -41,6 +45,11 @@ class FileShard:
     rows: int
     offsets: Runs
     repeated: Runs  # offsets that come more than once
+    generations: tuple[int, ...] = ()  # that its rows name, each once; none: they do not
+
+    def is_of_other(self, generation: int) -> bool:
+        """Tell whether some row names another generation of the topic."""
+        return any(each != generation for each in self.generations)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,14 +146,20 @@ def _read_parquet(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.T
     parquet = pq.ParquetFile(
         pa.PythonFile(file, mode="r"), metadata=footer, read_dictionary=[columns[0]]
     )
-    return int(footer.num_rows), parquet.read(list(columns), use_threads=False)
+    wanted = _with_generation(columns, footer.schema.names)
+    return int(footer.num_rows), parquet.read(wanted, use_threads=False)
+
+
+def _with_generation(columns: tuple[str, ...], names: Sequence[str]) -> list[str]:
+    generation = _GENERATIONS[columns]
+    return [*columns, generation] if generation in names else list(columns)
 
 
 def _read_orc(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.Table | None]:
     orc = po.ORCFile(pa.PythonFile(file, mode="r"))
     if not set(columns) <= set(orc.schema.names):
         return int(orc.nrows), None
-    return int(orc.nrows), orc.read(list(columns))
+    return int(orc.nrows), orc.read(_with_generation(columns, orc.schema.names))
 
 
 def _read_json(
@@ -153,12 +168,13 @@ def _read_json(
     rows = _count_objects(storage, path)
     if not rows:
         return 0, None
-    types = (pa.string(), pa.int32(), pa.int64())
+    wanted = (*columns, _GENERATIONS[columns])
+    types = (pa.string(), pa.int32(), pa.int64(), pa.int32())
     table = pj.read_json(
         pa.PythonFile(file, mode="r"),
         pj.ReadOptions(use_threads=False, block_size=_JSON_BLOCK_BYTES),
         pj.ParseOptions(
-            explicit_schema=pa.schema(list(zip(columns, types, strict=True))),
+            explicit_schema=pa.schema(list(zip(wanted, types, strict=True))),
             unexpected_field_behavior="ignore",
         ),
     )
@@ -193,7 +209,7 @@ def _split(table: pa.Table) -> tuple[FileShard, ...]:
     """Return the offsets of each topic partition in a file."""
     if not table.num_rows:
         return ()
-    if any(column.null_count for column in table.columns):
+    if any(column.null_count for column in table.columns[:3]):
         raise Unreadable("rows have no topic, partition or offset")
     topics = table.column(0).combine_chunks()
     if not pa.types.is_dictionary(topics.type):
@@ -203,16 +219,25 @@ def _split(table: pa.Table) -> tuple[FileShard, ...]:
     partitions = table.column(1).to_numpy().astype(np.int64)
     offsets = table.column(2).to_numpy().astype(np.int64, copy=False)
     codes = (indices << 32) | partitions
+    generations = table.column(3).to_numpy() if table.num_columns > 3 else offsets[:0]
     if (codes[0] == codes).all():
         bounds = [0, len(codes)]
     else:
         order = np.argsort(codes, kind="stable")  # nearly sorted: files hold runs of shards
         codes, offsets = codes[order], offsets[order]
+        generations = generations[order] if len(generations) else generations
         bounds = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
     found = []
     for start, end in pairwise(bounds):
         code = int(codes[start])
         runs, repeated = runs_of(offsets[start:end])
         shard = str(code & 0xFFFFFFFF)
-        found.append(FileShard(names[code >> 32], shard, end - start, runs, repeated))
+        named = _distinct(generations[start:end])
+        found.append(FileShard(names[code >> 32], shard, end - start, runs, repeated, named))
     return tuple(found)
+
+
+def _distinct(generations: np.ndarray) -> tuple[int, ...]:
+    """Return the generations that rows name; a row without one, of an older file, names none."""
+    known = generations[~np.isnan(generations)] if generations.dtype.kind == "f" else generations
+    return tuple(int(each) for each in np.unique(known))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ashore.config import ResolvedTable
-from ashore.config.tables import HEADERS_COLUMN, PROVENANCE_COLUMNS
+from ashore.config.tables import GENERATION_COLUMN, HEADERS_COLUMN, PROVENANCE_COLUMNS
 from ashore.control.verify.again import Generations
 from ashore.control.verify.files import locate
 from ashore.control.verify.ledger import Ledger, LoggedFile
@@ -56,7 +56,8 @@ STRANGE = "the row names a topic partition that its entry does not list"
 
 _DEAD_PROVENANCE = ("topic", "partition", "offset", "timestamp")
 _DEAD_HEADERS = "headers"
-_DEAD_COLUMNS = ("value", "key", _DEAD_HEADERS)  # what a dead letter has of its record
+_DEAD_GENERATION = "generation"
+_DEAD_COLUMNS = ("value", "key", _DEAD_GENERATION, _DEAD_HEADERS)  # of its record, and of its topic
 _ORC_FIRST_MS = -12_219_292_800_000  # 1582-10-15: Spark and Hive count earlier days otherwise
 
 Topics = Mapping[str, ResolvedTable]
@@ -76,7 +77,8 @@ class _FileReading:
     of_value: Schema  # the columns that come from a record's value
     in_path: Mapping[str, str | None]  # columns that only the path has, times too
     provenance: Sequence[str]  # the names of topic, partition, offset, timestamp
-    headers: str  # the name of the column; empty: the file has none
+    generation: str  # the name of the column; empty: the file has none
+    headers: str  # likewise
     topics: Topics
 
     def expect(self, shard: ShardKey, record: Record) -> Row:
@@ -85,6 +87,8 @@ class _FileReading:
         NotComparable is about this record alone.
         """
         own: Row = {self.provenance[3]: kept_time_us(record.timestamp_ms, self.extension)}
+        if self.generation:
+            own[self.generation] = shard.generation
         if self.headers:
             if record.headers is None:
                 raise NotComparable(NO_HEADERS)
@@ -307,13 +311,14 @@ def plan_reading(file: LoggedFile, topics: Topics) -> _FileReading:
     if target.role is Role.DEAD:
         asked = (*_DEAD_PROVENANCE, *_DEAD_COLUMNS)
         of_file = Schema(tuple(each for each in schema.fields if each.name in asked))
-        headers = _DEAD_HEADERS if _DEAD_HEADERS in schema.names else ""
+        generation, headers = (
+            each if each in schema.names else "" for each in (_DEAD_GENERATION, _DEAD_HEADERS)
+        )
         role, extension, where = target.role, target.extension, _DEAD_PROVENANCE
-        return _FileReading(role, extension, of_file, of_file, {}, where, headers, topics)
-    headers = HEADERS_COLUMN if schema.names[-1:] == [HEADERS_COLUMN] else ""
-    provenance = (*PROVENANCE_COLUMNS, headers) if headers else PROVENANCE_COLUMNS
-    if tuple(schema.names[-len(provenance) :]) != provenance:
-        raise NotComparable(NO_OFFSETS)
+        return _FileReading(
+            role, extension, of_file, of_file, {}, where, generation, headers, topics
+        )
+    headers, generation, count = _find_provenance(schema)
     for shard in _shards_of(file):
         resolved = topics.get(shard.stream)
         if resolved is None:
@@ -325,12 +330,28 @@ def plan_reading(file: LoggedFile, topics: Topics) -> _FileReading:
         target.role,
         target.extension,
         Schema(tuple(each for each in schema.fields if each.name not in in_path)),
-        Schema(schema.fields[: -len(provenance)]),
+        Schema(schema.fields[:-count]),
         in_path,
         PROVENANCE_COLUMNS,
+        generation,
         headers,
         topics,
     )
+
+
+def _find_provenance(schema: Schema) -> tuple[str, str, int]:
+    """Return the columns of headers and generation, if any; and how many the provenance has.
+
+    Raises NotComparable where rows have none.
+    """
+    last = schema.names
+    headers = HEADERS_COLUMN if last[-1:] == [HEADERS_COLUMN] else ""
+    before = last[:-1] if headers else last
+    generation = GENERATION_COLUMN if before[-1:] == [GENERATION_COLUMN] else ""
+    columns = (*PROVENANCE_COLUMNS, *filter(None, (generation, headers)))
+    if tuple(last[-len(columns) :]) != columns:
+        raise NotComparable(NO_OFFSETS)
+    return headers, generation, len(columns)
 
 
 def _as_client_reads(headers: list[Row] | None) -> list[Row] | None:

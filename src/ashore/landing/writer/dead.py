@@ -6,6 +6,8 @@ where the table keeps them; a value or key that was not there stays null.
 What it must not know: how decoding works; it is given reasons.
 """
 
+import functools
+
 import pyarrow as pa
 
 from ashore.formats.arrow_types import to_arrow
@@ -17,12 +19,20 @@ from ashore.protocol.side_tables import DEAD_PARTITION_BY, DEAD_SUFFIX, dead_ddl
 from ashore.routing.buckets import Bucketer
 from ashore.routing.names import partition_path, partition_values
 
-_SCHEMAS = {headers: to_arrow(parse_ddl(dead_ddl(headers=headers))) for headers in (False, True)}
-DEAD_SCHEMA = _SCHEMAS[False]
+
+@functools.cache  # there are four
+def _dead_schema(ddl: str) -> pa.Schema:
+    return to_arrow(parse_ddl(ddl))
 
 
-def dead_target(output: OutputSpec, now_ms: int, *, headers: bool = False) -> Target:
-    """Return the partition of bad records: they have no event time, so the batch's counts."""
+DEAD_SCHEMA = _dead_schema(dead_ddl(headers=False))
+
+
+def dead_target(output: OutputSpec, now_ms: int, ddl: str) -> Target:
+    """Return the partition of bad records: they have no event time, so the batch's counts.
+
+    `ddl`: the columns, as `dead_ddl` gives them.
+    """
     bucketer = Bucketer(DEAD_PARTITION_BY, output.timezone, DEAD_SCHEMA)
     values = bucketer.assign_one(now_ms)
     return Target(
@@ -30,14 +40,14 @@ def dead_target(output: OutputSpec, now_ms: int, *, headers: bool = False) -> Ta
         Role.DEAD,
         partition_path(bucketer.partition_by, values),
         partition_values(bucketer.partition_by, values),
-        dead_ddl(headers=headers),
+        ddl,
         output.format,
     )
 
 
-def build_dead_rows(records: pa.RecordBatch, bad: BadRows, *, headers: bool = False) -> pa.Table:
-    """Return the dead rows of some records that are bad, in their order."""
-    schema = _SCHEMAS[headers]
+def build_dead_rows(records: pa.RecordBatch, bad: BadRows, ddl: str) -> pa.Table:
+    """Return the dead rows of some records that are bad, in their order. `ddl`: their columns."""
+    schema = _dead_schema(ddl)
     rows = records.take(pa.array(bad.indices))
     columns = {name: rows.column(name) for name in rows.schema.names}
     columns["reason"] = bad.reasons.cast(pa.string())

@@ -23,6 +23,7 @@ from ashore.landing.writer.runs import Run, split_runs
 from ashore.landing.writer.sorting import with_writable_times
 from ashore.protocol.entries import ShardRead
 from ashore.protocol.positions import OffsetRange, ShardKey
+from ashore.protocol.side_tables import dead_ddl
 from ashore.storage.base import Storage
 
 REASON = "reason"  # the column beside those of FETCHED
@@ -65,8 +66,8 @@ class _LetterWriter:
 
     def __init__(self, order: LettersOrder) -> None:
         self._output = order.output
-        headers = order.output.headers_aside
-        self._target = dead_target(order.output, order.time.now_ms, headers=headers)
+        self._ddl = dead_ddl(headers=order.output.headers_aside)
+        self._target = dead_target(order.output, order.time.now_ms, self._ddl)
         self._keys = {(key.stream, key.shard): key for key in order.shards}
         self._accounts: list[_Account] = []
         self._indices: dict[ShardKey, int] = {}
@@ -83,7 +84,7 @@ class _LetterWriter:
         reasons = run.records.column(REASON).cast(REASONS)
         bad = BadRows(np.arange(run.records.num_rows), reasons)
         records = with_writable_times(run.records, self._output.format)
-        rows = build_dead_rows(records, bad, headers=self._output.headers_aside)
+        rows = build_dead_rows(records, bad, self._ddl)
         stretch = Stretch(self._stretches, index, account.key)
         self._stretches += 1
         extents = (Extent(stretch, run.first, run.last + 1, rows.num_rows),)

@@ -25,7 +25,7 @@ from ashore.formats.decode import BadRow, BadRows
 from ashore.formats.registry import make_decoder
 from ashore.formats.times import null_unwritable
 from ashore.landing.batch import BatchOrder
-from ashore.landing.provenance import FETCHED_NAMES, provenance_schema
+from ashore.landing.provenance import fetched_name, provenance_schema
 from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.data_file import Extent, Piece, Stretch, highest
 from ashore.landing.writer.dead import build_dead_rows, dead_target
@@ -34,7 +34,7 @@ from ashore.landing.writer.runs import Sheaf
 from ashore.landing.writer.values import DecodingReader, NoReader, RowReader, Rows, SparkReader
 from ashore.protocol.files import Role, Target
 from ashore.protocol.positions import OffsetRange
-from ashore.protocol.side_tables import LATE_SUFFIX
+from ashore.protocol.side_tables import LATE_SUFFIX, dead_ddl
 from ashore.routing.buckets import Bucketer, Buckets
 from ashore.routing.event_reading import read_event_times
 from ashore.routing.event_time import event_millis
@@ -87,7 +87,9 @@ class TopicSorter:
         self._keep = KeepFilter(order.keep)
         self._reader = _make_reader(order, spec, own)
         self._bucketer = Bucketer(output.partition_by, output.timezone, to_arrow(own))
-        provenance = provenance_schema(provenance=spec.provenance, headers=spec.headers)
+        provenance = provenance_schema(
+            provenance=spec.provenance, generation=spec.generation, headers=spec.headers
+        )
         self._provenance = to_arrow(provenance)
         self._file_schema = pa.schema([*self._bucketer.file_schema, *self._provenance])
         self._ddl = to_ddl(Schema((*own.fields, *provenance.fields)))
@@ -100,7 +102,8 @@ class TopicSorter:
             spec.late.keep_ms,
         )
         self._targets: dict[tuple[Role, tuple[str, ...]], Target] = {}
-        self._dead_target = dead_target(output, order.time.now_ms, headers=spec.headers)
+        self._dead_ddl = dead_ddl(headers=spec.headers, generation=spec.generation)
+        self._dead_target = dead_target(output, order.time.now_ms, self._dead_ddl)
 
     def sort(self, sheaf: Sheaf, stretches: Sequence[Stretch]) -> Sorted:
         """Return the pieces and counts of a sheaf, whose runs are of these stretches.
@@ -112,6 +115,8 @@ class TopicSorter:
         if not self._touches(sheaf, stretches):
             return result
         records = with_writable_times(sheaf.records, self._output.format)
+        if self._spec.generation:
+            records = _with_generation(records, sheaf, stretches)
         sheaf = replace(sheaf, records=records)
         rows = self._reader.read(records).without_unwritable(self._output.format)
         event_ms = self._read_event_times(records, rows)
@@ -177,8 +182,8 @@ class TopicSorter:
     ) -> _Placed:
         columns = [rows.table.column(name) for name in self._bucketer.file_schema.names]
         columns += [
-            _take(records.column(name), rows.records).cast(column.type)
-            for name, column in zip(FETCHED_NAMES, self._provenance, strict=False)
+            _take(records.column(fetched_name(column.name)), rows.records).cast(column.type)
+            for column in self._provenance
         ]
         table = pa.Table.from_arrays(columns, schema=self._file_schema)
         indices = np.arange(records.num_rows) if rows.records is None else rows.records.to_numpy()
@@ -227,7 +232,7 @@ class TopicSorter:
         result.counters["tombstones"] += values.take(pa.array(indices)).null_count
         match self._spec.on_invalid:
             case "dead_letter":
-                table = build_dead_rows(sheaf.records, bad, headers=self._spec.headers)
+                table = build_dead_rows(sheaf.records, bad, self._dead_ddl)
                 placed = _Placed(table, indices, pa.nulls(len(bad), pa.int64()))
                 self._add(adding, self._dead_target, placed, None)
             case "fail" if not self._keep.is_active:
@@ -310,6 +315,15 @@ def with_writable_times(records: pa.RecordBatch, file_format: str) -> pa.RecordB
         return records
     index = records.schema.get_field_index("timestamp")
     return records.set_column(index, "timestamp", times)
+
+
+def _with_generation(
+    records: pa.RecordBatch, sheaf: Sheaf, stretches: Sequence[Stretch]
+) -> pa.RecordBatch:
+    """Return records with a column of the generations of their topic, as an order has them."""
+    sizes = [end - start for start, end in sheaf.bounds]
+    generations = np.repeat([each.key.generation for each in stretches], sizes)
+    return records.append_column("generation", pa.array(generations.astype(np.int32)))
 
 
 def _make_reader(order: BatchOrder, spec: LandingSpec, own: Schema) -> RowReader:
