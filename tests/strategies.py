@@ -331,6 +331,7 @@ definitions = st.builds(
     topics=_many(texts),
     headers=st.booleans(),
     generation=st.booleans(),
+    rules=_many(st.tuples(texts, texts)),
 )
 MIGRATES = st.builds(
     Migrate,
@@ -407,7 +408,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     ),
     "reset_clock": st.builds(ResetClock, numbers, _pairs(texts, numbers), texts, texts),
     "retire": st.builds(Retire, _many(st.builds(RetiredPartition, texts, texts)), texts, texts),
-    "define": st.builds(Define, _many(definitions), _many(texts), texts),
+    "define": st.builds(Define, _many(definitions), _many(texts), texts, _many(texts)),
     "version": st.builds(Version, numbers, st.none() | numbers, numbers, texts, texts),
     "leave_out": st.builds(LeaveOut, _many(st.builds(Letter, shard_keys, numbers, texts))),
 }

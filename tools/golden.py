@@ -372,8 +372,12 @@ def _table_files() -> dict[str, bytes]:
     log.add(Define((table,), ("ods.clicks: column note is dropped",), "ana"))
     with_headers = log.draft(Define((replace(table, headers=True),), (), ""), None)
     with_generation = log.draft(Define((replace(table, generation=True),), (), ""), None)
+    rules = (("decode", "json"), ("where", "country <> 'ZZ'"))
+    changed = "ods.clicks: where changed from none to `country <> 'ZZ'`"
+    with_rules = log.draft(Define((replace(table, rules=rules),), (), "", (changed,)), None)
     return {
         "headers-define.json": write_entry(with_headers)[1],
+        "rules-define.json": write_entry(with_rules)[1],
         "generation-define.json": write_entry(with_generation)[1],
         "entry-define.json": log.entries[1][1],
         "snapshot-tables.json": write_snapshot(log.fold),

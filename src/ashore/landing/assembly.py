@@ -25,6 +25,7 @@ from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.landing.job_streams import JobStreams, KnownTables, slice_plan
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
+from ashore.landing.other_slices import read_others
 from ashore.landing.owner import claim_tables
 from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
 from ashore.landing.registrar import Registrar
@@ -137,8 +138,14 @@ class JobAssembly:
 
     @property
     def has_topics(self) -> bool:
-        """Whether the job lands topics; it may have queries only."""
-        return any(item.is_landed for item in self.job.tables)
+        """Whether the job lands topics, or has landed some that it no longer does.
+
+        It may have queries only.
+        """
+        if any(item.is_landed for item in self.job.tables):
+            return True
+        known = read_log(self.environment.storage, SliceName(self.job.job, MAIN)).tables
+        return any(each.topics for each in known.values())
 
     def claim(self, tables: Iterable[str]) -> None:
         """Make the job the owner of tables that have none. Raises TableOwned, StorageError."""
@@ -159,6 +166,7 @@ class JobAssembly:
         plan = replace(
             slice_plan(self.job, around.lake, slice_name, self.streams, parallelism),
             accepted_by=around.accepted_by,
+            others=partial(read_others, around.storage, slice_name),
         )
         parts = SliceParts(
             around.storage,
@@ -189,14 +197,10 @@ class JobAssembly:
         around, health = self.environment, self.job.health
         return QuerySink(
             QuerySlice(
-                around.lake,
-                name,
-                output,
-                remember_ms,
-                around.accepted_by,
-                topic,
+                *(around.lake, name, output, remember_ms, around.accepted_by, topic),
                 bad_of=health.records,
                 bad_share=health.max_share,
+                others=partial(read_others, around.storage, name),
             ),
             SinkParts(
                 around.storage,

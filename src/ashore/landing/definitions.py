@@ -10,7 +10,7 @@ What it must not know: job files, Spark, catalogs.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,11 @@ if TYPE_CHECKING:  # whoever only compares tables does not load what writes
 # From the tables that a log knows to those that a job has now.
 Definitions = Callable[[Mapping[str, TableDefinition]], Iterable[TableDefinition]]
 
+# From tables that a slice does not know to those of them that another slice of the job does.
+Others = Callable[[Collection[str]], Mapping[str, TableDefinition]]
+
 ACCEPT = "--accept-schema"
+_NAMED_MAX = 10  # topics in a sentence
 _READERS = (
     "readers that infer the schema from one file need the new schema: a schema in Spark and Arrow, "
     "union_by_name in DuckDB"
@@ -41,7 +45,7 @@ class DefinePlan:
 
     tables: tuple[TableDefinition, ...]  # to be recorded: those that are new or differ
     changes: tuple[tuple[str, Change], ...]  # table, what is different
-    moves: tuple[str, ...] = ()  # of topics to another table, in words
+    notes: tuple[str, ...] = ()  # what becomes of topics, and which rows they give, in words
 
     def texts(self, verdict: Compatibility) -> tuple[str, ...]:
         """Return the changes of a verdict, in words."""
@@ -55,6 +59,11 @@ def no_tables(_known: Mapping[str, TableDefinition]) -> tuple[TableDefinition, .
     return ()
 
 
+def no_others(_tables: Collection[str]) -> Mapping[str, TableDefinition]:
+    """Return none: no other slice has filled a table."""
+    return {}
+
+
 def definition_of(
     output: OutputSpec,
     topics: Iterable[str] = (),
@@ -63,7 +72,7 @@ def definition_of(
     headers: bool = False,
     generation: bool = False,
 ) -> TableDefinition:
-    """Return the definition of a table that is written so."""
+    """Return the definition of a table that is written so. Its rules are left out."""
     return TableDefinition(
         table=output.table,
         columns=_columns(output.schema),
@@ -86,17 +95,22 @@ def _columns(schema: str) -> tuple[TableColumn, ...]:
 
 
 def plan_define(
-    known: Mapping[str, TableDefinition], wanted: Iterable[TableDefinition]
+    known: Mapping[str, TableDefinition],
+    wanted: Iterable[TableDefinition],
+    others: Others = no_others,
 ) -> DefinePlan:
     """Compare the tables that a job has with those that its log knows.
 
-    A table that the job no longer has is recorded without topics where another one takes them, so
-    that the way back is seen as well.
+    A table that the job no longer has is recorded without topics, so that the way back is seen as
+    well. `others` is asked for tables that the log does not know: SQL may have written one that a
+    topic fills now, or the other way round.
     """
     tables: list[TableDefinition] = []
     changes: list[tuple[str, Change]] = []
     wanted = list(wanted)
-    left, moves = _find_moves(known, wanted)
+    left, notes = _find_left(known, wanted)
+    unknown = [each.table for each in wanted if each.table not in known]
+    of_others = others(unknown) if unknown else {}
     for each in wanted:
         before = known.get(each.table)
         if before == each:
@@ -104,15 +118,20 @@ def plan_define(
         tables.append(each)
         if before is not None:
             changes += [(each.table, change) for change in _compare(before, each)]
-    return DefinePlan((*tables, *left), tuple(changes), moves)
+            notes += [f"{each.table}: {text}" for text in _compare_rules(before, each)]
+        elif each.table in of_others:
+            filled = replace(of_others[each.table], topics=each.topics)
+            changes += [(each.table, change) for change in _compare(filled, each)]
+            notes.append(_describe_taken(each))
+    return DefinePlan((*tables, *left), tuple(changes), tuple(notes))
 
 
-def _find_moves(
+def _find_left(
     known: Mapping[str, TableDefinition], wanted: Sequence[TableDefinition]
-) -> tuple[list[TableDefinition], tuple[str, ...]]:
-    """Return the tables that lose their topics to others, as they are from now on; it in words.
+) -> tuple[list[TableDefinition], list[str]]:
+    """Return the tables that lose all their topics, as they are from now on; it in words.
 
-    A table that the job still has, and that loses topics, is a risky change of that table.
+    A table that keeps topics, and loses others, is a risky change of that table.
     """
     new = {
         topic: each.table
@@ -121,19 +140,45 @@ def _find_moves(
         if each.table not in known or topic not in known[each.table].topics
     }
     fed = {each.table for each in wanted if each.topics}
-    moves = [
-        (topic, known[name])
-        for name in sorted(known.keys() - fed)
-        for topic in known[name].topics
-        if topic in new
-    ]
     recorded = {each.table for each in wanted}
-    left = {old.table: replace(old, topics=()) for _, old in moves if old.table not in recorded}
-    return list(left.values()), tuple(
-        f"topic {topic} was landed in {old.table} and is landed in {new[topic]} from now on; "
-        f"earlier rows stay in {old.table}"
-        for topic, old in moves
-    )
+    left, notes = list[TableDefinition](), list[str]()
+    for name in sorted(known.keys() - fed):
+        old = known[name]
+        by_table: dict[str | None, list[str]] = {}
+        for topic in old.topics:
+            by_table.setdefault(new.get(topic), []).append(topic)
+        notes += [_describe_left(topics, name, table) for table, topics in by_table.items()]
+        if old.topics and name not in recorded:
+            left.append(replace(old, topics=()))
+    return left, notes
+
+
+def _describe_left(topics: Sequence[str], table: str, taken_by: str | None) -> str:
+    """Return what becomes of topics that were landed in `table`."""
+    listed = ", ".join(topics[:_NAMED_MAX])
+    if len(topics) > _NAMED_MAX:
+        listed += f" and {len(topics) - _NAMED_MAX:,} more"
+    now = f"is landed in {taken_by} from now on" if taken_by else "is no longer landed by this job"
+    return f"topic {listed} was landed in {table} and {now}; earlier rows stay in {table}"
+
+
+def _describe_taken(table: TableDefinition) -> str:
+    """Return that a table gets its rows from SQL now, or no longer."""
+    was, now = "was landed from a topic", "is written by SQL"
+    if table.topics:
+        was, now = "was written by SQL", f"is landed from topic {', '.join(table.topics)}"
+    return f"{table.table} {was} and {now} from now on; its earlier rows stay"
+
+
+def _compare_rules(before: TableDefinition, after: TableDefinition) -> Iterator[str]:
+    """Yield what differs in the rows that topics give. Where one of both is not known, nothing."""
+    if not before.rules or not after.rules:
+        return
+    old, new = dict(before.rules), dict(after.rules)
+    for key in sorted(old.keys() | new.keys()):
+        there, here = (f"`{each[key]}`" if key in each else "none" for each in (old, new))
+        if there != here:
+            yield f"{key} changed from {there} to {here}; it applies to records read from now on"
 
 
 def define(plan: DefinePlan, report: Callable[[str], None], accepted_by: str = "") -> Define | None:
@@ -148,16 +193,18 @@ def define(plan: DefinePlan, report: Callable[[str], None], accepted_by: str = "
 
     """
     require_readable(plan, accepted_by)
-    for text in plan.moves:
+    allowed = plan.texts(Compatibility.ALLOWED)
+    for text in plan.notes:
         report(text)
-    for text in plan.texts(Compatibility.ALLOWED):
+    for text in allowed:
         report(f"{text}; {_READERS}")
     risky = plan.texts(Compatibility.RISKY)
     for text in risky:
         report(f"{text}; accepted by {accepted_by}")
     if not plan.tables:
         return None
-    return Define(plan.tables, risky, accepted_by if risky else "")
+    changes = (*plan.notes, *allowed)
+    return Define(plan.tables, risky, accepted_by if risky else "", changes)
 
 
 def record(

@@ -8,16 +8,19 @@ What it must not know: how batches run.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from ashore.config import Column, Job, ResolvedTable, load_job
+from ashore.config import Column, Job, ResolvedTable, Table, load_job
+from ashore.config.naming import TOPIC_PLACE
 from ashore.config.section import Key, key_text
 from ashore.config.tables import GENERATION_COLUMN
 from ashore.errors import JobFileInvalid
 from ashore.formats.ddl import Atom, Field, Struct, parse_ddl, type_ddl
 from ashore.formats.json_types import has_text_keys, json_slow_columns
 from ashore.landing.definitions import definition_of
+from ashore.landing.row_rules import rules_of
 from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.protocol.effects import Action
 from ashore.protocol.fold import EMPTY, Fold
@@ -139,16 +142,48 @@ def define_tables(
     for table in topics.keys() & known.keys():
         topics[table] |= {each for each in known[table].topics if _feeds(job, each, table)}
     by_table = {spec.table: spec for spec in specs.values()}
-    return [
-        definition_of(
-            spec.output,
-            topics[table],
-            provenance=spec.provenance,
-            headers=spec.headers,
-            generation=spec.generation,
+    items = _items_of(job, specs)
+    defined = [
+        replace(
+            definition_of(
+                spec.output,
+                topics[table],
+                provenance=spec.provenance,
+                headers=spec.headers,
+                generation=spec.generation,
+            ),
+            rules=rules_of(items[table]),
         )
         for table, spec in sorted(by_table.items())
     ]
+    return [*defined, *_waiting(job, known, by_table.keys())]
+
+
+def _waiting(
+    job: Job, known: Mapping[str, TableDefinition], defined: Collection[str]
+) -> list[TableDefinition]:
+    """Return known tables whose topics are gone for now: they would be landed if they came back."""
+    waiting = []
+    for table in sorted(known.keys() - defined):
+        topics = tuple(each for each in known[table].topics if _feeds(job, each, table))
+        if topics:
+            waiting.append(replace(known[table], topics=topics))
+    return waiting
+
+
+def _items_of(job: Job, specs: Mapping[str, LandingSpec]) -> dict[str, list[Table]]:
+    """Return the items of each table that topics fill."""
+    items: dict[str, list[Table]] = defaultdict(list)
+    landed = [item for item in job.tables if item.is_landed]
+    for item in landed:
+        if TOPIC_PLACE not in item.table:
+            items[item.table].append(item)
+    templates = [item for item in landed if TOPIC_PLACE in item.table]
+    for topic, spec in specs.items() if templates else ():
+        items[spec.table] += [
+            item for item in templates if item.matches(topic) and item not in items[spec.table]
+        ]
+    return items
 
 
 def _feeds(job: Job, topic: str, table: str) -> bool:

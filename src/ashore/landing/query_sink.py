@@ -25,7 +25,9 @@ from ashore.landing.batch import (
 from ashore.landing.committer import FILES_MAX, Committer, Progress, Quiet
 from ashore.landing.definitions import (
     DefinePlan,
+    Others,
     definition_of,
+    no_others,
     plan_define,
     record,
     require_readable,
@@ -96,6 +98,7 @@ class QuerySlice:
     topic: str = ""  # that the rows go into, where there is no table
     bad_of: int = 10_000  # the number of last offsets that are judged together
     bad_share: float = 0.01  # above it, bad records are reported
+    others: Others = no_others  # tables of other slices of the job
 
     @property
     def table(self) -> str:
@@ -365,7 +368,8 @@ class QuerySink:
 
     def _plan_define(self, fold: Fold) -> DefinePlan:
         output = self.plan.output
-        return plan_define(fold.tables, () if output is None else (definition_of(output),))
+        wanted = () if output is None else (definition_of(output),)
+        return plan_define(fold.tables, wanted, self.plan.others)
 
     def _begin_reading(self, batch: QueryBatch) -> Leaders:
         """Return the leaders of what a batch reads, before any of it is read. Raises as `begin`."""

@@ -23,7 +23,10 @@ from ashore.landing.apart import run_apart
 from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
 from ashore.landing.committer import FILES_MAX, Committer, Progress, Quiet
 from ashore.landing.definitions import (
+    DefinePlan,
     Definitions,
+    Others,
+    no_others,
     no_tables,
     plan_define,
     record,
@@ -92,6 +95,7 @@ class SlicePlan:
     remember_ms: int
     commit_group: str | None = None  # where next offsets are shown
     definitions: Definitions = no_tables  # the tables that `streams` fill
+    others: Others = no_others  # tables of other slices of the job
     accepted_by: str = ""  # who accepts risky changes of tables
     bad_of: int = 10_000  # the number of last records of a table that are judged together
     bad_share: float = 0.01  # above it, dead letters and rows without event time are reported
@@ -99,8 +103,11 @@ class SlicePlan:
 
     def require_readable(self, fold: Fold) -> None:
         """Raise SchemaConflict where readers of its tables could not stand what it would write."""
-        planned = plan_define(fold.tables, self.definitions(fold.tables))
-        require_readable(planned, self.accepted_by)
+        require_readable(self.plan_define(fold), self.accepted_by)
+
+    def plan_define(self, fold: Fold) -> DefinePlan:
+        """Return what becomes of the tables. Raises as `others`."""
+        return plan_define(fold.tables, self.definitions(fold.tables), self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +257,9 @@ class SliceLoop:
         fold, source = self.parts.log.fold, self.parts.source
         require_streams(self.plan.named, streams)
         check_streams(source.name, fold, streams)
-        planned = plan_define(fold.tables, self.plan.definitions(fold.tables))
-        record(planned, self._entries, self.parts.progress, self.plan.accepted_by)
+        record(
+            self.plan.plan_define(fold), self._entries, self.parts.progress, self.plan.accepted_by
+        )
         join = plan_join(source, self.parts.log.fold, streams, self.plan.first_of)
         if join is not None:
             self._entries.require_time(self.parts.clock.now_ms())

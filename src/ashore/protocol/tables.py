@@ -32,3 +32,5 @@ class TableDefinition:
     topics: tuple[str, ...]  # that feed it, sorted; none: a query does
     headers: bool = codec.added(False)  # whether the provenance has the record's headers too
     generation: bool = codec.added(False)  # whether rows say which generation of their topic it was
+    # Which rows its topics give: keys of the job file, with values; none: it is not known.
+    rules: tuple[tuple[str, str], ...] = codec.added(())

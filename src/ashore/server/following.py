@@ -73,18 +73,25 @@ def notices_of(entry: Entry, part: str, known: Known) -> Iterator[tuple[str, dic
                     yield "sealed", {**at, "table": table, "partitions": listed}
         case (Define() | Migrate() | Rollback()) as body if defined := tables_in(body):
             tables = [each.table for each in defined]
-            plan = plan_define(known, defined)
-            changed = [f"{table}: {each.text}" for table, each in plan.changes]
             yield (
                 "schema",
                 {
                     **at,
                     "tables": tables,
                     "new": [each for each in tables if each not in known],
-                    "changes": [*plan.moves, *changed],
+                    "changes": _changes_of(body, known),
                     "accepted_by": body.by,
                 },
             )
+
+
+def _changes_of(body: Define | Migrate | Rollback, known: Known) -> list[str]:
+    """Return what an entry changes in tables, in words. `known`: as they were before."""
+    if isinstance(body, Define) and (body.changes or body.accepted):
+        return [*body.changes, *body.accepted]
+    tables = {**known, **{each.table: each for each in tables_in(body)}}
+    plan = plan_define(known, tables.values())
+    return [*plan.notes, *(f"{table}: {each.text}" for table, each in plan.changes)]
 
 
 @dataclass

@@ -50,7 +50,12 @@ MIGRATION = [
     *("migrate-snapshot.json", "undo-migrate.json", "undo-rewind.json", "table-rewind.json"),
     *("edited-migrate.json", "edited-snapshot.json"),
 ]
-TABLES = ["snapshot-tables.json", "headers-define.json", "generation-define.json"]
+TABLES = [
+    "snapshot-tables.json",
+    "headers-define.json",
+    "generation-define.json",
+    "rules-define.json",
+]
 MOVED = ["begin-snapshot.json"]
 SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *ASIDE, *MIGRATION, *LEADERS, *TABLES, *MOVED]
 

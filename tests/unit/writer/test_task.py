@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -146,26 +145,6 @@ def test_every_format_is_written_dead_letters_too(extension):
         "ods.db/clicks__dead/date=2026-11-21": [2],
     }
     assert {each.target.extension for each in landed.files} == {extension}
-
-
-@pytest.mark.parametrize("provenance", [True, False])
-@pytest.mark.parametrize("extension", ["parquet", "orc", "jsonl"])
-def test_rows_and_dead_letters_have_the_generation_of_their_range(extension, provenance):
-    table = spec(format=extension, generation=True, provenance=provenance)
-    order = an_order({"clicks": table})
-    first, second = order.ranges
-    again = replace(first, key=replace(first.key, generation=7))
-    order = replace(order, ranges=(again, second))
-    records = [click(1), a_record(2, b"no"), click(3), click(4, partition=1)]
-    landed = Landed(order, a_batch([*records, a_record(5, b"no", partition=1)]))
-    main = [row for each in landed.files if each.target.role is Role.MAIN for row in each.rows]
-    dead = [row for each in landed.files if each.target.role is Role.DEAD for row in each.rows]
-    assert [(row["offset"], row["generation"]) for row in dead] == [(2, 7), (5, 1)]
-    found = {row["id"]: row.get("kafka_generation", "no column") for row in main}
-    assert found == ({1: 7, 3: 7, 4: 1} if provenance else dict.fromkeys((1, 3, 4), "no column"))
-    columns = {each.target.role: each.target.schema for each in landed.files}
-    assert columns[Role.MAIN].endswith(", kafka_generation INT") is provenance
-    assert columns[Role.DEAD].endswith(", reason STRING, generation INT")
 
 
 def test_a_dead_row_holds_the_record_as_it_came():

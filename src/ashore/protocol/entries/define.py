@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ashore.protocol import codec
 from ashore.protocol.fold import Changes, Fold
 from ashore.protocol.rules import require
 from ashore.protocol.tables import TableDefinition
@@ -23,6 +24,7 @@ class Define:
     tables: tuple[TableDefinition, ...]
     accepted: tuple[str, ...]  # changes that are risky for readers, in words
     by: str  # who accepted them; empty where there are none
+    changes: tuple[str, ...] = codec.added(())  # the others, in words
 
 
 def fold_define(fold: Fold, body: Define) -> Changes:

@@ -83,6 +83,9 @@ def _describe_query(body: Body) -> str:
             return f"{len(body.records)} records are left out as dead letters"
         case Plan():
             return "another plan of the query"
+        case Define() if body.changes or body.accepted:
+            changes = "; ".join([*body.changes, *body.accepted])
+            return changes + (f"; accepted by {body.by}" if body.by else "")
         case Define():
             tables = _some([_describe_table(each) for each in body.tables])
             return f"columns of {tables}" + (f", accepted by {body.by}" if body.by else "")
