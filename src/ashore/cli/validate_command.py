@@ -4,10 +4,13 @@ What it promises: nothing is read or written; where there is no SQL, no Spark is
 What it must not know: what is valid.
 """
 
+from collections.abc import Iterable
+
 import typer
+from rich.markup import escape
 
 from ashore.cli.options import AsJson, Debug, JobFile
-from ashore.cli.output import print_answer, reported_errors, waiting
+from ashore.cli.output import print_answer, reported_errors, say, waiting
 from ashore.config import Job
 from ashore.control import jobs
 from ashore.control.preflight import check_tables
@@ -22,6 +25,11 @@ def _found(job: Job, topics: int) -> str:
     )
 
 
+def _shown(changes: Iterable[str]) -> list[str]:
+    """Return what the next start changes, one line each."""
+    return [f"the next start reports and records: {each}" for each in changes]
+
+
 def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -> None:
     """Plan the SQL of a job and show sources, state and columns. Nothing is read or written."""
     with reported_errors(as_json=as_json, debug=debug):
@@ -30,10 +38,13 @@ def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -
             waiting("reading topics from Kafka, and tables of the lake", quiet=as_json),
         ):
             job, topics = opened.job, opened.known_topics()
-            check_tables(job, topics, opened.fold(opened.name))
+            changes = check_tables(job, topics, opened.fold(opened.name)).reported
         if job.sql is None:
-            print_answer([_found(job, len(topics))], {"queries": []}, as_json=as_json)
+            lines = [_found(job, len(topics)), *_shown(changes)]
+            print_answer(lines, {"queries": [], "changes": changes}, as_json=as_json)
             return
+        for line in _shown(changes):
+            say(escape(line))
         from ashore.cli import validate_view  # noqa: PLC0415 - with what a launch needs
         from ashore.jobs.launch import JobLaunch, LaunchOptions  # noqa: PLC0415 - as above
 

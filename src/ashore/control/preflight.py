@@ -9,7 +9,7 @@ What it must not know: Spark.
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ashore.base.native import why_not_native
 from ashore.base.operator import operator
@@ -21,7 +21,7 @@ from ashore.config.section import Key, key_text
 from ashore.control.jobs import OpenJob
 from ashore.errors import AnswerUnknown, NotApplied, PathMissing, StorageError, StreamMissing
 from ashore.landing.clock_guard import log_ahead
-from ashore.landing.definitions import plan_define, require_readable
+from ashore.landing.definitions import DefinePlan, plan_define, require_readable
 from ashore.landing.histories import Histories
 from ashore.landing.job import define_tables, lake_of, landing_spec, slow_reasons, tables_of
 from ashore.landing.joins import (
@@ -136,10 +136,11 @@ def check_tables(
     resolved: Mapping[str, ResolvedTable],
     known: Fold,
     accepted_by: str = "",
-) -> None:
-    """Raise SchemaConflict where readers of a table could not stand what the job would write now.
+) -> DefinePlan:
+    """Return what a start changes in the tables of topics.
 
-    The job compares again, with what only Spark can tell: the columns of `select` and of queries.
+    Raises SchemaConflict where readers of a table could not stand what the job would write now. The
+    job compares again, with what only Spark can tell: the columns of `select` and of queries.
 
     Arguments:
         job: the job file.
@@ -148,11 +149,17 @@ def check_tables(
         accepted_by: who accepts risky changes; empty: they are refused.
 
     """
-    specs = {
-        topic: landing_spec(each, known) for topic, each in resolved.items() if not each.spec.select
-    }
-    defined = define_tables(job, specs, known.tables)
-    require_readable(plan_define(known.tables, defined), accepted_by)
+    specs = {topic: landing_spec(each, known) for topic, each in resolved.items()}
+    of_spark = {spec.table for spec in specs.values() if spec.select}
+    defined = [
+        replace(each, columns=known.tables[each.table].columns)
+        if each.table in of_spark & known.tables.keys()
+        else each
+        for each in define_tables(job, specs, known.tables)
+    ]
+    planned = plan_define(known.tables, defined)
+    require_readable(planned, accepted_by)
+    return planned
 
 
 def check_times(opened: OpenJob, folds: Iterable[Fold], made_ms: int | None) -> None:

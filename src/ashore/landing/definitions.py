@@ -47,6 +47,11 @@ class DefinePlan:
     changes: tuple[tuple[str, Change], ...]  # table, what is different
     notes: tuple[str, ...] = ()  # what becomes of topics, and which rows they give, in words
 
+    @property
+    def reported(self) -> tuple[str, ...]:
+        """What a start reports, in words."""
+        return (*self.notes, *self.texts(Compatibility.ALLOWED))
+
     def texts(self, verdict: Compatibility) -> tuple[str, ...]:
         """Return the changes of a verdict, in words."""
         return tuple(
@@ -193,18 +198,16 @@ def define(plan: DefinePlan, report: Callable[[str], None], accepted_by: str = "
 
     """
     require_readable(plan, accepted_by)
-    allowed = plan.texts(Compatibility.ALLOWED)
     for text in plan.notes:
         report(text)
-    for text in allowed:
+    for text in plan.texts(Compatibility.ALLOWED):
         report(f"{text}; {_READERS}")
     risky = plan.texts(Compatibility.RISKY)
     for text in risky:
         report(f"{text}; accepted by {accepted_by}")
     if not plan.tables:
         return None
-    changes = (*plan.notes, *allowed)
-    return Define(plan.tables, risky, accepted_by if risky else "", changes)
+    return Define(plan.tables, risky, accepted_by if risky else "", plan.reported)
 
 
 def record(

@@ -1,126 +1,42 @@
 """A job's tables against those that its log knows: what is refused, told, accepted, recorded."""
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
 import pytest
+from tests.unit.landing.shop import (
+    LEFT,
+    NAME,
+    QUERY,
+    RESULT,
+    World,
+    define_job,
+    document_of,
+    job_of,
+    job_tables,
+    landed_world,
+    open_sink,
+)
 
-from ashore.catalogs import NoCatalog
 from ashore.config import Job, parse_job
 from ashore.errors import AshoreError, JobFileInvalid, SchemaConflict
-from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.committer import Quiet
 from ashore.landing.definitions import define, definition_of, plan_define
 from ashore.landing.job import columns_of
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.registrar import catalog_tables
 from ashore.landing.specs import OutputSpec
-from ashore.landing.worker import Tick
 from ashore.protocol.entries import Define, Prepare
-from ashore.protocol.names import SliceName
 from ashore.protocol.query_history import tables_in
 from ashore.server.following import notices_of
 from ashore.server.pages.entry_words import describe
-from ashore.sources.base import StreamShard
-from ashore.storage import MemoryStorage
-from ashore.storage.open import LakeAddress
-from ashore.testing import FakeClock, RecordedRunner, RecordedSource
-
-NAME = SliceName("shop", "main")
-TABLE: dict[str, Any] = {
-    "topic": "clicks",
-    "table": "ods.clicks",
-    "schema": "id INT, s STRING NOT NULL, ts BIGINT",
-    "event_time": {"column": "ts"},
-    "partition_by": [],
-    "format": "jsonl",
-    "seal": {"actions": []},
-}
-
-
-def job_of(**changes: object) -> Job:
-    return parse_job(json.dumps(document_of(**changes)))
-
-
-def jobs_of(*items: dict[str, Any]) -> Job:
-    document = document_of()
-    document["tables"] = [{**TABLE, **each} for each in items]
-    return parse_job(json.dumps(document))
-
-
-def document_of(**changes: object) -> dict[str, Any]:
-    source = {
-        "kafka": {"bootstrap_servers": "127.0.0.1:9092"},
-        "first_start": {"default": "earliest"},
-    }
-    tables = [{**TABLE, **changes}]
-    return {"job": "shop", "lake": "file:///lake", "source": source, "tables": tables}
-
-
-class Notes(Quiet):
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, slice_name: str, message: str) -> None:
-        self.notes.append(message)
-
-
-@dataclass
-class World:
-    """A lake and topics that outlive the runs of a job."""
-
-    storage: MemoryStorage = field(default_factory=MemoryStorage)
-    clock: FakeClock = field(default_factory=FakeClock)
-    source: RecordedSource = field(default_factory=RecordedSource)
-    numbers: int = 0
-
-    def send(self, topic: str = "clicks") -> None:
-        record = {"id": self.numbers, "s": "x", "ts": 1}
-        self.source.append(StreamShard(topic, "0"), json.dumps(record).encode())
-
-    def environment(self, progress: Quiet, accepted_by: str) -> Environment:
-        return Environment(
-            LakeAddress("memory:"),
-            self.storage,
-            self.source,
-            NoCatalog(),
-            self.clock,
-            progress,
-            entropy=self.unique,
-            accepted_by=accepted_by,
-        )
-
-    def unique(self) -> str:
-        self.numbers += 1
-        return f"{self.numbers:016x}"
-
-    def run(self, job: Job, accepted_by: str = "") -> list[str]:
-        """Land what there is and return what was told."""
-        progress = Notes()
-        runner = RecordedRunner(self.source, self.storage, self.unique)
-        environment = self.environment(progress, accepted_by)
-        loop = JobAssembly(job, environment).slice(runner, 1)
-        while loop.tick() is not Tick.IDLE:
-            pass
-        loop.close("drained")
-        return progress.notes
-
-    def defined(self) -> list[Define]:
-        history = read_history(self.storage, NAME)
-        return [entry.body for entry in history if isinstance(entry.body, Define)]
+from ashore.testing import RecordedSource
 
 
 @pytest.fixture
 def world() -> World:
-    world = World()
-    world.source.create("clicks")
-    world.source.create("orders")
-    world.send()
-    world.run(job_of())
-    world.send()
-    return world
+    return landed_world()
 
 
 REFUSED = [
@@ -213,33 +129,16 @@ def test_two_changes_are_judged_as_the_worse_of_them(changes: tuple[Any, Any]) -
         return  # they cannot be made both
     if {"s"} == set(second.get("partition_by", ())) and " s " not in first.get("schema", " s "):
         return
-    known = _define(job_of())
+    known = define_job(job_of())
     for each, accepted_by in product([first, second], ["", "ana"]):
         if _raises(known, job_of(**each), accepted_by):
             assert _raises(known, job_of(**{**first, **second}), accepted_by)
 
 
-def _define(job: Job) -> Define:
-    plan = plan_define({}, _tables(job, {}))
-    made = define(plan, lambda _text: None)
-    assert made is not None
-    return made
-
-
-def _tables(job: Job, known: dict[str, Any]) -> list[Any]:
-    source = RecordedSource()
-    for topic in ("clicks", "orders"):
-        source.create(topic)
-    environment = replace(World().environment(Quiet(), ""), source=source)
-    streams = JobAssembly(job, environment).streams
-    streams()
-    return streams.definitions(known)
-
-
 def _raises(before: Define, job: Job, accepted_by: str) -> bool:
     known = {each.table: each for each in before.tables}
     try:
-        define(plan_define(known, _tables(job, known)), lambda _text: None, accepted_by)
+        define(plan_define(known, job_tables(job, known)), lambda _text: None, accepted_by)
     except SchemaConflict:
         return True
     return False
@@ -321,106 +220,6 @@ def test_a_topic_that_is_gone_for_a_while_still_feeds_its_table() -> None:
 MOVE = "topic clicks was landed in {} and is landed in {} from now on; earlier rows stay in {}"
 
 
-LEFT = "topic {} was landed in {} and is no longer landed by this job; earlier rows stay in {}"
-
-
-def test_a_topic_that_the_job_drops_is_reported_once_and_its_return_too() -> None:
-    world = World()
-    for topic in ("clicks", "orders"):
-        world.source.create(topic)
-        world.send(topic)
-    both = jobs_of({}, {"topic": "orders", "table": "ods.orders"})
-    world.run(both)
-    assert world.run(job_of()) == [LEFT.format("orders", "ods.orders", "ods.orders")]
-    assert world.defined()[-1].changes == (LEFT.format("orders", "ods.orders", "ods.orders"),)
-    assert world.run(job_of()) == []
-    [again] = world.run(both)
-    assert again.startswith("ods.orders: topic orders lands in it too")
-
-
-def test_a_table_of_an_expression_whose_topic_is_gone_for_a_while_is_not_dropped() -> None:
-    world = World()
-    world.source.create("clicks")
-    world.source.create("orders")
-    job = job_of(topic="/clicks|orders/", table="ods.{topic}")
-    world.run(job)
-    world.source.delete("orders")
-    assert world.run(job) == []
-    assert read_log(world.storage, NAME).tables["ods.orders"].topics == ("orders",)
-
-
-OLD_LATE = "rehome, after 2.0 h, future_max 1.0 h"
-LATE = "side, after 1.0 h, future_max 1.0 h"
-RULES = [
-    ({"event_time": {"column": "ts", "unit": "s"}}, "event_time changed from `ts, ms` to `ts, s`"),
-    (
-        {"late": {"policy": "side", "after": "1h"}},
-        f"late changed from `{OLD_LATE}` to `{LATE}`",
-    ),
-    ({"on_invalid": "drop"}, "on_invalid changed from `dead_letter` to `drop`"),
-]
-FROM_NOW_ON = "; it applies to records read from now on"
-
-
-@pytest.mark.parametrize(("change", "words"), RULES)
-def test_other_rows_of_the_same_topic_are_reported_once_with_both_values(
-    world: World, change: dict[str, Any], words: str
-) -> None:
-    text = f"ods.clicks: {words}{FROM_NOW_ON}"
-    assert world.run(job_of(**change)) == [text]
-    assert world.defined()[-1].changes == (text,)
-    assert describe(world.defined()[-1]) == text
-    assert world.run(job_of(**change)) == []
-    [back] = world.run(job_of())
-    assert back.startswith(f"ods.clicks: {words.partition(' ')[0]} changed from `")
-
-
-def test_a_log_that_does_not_know_the_rules_learns_them_without_a_word(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = World()
-    world.source.create("clicks")
-    world.send()
-    with monkeypatch.context() as patch:
-        patch.setattr("ashore.landing.job.rules_of", lambda _items: ())
-        world.run(job_of())
-    assert world.defined()[-1].tables[0].rules == ()
-    assert world.run(job_of(where="id > 1")) == []
-    assert dict(world.defined()[-1].tables[0].rules)["where"] == "id > 1"
-    [back] = world.run(job_of())
-    assert back.startswith("ods.clicks: where changed from `id > 1` to none")
-
-
-def test_items_of_one_table_that_differ_name_their_topics() -> None:
-    world = World()
-    for topic in ("clicks", "orders"):
-        world.source.create(topic)
-    world.run(jobs_of({}, {"topic": "orders", "where": "id > 1"}))
-    [note] = world.run(jobs_of({}, {"topic": "orders", "where": "id > 2"}))
-    assert note == (
-        f"ods.clicks: where of topic orders changed from `id > 1` to `id > 2`{FROM_NOW_ON}"
-    )
-
-
-def test_keys_that_only_shape_files_are_not_reported(world: World) -> None:
-    assert world.run(job_of(roll={"size": "1MB"}, seal={"delay": "1m"})) == []
-
-
-def test_what_spark_computes_and_what_retention_drops_are_rules_too() -> None:
-    old = job_of(partition_by=["date"], retention="90d")
-    new = job_of(partition_by=["date"], retention="7d", where="id > 1", select=["id", "ts"])
-    known = {each.table: each for each in _define(old).tables}
-    notes = plan_define(known, _tables(new, known)).notes
-    assert notes == tuple(
-        f"ods.clicks: {words}{FROM_NOW_ON}"
-        for words in (
-            "retention changed from `90.0 d` to `7.0 d`",
-            "select changed from none to `id, ts`",
-            "where changed from none to `id > 1`",
-        )
-    )
-
-
 def test_a_table_that_is_renamed_is_reported_once_and_the_way_back_too(world: World) -> None:
     visits, clicks = job_of(table="ods.visits"), job_of()
     assert world.run(visits) == [MOVE.format("ods.clicks", "ods.visits", "ods.clicks")]
@@ -483,20 +282,6 @@ def test_a_log_of_an_earlier_release_learns_of_its_tables_at_the_first_start(
 
 # ---- tables that SQL writes
 
-RESULT = OutputSpec("ods.result", "n BIGINT", ("parity",), "UTC", None, "ms", "jsonl", 1 << 20)
-QUERY = SliceName("shop", "ods__result")
-
-
-def open_sink(
-    world: World, output: OutputSpec, accepted_by: str = "", name: str = QUERY.slice
-) -> list[str]:
-    progress = Notes()
-    assembly = JobAssembly(job_of(), world.environment(progress, accepted_by))
-    sink = assembly.sink(SliceName("shop", name), output, 1_000)
-    sink.open()
-    sink.idle()
-    return progress.notes
-
 
 @pytest.mark.parametrize(
     ("changed", "is_accepted"),
@@ -546,49 +331,3 @@ def test_headers_of_the_dead_letters_of_a_query_are_added_and_not_taken_away(
     tables = catalog_tables(with_headers, "file:///lake", "shop")
     assert ["headers" in each.columns.names for each in tables] == [False, True]
     assert not any("kafka_headers" in each.columns.names for each in tables)
-
-
-def test_a_table_of_sql_that_a_topic_fills_from_now_on_is_compared_and_reported(
-    world: World,
-) -> None:
-    written = replace(
-        RESULT,
-        table="ods.orders",
-        schema="id INT, s STRING NOT NULL",
-        format="jsonl",
-        partition_by=(),
-    )
-    open_sink(world, written, name="ods__orders")
-    item = {"topic": "orders", "table": "ods.orders"}
-    with pytest.raises(SchemaConflict, match="files are jsonl, new files would be parquet"):
-        world.run(job_of(**item, format="parquet"))
-    notes = world.run(job_of(**item))
-    taken = "ods.orders was written by SQL and is landed from topic orders from now on"
-    assert f"{taken}; its earlier rows stay" in notes
-    assert any("column ts BIGINT is added" in each for each in notes)
-    assert world.run(job_of(**item)) == []
-
-
-def test_a_table_of_a_topic_that_sql_writes_from_now_on_is_compared_and_reported(
-    world: World,
-) -> None:
-    result = replace(RESULT, table="ods.clicks", format="jsonl", partition_by=())
-    with pytest.raises(SchemaConflict, match="files are jsonl, new files would be parquet"):
-        open_sink(world, replace(result, format="parquet"), name="ods__clicks")
-    rows = replace(result, schema="id INT, s STRING NOT NULL, ts BIGINT")
-    with pytest.raises(SchemaConflict, match="lack the columns of `provenance`"):
-        open_sink(world, rows, name="ods__clicks")
-    notes = open_sink(world, rows, "ana", name="ods__clicks")
-    taken = "ods.clicks was landed from a topic and is written by SQL from now on"
-    assert notes[0] == f"{taken}; its earlier rows stay"
-    assert open_sink(world, rows, name="ods__clicks") == []
-
-
-def test_a_job_that_lands_nothing_any_more_reports_it_once(world: World) -> None:
-    document = document_of(land=False, on_invalid="drop")
-    document["tables"].append({"table": "ods.big"})
-    document["sql"] = "INSERT INTO ods.big SELECT * FROM clicks"
-    job = parse_job(json.dumps(document))
-    assert JobAssembly(job, world.environment(Quiet(), "")).has_topics, "to report what it left"
-    assert world.run(job) == [LEFT.format("clicks", "ods.clicks", "ods.clicks")]
-    assert not JobAssembly(job, world.environment(Quiet(), "")).has_topics
