@@ -5,10 +5,11 @@ from pyspark.sql import SparkSession
 from tests.spark.site import At, Site
 from tests.spark.sql_jobs import START_MS, clicks, encode, read_only, run, sql_job
 
-from ashore.errors import QueryStopped, RowNotComputed
+from ashore.errors import QueryRefused, QueryStopped, RowNotComputed
 from ashore.landing.log_reader import read_log
 from ashore.protocol.names import SliceName
 from ashore.spark.sql.row_errors import ROW_ERRORS
+from ashore.spark.sql.validate import describe_queries
 
 SQL = """
     INSERT INTO ods.numbers
@@ -74,3 +75,30 @@ def test_state_goes_on_where_errors_become_null(site: Site) -> None:
     run(site, nulls)
     assert [row.total for row in site.read("ods.sums").collect()] == [18]
     site.prove(nulls)
+
+
+def test_validate_and_a_start_name_all_that_is_refused(site: Site) -> None:
+    """A view that several INSERTs read is one problem."""
+    sql = """
+        CREATE TEMPORARY VIEW wrong AS SELECT nope FROM clicks;
+        INSERT INTO ods.big SELECT id FROM wrong;
+        INSERT INTO ods.odd SELECT id FROM wrong;
+    """
+    topic = site.topic(1)
+    tables = (read_only(topic), {"table": "ods.big"}, {"table": "ods.odd"})
+    with pytest.raises(QueryRefused, match="nope") as refused:
+        run(site, sql_job(site, sql, *tables))
+    assert "refusals" not in refused.value.fields
+
+    sql = "INSERT INTO ods.big SELECT nope FROM clicks;\nINSERT INTO ods.odd SELECT 1 AS id;"
+    job_file = sql_job(site, sql, *tables)
+    for act in (
+        lambda: describe_queries(site.writer(job_file).job.sql),
+        lambda: run(site, job_file),
+    ):
+        with pytest.raises(QueryRefused, match="the SQL has 2 problems") as refused:
+            act()
+        words = [each["message"] for each in refused.value.fields["refusals"]]
+        assert "nope" in words[0]
+        assert "reads no topic" in words[1]
+    assert list(site.lake.iterdir()) == []

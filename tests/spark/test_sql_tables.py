@@ -533,33 +533,6 @@ def test_validate_tells_what_the_queries_would_be(site: Site) -> None:
     assert list(site.lake.iterdir()) == []
 
 
-def test_validate_and_a_start_name_all_that_is_refused(site: Site) -> None:
-    """A view that several INSERTs read is one problem."""
-    sql = """
-        CREATE TEMPORARY VIEW wrong AS SELECT nope FROM clicks;
-        INSERT INTO ods.big SELECT id FROM wrong;
-        INSERT INTO ods.odd SELECT id FROM wrong;
-    """
-    topic = site.topic(1)
-    tables = (read_only(topic), {"table": "ods.big"}, {"table": "ods.odd"})
-    with pytest.raises(QueryRefused, match="nope") as refused:
-        run(site, sql_job(site, sql, *tables))
-    assert "refusals" not in refused.value.fields
-
-    sql = "INSERT INTO ods.big SELECT nope FROM clicks;\nINSERT INTO ods.odd SELECT 1 AS id;"
-    job_file = sql_job(site, sql, *tables)
-    for act in (
-        lambda: describe_queries(site.writer(job_file).job.sql),
-        lambda: run(site, job_file),
-    ):
-        with pytest.raises(QueryRefused, match="the SQL has 2 problems") as refused:
-            act()
-        words = [each["message"] for each in refused.value.fields["refusals"]]
-        assert "nope" in words[0]
-        assert "reads no topic" in words[1]
-    assert list(site.lake.iterdir()) == []
-
-
 def test_a_topic_lands_and_is_read_by_sql_from_a_file(site: Site) -> None:
     topic = site.topic(1)
     landed = read_only(topic, land=True, on_invalid="dead_letter", partition_by=[])
