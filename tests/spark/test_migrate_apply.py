@@ -123,6 +123,11 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(
     assert "since the migration" in nothing["error"]["message"]
     back = ("undo", new, "--output", "roll-back", "--take-over")
     assert migrate(*back, "--explain")["rows"] == len(after) - len(before)
+    savepoint = Path(applied["savepoint"].removeprefix("file://"))
+    hidden = savepoint.rename(savepoint.with_name("hidden"))
+    gone = migrate(*back, code=4)["error"]
+    assert (gone["why"], "migrate apply" in gone["hint"]) == ("no_savepoint", True)
+    hidden.rename(savepoint)
     undone = migrate(*back)
     assert (undone["done"], undone["rows"]) == (True, len(after) - len(before))
     assert landed(site) == before

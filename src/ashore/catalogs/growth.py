@@ -13,6 +13,8 @@ from typing import NamedTuple
 from ashore.catalogs.base import CatalogTable
 from ashore.errors import SchemaConflict
 
+_ONLY_THERE = " is only in the catalog"
+
 
 class GrownColumn(NamedTuple):
     """A column, its type as the text that the catalog compares."""
@@ -51,7 +53,7 @@ def compare_columns(known: Sequence[GrownColumn], wanted: Sequence[GrownColumn])
     conflicts = [
         f"column {name} is {type_} in the catalog, expected {wanted_types[name]}"
         if name in wanted_types
-        else f"column {name} is only in the catalog"
+        else f"column {name}{_ONLY_THERE}"
         for name, type_ in known_types.items()
         if wanted_types.get(name) != type_
     ]
@@ -73,9 +75,16 @@ def compare_partitioning(known: Sequence[GrownColumn], wanted: Sequence[GrownCol
 
 def refuse(table: str, catalog: str, conflicts: Sequence[str]) -> SchemaConflict:
     """Return the error that names all conflicts of a table."""
+    hint = "correct the job file, or write to a table with another name"
+    if all(each.endswith(_ONLY_THERE) for each in conflicts):
+        hint += (
+            "; where an undo or a rollback has taken the column back, drop the table from the "
+            "catalog (it is external, its files stay), start the job, which creates it again, and "
+            f"run `MSCK REPAIR TABLE {table}` for its older partitions"
+        )
     return SchemaConflict(
         f"{table} in {catalog} is not the table of this job: {'; '.join(conflicts)}",
-        hint="correct the job file, or write to a table with another name",
+        hint=hint,
         table=table,
         conflicts=list(conflicts),
     )

@@ -19,7 +19,7 @@ from ashore.control.checkpoints.savepoints import find_savepoint
 from ashore.control.jobs import OpenJob
 from ashore.control.required import require_stopped
 from ashore.control.rollback import StoppedQuery, find_query
-from ashore.errors import JobFileInvalid, QueryRefused
+from ashore.errors import CheckpointUnfit, JobFileInvalid, QueryRefused
 from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import sink_slice, sinks_of
@@ -78,7 +78,15 @@ def find_migrated(opened: OpenJob, query: str | None) -> StoppedQuery:
 def plan_undo(opened: OpenJob, query: StoppedQuery, *, rolls_back: bool) -> UndonePlan:
     """Return what `undo` would do. Raises as `preview_undo`; CheckpointUnfit."""
     found = preview_undo(opened.storage, query.name, rolls_back=rolls_back)
-    _find_savepoint(opened, found.migration).read()
+    try:
+        _find_savepoint(opened, found.migration).read()
+    except CheckpointUnfit as error:
+        raise CheckpointUnfit(
+            f"the savepoint of the migration cannot be used: {error.message}; nothing was changed",
+            hint="restore the savepoint from a backup, or apply the old job file to the new one: "
+            f"`ashore migrate apply {opened.job.path} --to OLD.yaml`",
+            why="no_savepoint",
+        ) from error
     return found
 
 

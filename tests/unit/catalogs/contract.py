@@ -34,8 +34,9 @@ class CatalogContract:
         catalog.check_table(wider)  # writes nothing
         assert catalog.ensure_table(wider).added == ("First", "last")
         assert catalog.ensure_table(wider).added == ()
-        with pytest.raises(SchemaConflict, match="column first is only in the catalog"):
+        with pytest.raises(SchemaConflict, match="column first is only in the catalog") as refused:
             catalog.ensure_table(table)
+        assert f"MSCK REPAIR TABLE {table.full_name}" in refused.value.hint
 
     @pytest.mark.parametrize(
         ("columns", "named"),
