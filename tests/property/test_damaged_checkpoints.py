@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.checkpoint_files import opened, unpack
 
-from ashore.checkpoints.diagnosis.contents import (
+from ashore.checkpoints.contents import (
     check_archive,
     check_blocks,
     parse_local_checksum,

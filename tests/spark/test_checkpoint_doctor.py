@@ -15,7 +15,7 @@ from tests.plain_spark import CASES, COUNTRIES, Case, feed_again, run
 from tests.spark.test_savepoints import expected
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.diagnosis.contents import HEADER, MAGIC
+from ashore.checkpoints.contents import HEADER, MAGIC
 from ashore.checkpoints.diagnosis.findings import Code
 from ashore.checkpoints.layout import BatchLog
 from ashore.control.checkpoints.doctor import DoctorAsked, Repaired, repair

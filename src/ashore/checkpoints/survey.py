@@ -1,7 +1,8 @@
 """A checkpoint looked through: all its files, and which of them one batch needs.
 
 What it is: `take_survey`: `plan_required` over a storage.
-What it promises: reads only: a listing of each directory, and a few small files, several at a time.
+What it promises: reads only: a listing of each directory, a few small files and the first
+bytes of changes of format 2, several at a time.
 Where a running Spark deletes old files meanwhile, it may raise PathMissing: look again.
 What it must not know: what is done with the files.
 """
@@ -10,6 +11,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ashore.checkpoints.changelogs import (
+    HEAD_BYTES,
+    find_gap,
+    list_lineages,
+    read_lineage,
+)
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.files import WORKERS, CheckpointFile, list_files
 from ashore.checkpoints.layout import BatchPath, CheckpointPath, QueryPath
@@ -65,11 +72,32 @@ def take_survey(checkpoint: Checkpoint, batch: int | None = None) -> Survey:
         )
     chosen = done[-1] if batch is None else batch
     required = plan_required(files, chosen, lambda some: read_files(checkpoint, some), place)
+    _require_lineages(checkpoint, required, place)
     offsets = (each.of for each in files)
     planned = max(
         each.batch for each in offsets if isinstance(each, BatchPath) and each.log == "offsets"
     )
     return Survey(checkpoint, tuple(files), tuple(done), planned, required)
+
+
+def _require_lineages(checkpoint: Checkpoint, required: Required, place: str) -> None:
+    """Raise where a change of format 2 continues a file that is not in its chain.
+
+    Spark would refuse to load the store: it looks for no older snapshot than the change names.
+    """
+    chains = list_lineages(required)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        lasts = [names.join(checkpoint.path, each.changes[-1].path) for each in chains]
+        heads = list(pool.map(lambda path: checkpoint.storage.read(path, 0, HEAD_BYTES), lasts))
+    for chain, head in zip(chains, heads, strict=True):
+        last, lineage = chain.changes[-1], read_lineage(head)
+        gap = None if lineage is None else find_gap(chain, lineage)
+        if gap is not None and gap != last:
+            raise CheckpointUnfit(
+                f"{place}/{gap.path} is missing: {last.path} continues it",
+                hint="choose another batch with --batch, or restore the file",
+                why="missing",
+            )
 
 
 def require_checkpoint(checkpoint: Checkpoint, place: str) -> None:

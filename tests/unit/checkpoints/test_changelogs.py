@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 from tests.checkpoint_files import opened, unpack
-from tests.damage import LAST, cut_off, edit, lose_snapshots, remove
+from tests.damage import DAMAGES, LAST, cut_off, edit, lose_snapshots, remove
 
-from ashore.checkpoints.diagnosis.changelogs import HEAD_BYTES, read_lineage
+from ashore.checkpoints.changelogs import HEAD_BYTES, read_lineage
 from ashore.checkpoints.diagnosis.diagnose import diagnose
 from ashore.checkpoints.diagnosis.findings import Code
 from ashore.checkpoints.diagnosis.observe import observe
 from ashore.checkpoints.diagnosis.repairing import plan_repair
+from ashore.checkpoints.survey import take_survey
+from ashore.errors import CheckpointUnfit
 
 
 def file_of(root: Path, version: int, kind: str) -> Path:
@@ -96,3 +98,13 @@ def test_any_bytes_are_judged(length: int, tmp_path: Path) -> None:
     data = file_of(unpack("format-2", tmp_path), 12, "changelog").read_bytes()
     assert read_lineage(data[:length]) is None
     assert read_lineage(data[:25] + b"\xff" * length) is None
+
+
+def test_a_savepoint_of_a_chain_that_spark_refuses_is_not_taken(tmp_path: Path) -> None:
+    damage = DAMAGES["snapshots of format 2 that changes continue"]
+    root = unpack(damage.case, tmp_path)
+    assert take_survey(opened(root)).required.batch == LAST
+    damage.happen(root)
+    with pytest.raises(CheckpointUnfit, match=r"state/0/0/10_.*is missing: .* continues it"):
+        take_survey(opened(root))
+    assert take_survey(opened(root), 8).required.batch == 8

@@ -9,7 +9,7 @@ import xxhash
 from tests.checkpoint_files import opened, unpack
 from tests.unit.cli.test_commands import invoke
 
-from ashore.checkpoints.diagnosis.contents import HEADER, check_blocks, unpack_block
+from ashore.checkpoints.contents import HEADER, check_blocks, unpack_block
 from ashore.checkpoints.diagnosis.observe import observe
 from ashore.checkpoints.diagnosis.tables import UNKNOWN
 from ashore.checkpoints.diagnosis.tables import check_table as check

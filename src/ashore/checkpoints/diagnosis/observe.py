@@ -18,9 +18,15 @@ from threading import Lock
 
 import google_crc32c
 
+from ashore.checkpoints.changelogs import (
+    HEAD_BYTES,
+    LZ4,
+    codec_of,
+    find_gap,
+    read_lineage,
+)
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.diagnosis.changelogs import HEAD_BYTES, find_gap, read_lineage
-from ashore.checkpoints.diagnosis.contents import (
+from ashore.checkpoints.contents import (
     TABLE_END,
     check_archive,
     check_blocks,
@@ -79,8 +85,6 @@ _PATHS_ALONE = "paths in N entries of logs of file sources: not all of their fil
 _PACKED = "N changes without a checksum, compressed with "
 _LARGE = f"N files of state without a checksum, over {WHOLE_MAX >> 20} MB"
 _QUERY_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-CODEC = "spark.sql.streaming.stateStore.compression.codec"
-_LZ4 = "lz4"  # what Spark takes where a batch does not say
 
 
 def observe(
@@ -238,7 +242,7 @@ class _Observer:
 
     def _judge_all(self, required: Required) -> list[BadFile]:
         """Return the files that are not whole, of those that a batch needs."""
-        codec = _codec_of(required.offsets)
+        codec = codec_of(required.offsets)
         self.of_files.update(
             each.source
             for each in required.offsets.sources
@@ -261,7 +265,7 @@ class _Observer:
         chains = [each for each in required.chains if each.changes and each.changes[-1].unique]
         if not chains:
             return True
-        if _codec_of(required.offsets) != _LZ4:
+        if codec_of(required.offsets) != LZ4:
             self._leave("lineages of changes that are not compressed with lz4 were not read")
             return not is_left
         with ThreadPoolExecutor(WORKERS) as pool:
@@ -332,7 +336,7 @@ class _Observer:
         if state.kind is StateKind.ROCKSDB_SNAPSHOT:
             self._count("snapshots")
             return check_archive(self._read(state))
-        if codec != _LZ4:
+        if codec != LZ4:
             self._leave(f"changes compressed with {codec} were not followed")
             self._doubt(state, _PACKED + codec)
             return None
@@ -529,10 +533,6 @@ def _snapshots_of(
             return {each for each in whole if each.version == newest}
         case _:
             return set()
-
-
-def _codec_of(offsets: OffsetsFile) -> str:
-    return offsets.settings.conf.get(CODEC, _LZ4) if offsets.settings else _LZ4
 
 
 def _damaged(file: str, text: str | None) -> BadFile | None:

@@ -20,7 +20,7 @@ from typing import Final
 import google_crc32c
 import xxhash
 
-from ashore.checkpoints.diagnosis.contents import TABLE_END
+from ashore.checkpoints.contents import TABLE_END
 
 UNKNOWN: Final = "the table is of a kind that is not read"
 WINDOW_BYTES = 4 << 20

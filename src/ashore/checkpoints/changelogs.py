@@ -16,15 +16,29 @@ import json
 import struct
 from collections.abc import Mapping
 
-from ashore.checkpoints.diagnosis.contents import HEADER, MAGIC, unpack_block
-from ashore.checkpoints.layout import StateKind, StatePath
-from ashore.checkpoints.required import Chain
+from ashore.checkpoints.contents import HEADER, MAGIC, unpack_block
+from ashore.checkpoints.layout import OffsetsFile, StateKind, StatePath
+from ashore.checkpoints.required import Chain, Required
 
+CODEC = "spark.sql.streaming.stateStore.compression.codec"
+LZ4 = "lz4"  # what Spark takes where a batch does not say
 HEAD_BYTES = 1 << 18  # of a change: its lineage is within
 _WITH_LINEAGE = {b"v3", b"v4"}
 _LENGTH = struct.Struct(">H")
 
 Lineage = Mapping[int, str]  # ids by version
+
+
+def codec_of(offsets: OffsetsFile) -> str:
+    """Return how the changes of a batch are compressed."""
+    return (offsets.settings.conf if offsets.settings else {}).get(CODEC, LZ4)
+
+
+def list_lineages(required: Required) -> list[Chain]:
+    """Return the chains of format 2 whose newest change says what it continues, and can be read."""
+    if codec_of(required.offsets) != LZ4:
+        return []
+    return [each for each in required.chains if each.changes and each.changes[-1].unique]
 
 
 def read_lineage(head: bytes) -> Lineage | None:
