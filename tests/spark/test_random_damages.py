@@ -1,0 +1,165 @@
+"""Any file of a checkpoint is damaged at random: what is called whole or a repair, Spark continues.
+
+A case is a kept checkpoint, a file that a restart reads, a kind of damage, with or without the
+checksums that Hadoop keeps. What the doctor answers is compared with what Spark does: with exit
+code 0 of the original, and with each copy, Spark emits the counts of a checkpoint that was never
+damaged.
+"""
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.checkpoint_files import opened, unpack
+from tests.plain_spark import CASES, feed_again, run
+from tests.spark.test_savepoints import expected
+
+from ashore.base.clock import SystemClock
+from ashore.checkpoints.layout import (
+    BatchPath,
+    CheckpointPath,
+    StatePath,
+)
+from ashore.checkpoints.survey import take_survey
+from ashore.control.checkpoints.doctor import DoctorAsked, Examined, examine, repair
+from ashore.errors import CheckpointUnfit
+
+BASES = ["rocksdb-changelog", "rocksdb", "hdfs-backed", "format-2", "no-keys", "join-3", "join-2"]
+KINDS = ["flip", "digit", "cut", "empty", "lose", "other"]
+OFTEN = {8}  # the seed that `make test` plays: a digit in a snapshot, with checksums
+
+
+@dataclass(frozen=True, slots=True)
+class RandomDamage:
+    """A damage, drawn from a seed."""
+
+    base: str
+    kind: str
+    has_sums: bool
+    seed: int
+
+
+def draw(seed: int) -> RandomDamage:
+    chosen = random.Random(seed)
+    return RandomDamage(
+        BASES[seed % len(BASES)],
+        chosen.choice(KINDS),
+        chosen.random() < 0.5,
+        seed,
+    )
+
+
+def group(path: CheckpointPath) -> str:
+    """Return which kind of file it is: each kind is drawn as often as another."""
+    match path:
+        case BatchPath(log):
+            return log.value
+        case StatePath(kind=kind):
+            return kind.value
+        case _:
+            return type(path).__name__
+
+
+def happen(root: Path, damage: RandomDamage) -> str:
+    """Damage a file; return its path below the root."""
+    chosen = random.Random(damage.seed + 1)
+    groups: dict[str, list[str]] = {}
+    for each in take_survey(opened(root)).required.files:
+        groups.setdefault(group(each.of), []).append(each.path)
+    path = chosen.choice(groups[chosen.choice(sorted(groups))])
+    file, others = root / path, groups[group(opened_path(root, path))]
+    data = file.read_bytes()
+    if not damage.has_sums:
+        for each in root.rglob(".*.crc"):
+            each.unlink()
+    at, bit = chosen.randrange(len(data)), 1 << chosen.randrange(8)
+    digits = [where for where, byte in enumerate(data) if chr(byte).isdigit()]
+    match damage.kind:
+        case "digit" if digits:
+            at = chosen.choice(digits)
+            changed = data[:at] + b"%d" % ((data[at] - 48 + chosen.randint(1, 9)) % 10)
+            file.write_bytes(changed + data[at + 1 :])
+        case "cut":
+            file.write_bytes(data[:at])
+        case "empty":
+            file.write_bytes(b"")
+        case "lose":
+            file.unlink()
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        case "other":
+            file.write_bytes((root / chosen.choice(others)).read_bytes())
+        case _:
+            file.write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
+    return path
+
+
+def opened_path(root: Path, path: str) -> CheckpointPath:
+    return next(each.of for each in take_survey(opened(root)).required.files if each.path == path)
+
+
+def silent(_done: int, _total: int) -> None:
+    """Show no progress."""
+
+
+def lay_out(damage: RandomDamage, directory: Path) -> tuple[Path, int]:
+    """Return a checkpoint whose inputs are there, and how many it has read."""
+    root = unpack(damage.base, directory)
+    read = feed_again(root, directory / "inputs")
+    for log in root.glob("sources/*/[0-9]*"):
+        log.with_name(f".{log.name}.crc").unlink()  # the paths are others now
+        for line in log.read_text().split("\n")[1:]:
+            entry = json.loads(line)
+            file = Path(entry["path"].removeprefix("file://"))
+            os.utime(file, ns=(0, entry["timestamp"] * 1_000_000))
+    return root, read
+
+
+def goes_on(spark: SparkSession, damage: RandomDamage, root: Path, read: int) -> None:
+    emitted = run(spark, CASES[damage.base], root, root.parent / "inputs")
+    wanted = expected(damage.base, read)
+    assert sorted(emitted[-len(wanted) :]) == sorted(wanted)
+
+
+def play(spark: SparkSession, damage: RandomDamage, directory: Path) -> str:
+    """Damage a checkpoint, and compare what the doctor says with what Spark does."""
+    root, read = lay_out(damage, directory)
+    path = happen(root, damage)
+    copy = root.with_name("copy")
+    asked = DoctorAsked(str(root), None, str(copy), tries=False, is_deep=True)
+    clock = SystemClock()
+    try:
+        seen = examine(asked, clock)
+    except CheckpointUnfit as error:
+        return f"{path}: refused, {error.fields['why']}"
+    if not seen.findings and not seen.seen.unproven:
+        goes_on(spark, damage, root, read)
+        return f"{path}: ok"
+    if not seen.findings:
+        return f"{path}: not proven"
+    try:
+        found = repair(asked, clock, silent)
+    except CheckpointUnfit as error:
+        return f"{path}: refused, {error.fields['why']}"
+    assert not isinstance(found, Examined)
+    if found.examined.seen.unproven:
+        return f"{path}: copied, not proven"
+    goes_on(spark, damage, copy, read)
+    return f"{path}: repaired"
+
+
+def cases() -> Iterator[object]:
+    for seed in range(60):
+        marks = [] if seed in OFTEN else [pytest.mark.long]  # the product of files and damages
+        yield pytest.param(seed, marks=marks)
+
+
+@pytest.mark.parametrize("seed", cases())
+def test_what_is_called_whole_spark_continues(
+    spark: SparkSession, seed: int, tmp_path: Path
+) -> None:
+    play(spark, draw(seed), tmp_path)
