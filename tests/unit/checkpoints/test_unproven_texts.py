@@ -49,6 +49,15 @@ def test_a_text_that_contradicts_its_neighbours_is_never_taken(
     assert file not in {each.path for each in plan.copied}
 
 
+@pytest.mark.parametrize("has_sum", [True, False])
+def test_an_id_that_spark_cannot_parse_is_damaged(*, has_sum: bool, tmp_path: Path) -> None:
+    root = unpack("rocksdb-changelog", tmp_path)
+    edit(root / "metadata", lambda data: data[:9] + b"r" + data[10:], drops_checksum=not has_sum)
+    findings, plan = look(root)
+    assert (findings[0].code, findings[0].file) == (Code.DAMAGED_FILE, "metadata")
+    assert plan is None
+
+
 def test_a_text_of_another_operator_is_damaged(tmp_path: Path) -> None:
     root = unpack("rocksdb-changelog", tmp_path)
     change_text("state/0/_metadata/metadata", b'"operatorId":0', b'"operatorId":1')(root)

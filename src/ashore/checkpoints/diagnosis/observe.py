@@ -326,7 +326,8 @@ class _Observer:
                     return _damaged(path.path, text)
             case _:
                 pass  # parsed where it was found to be needed
-        return self._judge_sums(path, lambda: _contradict_name(path, data))
+        other = _contradict_name(path, data)
+        return self._judge_sums(path, lambda: other) or _damaged(path.path, other)
 
     def _judge_state(self, state: StatePath, size_bytes: int, codec: str) -> str | None:
         if size_bytes > WHOLE_MAX:
