@@ -10,11 +10,13 @@ from ashore.config import Job, parse_job
 from ashore.errors import (
     AnswerUnknown,
     AshoreError,
+    BatchFailed,
     FileConflict,
     FilesLost,
     OffsetsGone,
     SchemaConflict,
     SourceUnreachable,
+    StorageError,
     StreamMissing,
     StreamReplaced,
     TableOwned,
@@ -101,6 +103,41 @@ def test_a_table_of_another_job_stops_the_topics_of_all_others() -> None:
 )
 def test_topics_wait_for_what_an_error_names(error: AshoreError, waiting: list[str]) -> None:
     assert find_waiting(error, TABLES) == waiting
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StorageError(f"cannot create {STAGED}: Permission denied", path=STAGED),
+        BatchFailed(f"batch 7 failed: cannot create {STAGED}: Permission denied"),
+        StorageError("cannot list ods.db/orders__dead: Permission denied"),
+    ],
+)
+def test_an_error_of_the_lake_names_the_table_and_its_topic(error: AshoreError) -> None:
+    before = error.message
+    with pytest.raises(type(error)) as caught, naming_waiting(TABLES), naming_waiting(TABLES):
+        raise error
+    others = "; the other topics wait for it: clicks, users"
+    assert caught.value.message == f"{before} (table ods.orders of topic orders){others}"
+    shown = caught.value.to_dict()
+    assert (shown["tables"], shown["topics"]) == (["ods.orders"], ["orders"])
+    assert shown["waiting"] == ["clicks", "users"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AnswerUnknown(f"no answer for {STAGED} within 60 s", path=STAGED),
+        StorageError("cannot list .ashore/shop/main/log: Permission denied"),
+        StorageError("cannot list pods.db/orders_2: Permission denied"),
+        BatchFailed("batch 7 failed: no broker answers"),
+    ],
+)
+def test_an_error_of_no_table_of_the_job_names_none(error: AshoreError) -> None:
+    before = error.message
+    with pytest.raises(type(error)) as caught, naming_waiting(TABLES):
+        raise error
+    assert caught.value.message == before
 
 
 def test_many_topics_are_counted() -> None:
