@@ -32,7 +32,7 @@ _LEAVES = {TermKind.COLUMN, TermKind.RECORD, TermKind.LITERAL, TermKind.NULL}
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CanonicalCall:
     """A call in its canonical form.
 
     Arguments:
@@ -62,15 +62,15 @@ class Canonical:
     digests: Sequence[str]
     digest_of: Callable[[Term], str]
 
-    def call(self, term: Term) -> Call:
+    def call(self, term: Term) -> CanonicalCall:
         """Return the form of a call."""
         arguments = tuple(self.digests[each] for each in term.arguments)
-        made = Call(term.name, arguments, term.options)
+        made = CanonicalCall(term.name, arguments, term.options)
         match term.name:
             case name if name in _MIRRORED:
-                return Call(_MIRRORED[name], arguments[::-1], term.options)
+                return CanonicalCall(_MIRRORED[name], arguments[::-1], term.options)
             case name if name in _COMMUTATIVE:
-                return Call(name, tuple(sorted(arguments)), term.options)
+                return CanonicalCall(name, tuple(sorted(arguments)), term.options)
             case name if name in _CONDITIONALS and len(arguments) in {2, 3}:
                 return self._conditional(term, made)
             case "And" | "Or":
@@ -85,20 +85,20 @@ class Canonical:
             case _:
                 return made
 
-    def _conditional(self, term: Term, made: Call) -> Call:
+    def _conditional(self, term: Term, made: CanonicalCall) -> CanonicalCall:
         """Return the form of a conditional with one branch; without ELSE it is NULL."""
         has_else = len(term.arguments) == 3
         if has_else and self.terms[term.arguments[2]].kind is TermKind.NULL:
-            return Call("If", made.arguments[:2])
-        return Call("If", made.arguments)
+            return CanonicalCall("If", made.arguments[:2])
+        return CanonicalCall("If", made.arguments)
 
-    def _junction(self, term: Term, made: Call) -> Call:
+    def _junction(self, term: Term, made: CanonicalCall) -> CanonicalCall:
         """Return the form of AND or OR: a set of operands, where none of them can fail."""
         operands = [*self._operands(term)]
         if not all(self._never_fails(each) for each in operands):
             return made
         if term.name == "And":
-            return Call("And", tuple(sorted({self.digests[each] for each in operands})))
+            return CanonicalCall("And", tuple(sorted({self.digests[each] for each in operands})))
         found = set[str]()
         for each in operands:
             found.update(self._equalities(self.terms[each]) or {self.digests[each]})
@@ -149,10 +149,10 @@ class Canonical:
         equal = (Term(TermKind.CALL, "EqualTo", arguments=(value, each)) for each in others)
         return {self.digest_of(each) for each in equal}
 
-    def _any_of(self, digests: set[str]) -> Call:
-        return Call("Or", tuple(sorted(digests)))
+    def _any_of(self, digests: set[str]) -> CanonicalCall:
+        return CanonicalCall("Or", tuple(sorted(digests)))
 
-    def _truncation(self, term: Term, made: Call) -> Call:
+    def _truncation(self, term: Term, made: CanonicalCall) -> CanonicalCall:
         """Return the form of a truncation of a time: its unit in upper case."""
         place = _UNITS[term.name]
         unit = self.terms[term.arguments[place]]
@@ -160,9 +160,9 @@ class Canonical:
             return made
         upper = self.digest_of(Term(TermKind.LITERAL, unit.name.upper(), unit.type))
         arguments = (*made.arguments[:place], upper, *made.arguments[place + 1 :])
-        return Call(term.name, arguments, term.options)
+        return CanonicalCall(term.name, arguments, term.options)
 
-    def _element(self, term: Term, made: Call) -> Call:
+    def _element(self, term: Term, made: CanonicalCall) -> CanonicalCall:
         """Return the form of `element_at(arr, 1)`, which is `arr[0]` in ANSI mode."""
         array, place = term.arguments
         number = self.terms[place]
@@ -170,4 +170,4 @@ class Canonical:
         if not is_place or int(number.name) < 1 or term.options != (_FAILS,):
             return made
         before = self.digest_of(Term(TermKind.LITERAL, str(int(number.name) - 1), "int"))
-        return Call("GetArrayItem", (self.digests[array], before), term.options)
+        return CanonicalCall("GetArrayItem", (self.digests[array], before), term.options)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ashore.plans.canonical import Call, Canonical
+from ashore.plans.canonical import Canonical, CanonicalCall
 from ashore.plans.graph import PlanGraph
 from ashore.plans.terms import RANDOM, UNITED, Term, TermKind
 from ashore.plans.unions import READS
@@ -73,10 +73,10 @@ class TermDigests:
             None if window is None else codec.encode(window),
         ]
 
-    def _call(self, term: Term) -> Call:
+    def _call(self, term: Term) -> CanonicalCall:
         if term.kind is TermKind.CALL and self.is_canonical:
             return self._canonical.call(term)
-        return Call(term.name, tuple(self.all(term.arguments)), term.options)
+        return CanonicalCall(term.name, tuple(self.all(term.arguments)), term.options)
 
     def _united(self, term: Term) -> Json:
         """Return the form of a column of a union: the order of inputs means nothing."""
