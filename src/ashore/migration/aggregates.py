@@ -9,7 +9,7 @@ What it must not know: what stands below the operator, which is the same.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ashore.migration.side import KeptOperator
+from ashore.migration.side import KeptOperator, tell_apart
 from ashore.migration.verdicts import ColumnVerdict, StateVerdict, worst
 from ashore.migration.widening import find_widened, is_lossless, is_same_value
 from ashore.plans.graph import KeptColumn
@@ -152,7 +152,7 @@ def _is_forgotten(old: KeptOperator, new: KeptOperator) -> bool:
 
 
 def _tell_keys(old: KeptOperator, new: KeptOperator) -> str:
-    was, now = (", ".join(each.tell(key) for key in each.keys) or "none" for each in (old, new))
+    was, now = tell_apart(old, old.keys, new, new.keys)
     return f"it was by {was}, is by {now}: the new groups cannot be computed of the old ones"
 
 
@@ -165,9 +165,12 @@ def _judge_functions(
     was = {old.side.digests[each]: each for each in old.functions}
     widened = find_widened(old, new)
     now = {new.side.digests[each]: each for each in new.functions}
+    kept = widened.values()
+    gone = [each for digest, each in was.items() if digest not in now and each not in kept]
+    alike = {old.tell(each) for each in gone} & {new.tell(each) for each in now.values()}
     is_same_form = _form(old) == _form(new) and old.digests(old.grouped) == new.digests(new.grouped)
     for digest, term in now.items():
-        name = new.tell(term)
+        name = new.tell(term, is_full=digest not in was and new.tell(term) in alike)
         if (
             change.merges
             and (digest in was or term in widened)
@@ -193,10 +196,10 @@ def _judge_functions(
             yield ColumnVerdict(name, StateVerdict.CONVERT, "it has another place in the state")
         else:
             yield ColumnVerdict(name, StateVerdict.FULL)
-    for digest, term in was.items():
-        if digest not in now and term not in widened.values():
-            why = "the new SQL does not compute it: it is dropped"
-            yield ColumnVerdict(old.tell(term), StateVerdict.LOST, why)
+    for term in gone:
+        why = "the new SQL does not compute it: it is dropped"
+        name = old.tell(term, is_full=old.tell(term) in alike)
+        yield ColumnVerdict(name, StateVerdict.LOST, why)
 
 
 def _form(operator: KeptOperator) -> list[tuple[str, str, str]]:

@@ -14,7 +14,7 @@ from ashore.migration.aggregates import judge_aggregate
 from ashore.migration.compared import compare_plans
 from ashore.migration.keyed import judge_deduplicate, judge_join
 from ashore.migration.rewriting import find_obstacles
-from ashore.migration.side import KeptOperator
+from ashore.migration.side import KeptOperator, tell_operators
 from ashore.migration.sources import SourceMapping, judge_sources, match_sources
 from ashore.migration.verdicts import (
     ColumnVerdict,
@@ -278,5 +278,5 @@ def _judge_columns(old: KeptOperator, new: KeptOperator) -> tuple[ColumnVerdict,
         case _ if old.operator.own == new.operator.own:
             return new.all_as(StateVerdict.FULL)
         case _:
-            why = f"it was {old.operator.name}, is {new.operator.name}"
+            why = "it was {}, is {}".format(*tell_operators(old, new))
             return (ColumnVerdict("rows", StateVerdict.REFUSED, why),)

@@ -8,7 +8,7 @@ What it must not know: what stands below the operator, which is the same.
 from collections.abc import Iterator
 
 from ashore.migration.aggregates import WIDER, only_widens_keys
-from ashore.migration.side import WITHIN, KeptOperator
+from ashore.migration.side import WITHIN, KeptOperator, tell_operators
 from ashore.migration.verdicts import ColumnVerdict, StateVerdict
 from ashore.migration.widening import find_widened_columns
 from ashore.plans.graph import split_condition
@@ -29,7 +29,7 @@ def judge_deduplicate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVe
     was, now = old.digests(old.keys), new.digests(new.keys)
     if old.node.kind != new.node.kind:
         yield from new.all_as(
-            StateVerdict.REFUSED, f"was {old.operator.name}, is {new.operator.name}"
+            StateVerdict.REFUSED, "was {}, is {}".format(*tell_operators(old, new))
         )
     elif was == now:
         yield from new.all_as(StateVerdict.FULL)
@@ -40,7 +40,8 @@ def judge_deduplicate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVe
     elif set(now) < set(was):
         yield from new.all_as(*_judge_fewer(old, new))
     else:
-        why = f"was {old.operator.name}, is {new.operator.name}: which rows were there is not known"
+        before, after = tell_operators(old, new)
+        why = f"was {before}, is {after}: which rows were there is not known"
         yield from new.all_as(StateVerdict.REFUSED, why)
 
 
@@ -80,7 +81,7 @@ def _changed(old: KeptOperator, new: KeptOperator) -> Iterator[str]:
         yield f"it was {join_type(old.node)}, is {join_type(new.node)}"
     pairs = [_pairs(each) for each in (old, new)]
     if pairs[0] != pairs[1]:
-        yield f"was {old.operator.name}, is {new.operator.name}"
+        yield "was {}, is {}".format(*tell_operators(old, new))
     conditions = [_conditions(each) for each in (old, new)]
     if conditions[0] != conditions[1]:
         yield "its condition has changed"

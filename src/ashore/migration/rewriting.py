@@ -306,7 +306,7 @@ def _rows_of(old: KeptOperator, new: KeptOperator, side: str) -> Iterator[ValueS
         if place is not None:
             kept = was[place] if before is None else replace(was[place], type=each.type)
             _require_kept(old, new, kept, each)
-        elif not each.is_nullable:
+        elif not each.is_nullable or new.is_null_excluded(each.term):
             why = f"{new.tell_column(each)} is new and never NULL: the rows that wait have no value"
             raise _CannotRewrite(new.operator.name, why)
         yield ValueSource(place, is_widened=before is not None)

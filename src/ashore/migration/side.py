@@ -34,7 +34,7 @@ from ashore.plans.regions import (
     walk_region,
 )
 from ashore.plans.stored import StoredPlan
-from ashore.plans.terms import Term, TermKind
+from ashore.plans.terms import NULLABLE, Term, TermKind
 from ashore.plans.words import Words
 from ashore.protocol.codec import Json
 
@@ -82,7 +82,9 @@ class Side:
         told = number_sources(plan.graph.sources) if beside.sources is None else beside.sources
         self.digests = TermDigests(plan.graph, told)
         self._told = told
-        self.words = Words(plan.graph.terms, plan.graph.sources, is_qualified=True, is_exact=True)
+        terms, sources = plan.graph.terms, plan.graph.sources
+        self.words = Words(terms, sources, is_qualified=True, is_exact=True)
+        self.full_words = Words(terms, sources, is_qualified=True, is_exact=True, is_full=True)
         self._regions = find_regions(plan.graph, beside.renumbered, told, beside.passed)
         self._nodes = {node.state.operator_id: node for node in plan.graph.nodes if node.state}
 
@@ -199,6 +201,27 @@ class KeptOperator:
             for each in (*keys, *self.columns)
         }
 
+    def is_null_excluded(self, term: int) -> bool:
+        """Tell whether the conditions below it leave out the rows in which a term is NULL.
+
+        Spark adds such a condition for whatever an author's conditions compare.
+        """
+        return term in self._null_excluded
+
+    @cached_property
+    def _null_excluded(self) -> frozenset[int]:
+        terms = self.side.plan.graph.terms
+        conditions = (terms[each] for each in self.conditions.values())
+        found = {each.arguments[0] for each in conditions if each.name == "IsNotNull"}
+        for place, term in enumerate(terms):  # each comes after those that it is made of
+            if term.kind is not TermKind.CALL or term.name == NULLABLE:
+                continue
+            parts = [each for each in term.parts if terms[each].kind is not TermKind.LITERAL]
+            is_any = term.name == "Coalesce" and not found.isdisjoint(parts)
+            if is_any or (parts and found.issuperset(parts)):
+                found.add(place)
+        return frozenset(found)
+
     @property
     def has_event_time(self) -> bool:
         """Whether a watermark lets it forget keys."""
@@ -217,13 +240,13 @@ class KeptOperator:
         """Return the digests of terms."""
         return self.side.digests.all(terms)
 
-    def tell(self, term: int) -> str:
-        """Return a term in words."""
-        return self.side.words.of(term)
+    def tell(self, term: int, *, is_full: bool = False) -> str:
+        """Return a term in words. `is_full`: with its types, options and readings."""
+        return (self.side.full_words if is_full else self.side.words).of(term)
 
-    def tell_column(self, column: KeptColumn) -> str:
-        """Return a column of the state in words."""
-        parts = (column.side, self.tell(column.term), column.part)
+    def tell_column(self, column: KeptColumn, *, is_full: bool = False) -> str:
+        """Return a column of the state in words. `is_full`: with types, options and readings."""
+        parts = (column.side, self.tell(column.term, is_full=is_full), column.part)
         return ".".join(each for each in parts if each)
 
     def all_as(self, verdict: StateVerdict, why: str = "") -> tuple[ColumnVerdict, ...]:
@@ -233,3 +256,27 @@ class KeptOperator:
     def _names(self) -> Iterator[str]:
         yield from (f"key {each.name}" for each in self.state.keys)
         yield from (self.tell_column(each) for each in self.columns)
+
+
+def tell_apart(
+    old: KeptOperator, was: Sequence[int], new: KeptOperator, now: Sequence[int]
+) -> tuple[str, str]:
+    """Return terms of two queries in words, with types and options where the words are the same."""
+    sides = ((old, was), (new, now))
+    for is_full in (False, True):
+        one, other = (
+            ", ".join(each.tell(term, is_full=is_full) for term in terms) or "none"
+            for each, terms in sides
+        )
+        if one != other:
+            break
+    return one, other
+
+
+def tell_operators(old: KeptOperator, new: KeptOperator) -> tuple[str, str]:
+    """Return the names of two operators, with their keys in full where the names are the same."""
+    one, other = old.operator.name, new.operator.name
+    if one != other:
+        return one, other
+    before, after = tell_apart(old, old.keys, new, new.keys)
+    return f"{one} ({before})", f"{other} ({after})"

@@ -20,6 +20,7 @@ from ashore.plans.stored import StoredPlan, ViewRule
 from ashore.plans.words import Words
 
 _SHOWN_MAX = 6
+HIDDEN = "it computes something else from other columns or in another form, by the same words"
 
 
 def find_changes(old: StoredPlan, new: StoredPlan) -> tuple[str, ...]:
@@ -127,18 +128,22 @@ def _all_below(regions: dict[int, Region], operator_id: int) -> set[int]:
 
 def _describe(old: PlanGraph, new: PlanGraph, before: Region, after: Region) -> str:
     was, now = list(_facts(old, before)), list(_facts(new, after))
+    if was == now:
+        was, now = (list(_facts(*each, is_full=True)) for each in ((old, before), (new, after)))
     gone = [each for each in was if each not in now]
     come = [each for each in now if each not in was]
     if not gone and not come:
         # The same facts in another order, as of two functions that have changed places.
         gone, come = was, now
     name = _names(old)[before.operator_id]
+    if gone == come:
+        return f"`{name}`: {HIDDEN}"
     return f"`{name}`: was {_join(gone)}, is {_join(come)}"
 
 
-def _facts(graph: PlanGraph, region: Region) -> Iterator[str]:
+def _facts(graph: PlanGraph, region: Region, *, is_full: bool = False) -> Iterator[str]:
     """Yield what is computed in a region, each in words, from the operator down."""
-    words = Words(graph.terms, graph.sources, is_qualified=True, is_exact=True)
+    words = Words(graph.terms, graph.sources, is_qualified=True, is_exact=True, is_full=is_full)
     for place in region.nodes:
         yield from _facts_of(graph, graph.nodes[place], words)
 

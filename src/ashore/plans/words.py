@@ -51,6 +51,8 @@ FUNCTIONS = {
     "StddevSamp": "stddev",
     "VarianceSamp": "variance",
 }
+# What the marks of a join say of a column.
+_MARKS = {NULLABLE: "or NULL where no row matches", OF_BRANCH: "of one input"}
 _STRUCTS = {"CreateNamedStruct", "NamedStruct"}
 
 
@@ -63,6 +65,7 @@ class Words:
         sources: of the plan.
         is_qualified: whether columns of sources are told with the name of the source.
         is_exact: whether casts are told, and texts are as long as they are.
+        is_full: whether all is told by which terms differ: types, options of functions, readings.
 
     """
 
@@ -70,6 +73,7 @@ class Words:
     sources: Sequence[PlanSource]
     is_qualified: bool = False
     is_exact: bool = False
+    is_full: bool = False
     _texts: dict[int, str] = field(default_factory=dict)
 
     def of(self, place: int) -> str:
@@ -84,7 +88,9 @@ class Words:
     def _text(self, place: int) -> str:
         """Return as much of a text as can be seen: what is longer by a character is cut anyway."""
         if place not in self._texts:
-            self._texts[place] = self._write(self.terms[place])[: self._length_max + 1]
+            term = self.terms[place]
+            text = self._write(term) + (self._rest_of(term) if self.is_full else "")
+            self._texts[place] = text[: self._length_max + 1]
         return self._texts[place]
 
     @property
@@ -117,6 +123,8 @@ class Words:
             case kind if kind == BY_GROUP and self.is_exact:
                 function, *keys = term.arguments
                 return f"{self._text(function)} by {self._list(keys)}"
+            case kind if kind == UNITED and self.is_full:
+                return f"union({self._list(term.arguments)})"
             case kind if kind in _BARE:
                 return self._text(term.arguments[0])
             case kind if kind in _STRUCTS:
@@ -127,6 +135,16 @@ class Words:
                 return f" {INFIX[kind]} ".join(self._operand(each) for each in term.arguments)
             case kind:
                 return f"{_function(kind)}({self._list(term.arguments)})"
+
+    def _rest_of(self, term: Term) -> str:
+        """Return what a text does not tell of a term."""
+        rest = [] if term.name == "Cast" else [term.type]
+        rest += [f"reading {term.copy + 1}"] if term.copy else []
+        is_marked = term.kind is TermKind.CALL and term.name in _MARKS
+        rest += [_MARKS[term.name]] if is_marked else []
+        rest += [f"{name} {value}" for name, value in term.options if term.name != UNITED]
+        told = ", ".join(each for each in rest if each)
+        return f" [{told}]" if told else ""
 
     def _write_aggregate(self, term: Term) -> str:
         name, arguments = _function(term.name), self._list(term.arguments)

@@ -84,6 +84,42 @@ def test_a_store_is_kept_whether_its_columns_may_be_null_or_not() -> None:
         assert not any(each.never_null for each in kept)
 
 
+def without_columns(plan: StoredPlan, name: str) -> StoredPlan:
+    """Return a plan whose join keeps no column of a name."""
+
+    def is_kept(term: int) -> bool:
+        return plan.graph.terms[term].name != name
+
+    nodes = tuple(
+        each
+        if each.state is None
+        else replace(
+            each,
+            state=replace(
+                each.state, columns=tuple(c for c in each.state.columns if is_kept(c.term))
+            ),
+        )
+        for each in plan.graph.nodes
+    )
+    return replace(plan, texts=("less",), graph=replace(plan.graph, nodes=nodes))
+
+
+def test_a_new_column_of_which_a_condition_leaves_out_null_is_refused() -> None:
+    """Spark may read the NULL of a row that waits as 0, though the plan says that it is NULL."""
+    plan = PLANS["q3"]  # ON seller = id
+    (join,) = (each for each in plan.graph.nodes if each.kind.startswith("StreamingSymmetric"))
+    assert join.state is not None
+    names = {plan.graph.terms[each.term].name for each in join.state.columns if each.is_nullable}
+    assert {"seller", "city"} <= names
+    found = judge_query(without_columns(plan, "seller"), plan)
+    assert found.verdict is StateVerdict.REFUSED
+    assert "auction.seller is new and never NULL" in found.operators[0].why[-1]
+    found = judge_query(without_columns(plan, "city"), plan)
+    assert found.verdict is StateVerdict.PARTIAL
+    with pytest.raises(QueryRefused, match="is new and never NULL"):
+        plan_rewrite(without_columns(plan, "seller"), plan, found)
+
+
 def test_a_rewrite_crosses_to_the_state_process() -> None:
     request = MigrateRequest(
         source=CheckpointAddress("file:///old", ()),

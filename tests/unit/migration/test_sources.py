@@ -82,6 +82,26 @@ def test_what_cannot_be_told_apart_is_not_guessed(
     assert not found.pairs
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(("a",), ("a", "a")), (("a", "b"), ("a", "b", "a")), (("a,b",), ("b,a", "c", "a,b"))],
+)
+def test_a_topic_that_is_read_once_more_is_refused(
+    old: tuple[str, ...], new: tuple[str, ...]
+) -> None:
+    plans = [StoredPlan("one", (), (), union(*each)) for each in (old, new)]
+    found = judge_query(*plans)
+    assert found.verdict is StateVerdict.REFUSED
+    assert "is read once more: Spark reads both readings from one offset" in found.why[0]
+    assert judge_query(plans[0], plans[0]).verdict is StateVerdict.FULL
+
+
+def test_two_readings_that_are_both_new_begin_together() -> None:
+    old, new = union("b"), union("b", "a", "a")
+    assert match_sources(old, new).added == {1, 2}
+    assert not match_sources(old, new).unclear
+
+
 def test_a_table_has_no_place_among_the_offsets() -> None:
     old, new = union("a", "b", table=True), union("b", "c")
     found = judge_sources(old, new, match_sources(old, new))

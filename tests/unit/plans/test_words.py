@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.plans.trees import CLICKS, VIEWS
 
-from ashore.plans.terms import Term, TermKind, Terms
+from ashore.plans.terms import NULLABLE, UNITED, Term, TermKind, Terms
 from ashore.plans.windows import Window, WindowKind, describe_duration
 from ashore.plans.words import TEXT_LENGTH_MAX, Words
 
@@ -69,6 +69,33 @@ def test_aggregates(table: Table) -> None:
         ),
     }
     assert {place: table.text(place) for place in found} == found
+
+
+def test_all_is_told_where_terms_with_the_same_text_differ(table: Table) -> None:
+    def full(term: Term) -> str:
+        place = table.terms.add(term)
+        return Words(table.terms.table, (CLICKS, VIEWS), is_exact=True, is_full=True).of(place)
+
+    a = table.column("a")
+    legacy = (("legacySizeOfNull", "true"),)
+    found = {
+        full(Term(TermKind.CALL, "Size", arguments=(a,), options=legacy)),
+        full(Term(TermKind.CALL, "Size", arguments=(a,))),
+        full(Term(TermKind.COLUMN, "a", "int", source=0)),
+        full(Term(TermKind.COLUMN, "a", "bigint", source=0, copy=1)),
+        full(Term(TermKind.CALL, NULLABLE, arguments=(a,))),
+        full(Term(TermKind.CALL, UNITED, arguments=(a, a), options=(("number", "1"),))),
+        full(Term(TermKind.NULL, type="int")),
+    }
+    assert found == {
+        "size(a) [legacySizeOfNull true]",
+        "size(a)",
+        "a [int]",
+        "a [bigint, reading 2]",
+        "a [or NULL where no row matches]",
+        "union(a, a)",
+        "null [int]",
+    }
 
 
 def test_fields(table: Table) -> None:
