@@ -17,9 +17,10 @@ from ashore.jobs.jars import Progress, class_path
 from ashore.jobs.java import SHORT_LIVED, find_java, log4j_option
 from ashore.services.notes import choose_once
 from ashore.services.ports import LOOPBACK, find_free_ports, is_listening
-from ashore.services.process import Command
+from ashore.services.process import Command, SlowStart
 from ashore.services.single import SingleServer
 
+SLOW_START_S = 900.0  # with thousands of partitions to load
 STARTED = "Kafka Server started (kafka.server.KafkaRaftServer)"
 
 # One broker: everything internal has one replica. No group waits for members that never come. After
@@ -49,7 +50,7 @@ class BrokerOptions:
     settings: Mapping[str, str] = field(default_factory=dict)  # server.properties; they win
     heap: str = "512m"
     java: tuple[str, ...] = ()  # options of the JVM
-    start_deadline_s: float = 60
+    start_deadline_s: float = 60  # without a new line in its log
 
 
 class Kafka(SingleServer):
@@ -92,6 +93,7 @@ class Kafka(SingleServer):
             Command(self.name, self._java(self.options.java, jars, "kafka.Kafka"), self.directory),
             lambda log: STARTED in log and is_listening(port),
             deadline_s=self.options.start_deadline_s,
+            slow=SlowStart(SLOW_START_S, self.progress or _say_nothing),
         )
 
     def _identity(self) -> dict[str, str | int]:
@@ -135,3 +137,7 @@ class Kafka(SingleServer):
             main_class,
             "server.properties",
         )
+
+
+def _say_nothing(_text: str) -> None:
+    """Take what is said to nobody."""

@@ -26,6 +26,7 @@ CLOCK = SystemClock()
 POLL_S = 0.05
 KILL_DEADLINE_S = SIGNAL_DEADLINE_S = 10
 LOG_TAIL_LINES = 25
+SAY_EVERY_S = 20.0
 NOTE_SUFFIX = ".process.json"
 
 # A child must be reaped by its parent; until then it is a zombie. Other processes see no difference
@@ -65,6 +66,17 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class SlowStart:
+    """How to wait for a server that takes the longer the more it has: while its log grows.
+
+    `most_s`: after that it is ended all the same. `say`: told now and then what is waited for.
+    """
+
+    most_s: float
+    say: Callable[[str], None]
+
+
 class ServerProcess:
     """One server. Any number of objects, in any process, may stand for the same one."""
 
@@ -84,10 +96,16 @@ class ServerProcess:
         return known is not None and known.is_alive()
 
     def start(
-        self, command: Command, is_ready: Callable[[str], bool], *, deadline_s: float = 60
+        self,
+        command: Command,
+        is_ready: Callable[[str], bool],
+        *,
+        deadline_s: float = 60,
+        slow: SlowStart | None = None,
     ) -> None:
         """Start and wait until `is_ready`, which is given the log of this start.
 
+        With `slow` the deadline is put off each time that the log has grown.
         Raises ServiceError with the end of the log if the process ends or the deadline passes.
         If interrupted: the process is killed, unless we are: then the note names it.
         """
@@ -98,7 +116,7 @@ class ServerProcess:
         log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
         self._spawn(command)
         try:
-            self._wait_until_ready(is_ready, log_start, deadline_s)
+            self._wait_until_ready(is_ready, log_start, deadline_s, slow)
         except BaseException:
             self.kill()
             raise
@@ -166,14 +184,28 @@ class ServerProcess:
         write_note(self._note, {"pid": child.pid, "started": _start_ms(child.pid) or 0})
 
     def _wait_until_ready(
-        self, is_ready: Callable[[str], bool], log_start: int, deadline_s: float
+        self,
+        is_ready: Callable[[str], bool],
+        log_start: int,
+        deadline_s: float,
+        slow: SlowStart | None,
     ) -> None:
-        deadline = CLOCK.monotonic_s() + deadline_s
-        while not is_ready(self._read_log(log_start)):
+        began = CLOCK.monotonic_s()
+        deadline, next_said, size = began + deadline_s, began + SAY_EVERY_S, 0
+        while not is_ready(log := self._read_log(log_start)):
+            now = CLOCK.monotonic_s()
+            if slow is not None and len(log) > size:
+                size, deadline = len(log), min(now, began + slow.most_s) + deadline_s
+            if slow is not None and now > next_said:
+                next_said = now + SAY_EVERY_S
+                slow.say(
+                    f"{self.name} has been starting for {now - began:.0f} s, and its log grows: "
+                    f"{self.log_path}"
+                )
             ended = not self.is_alive()
-            if ended or CLOCK.monotonic_s() > deadline:
-                tail = "\n  ".join(self._read_log(log_start).splitlines()[-LOG_TAIL_LINES:])
-                what = "ended" if ended else f"was not ready after {deadline_s:.0f} s"
+            if ended or now > deadline:
+                tail = "\n  ".join(log.splitlines()[-LOG_TAIL_LINES:])
+                what = "ended" if ended else f"was not ready after {now - began:.0f} s"
                 raise ServiceError(
                     f"{self.name} {what}; its log ends with\n  {tail}", hint=f"see {self.log_path}"
                 )

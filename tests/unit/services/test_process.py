@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import ServiceError
+from ashore.services import process
 from ashore.services.notes import write_note
 from ashore.services.process import (
     Command,
     ProcessId,
     ServerProcess,
+    SlowStart,
     children_of,
     session_members,
     signal_process,
@@ -80,6 +82,34 @@ def test_a_server_that_is_not_ready_in_time_is_ended(server: ServerProcess):
     pid = int((server.log_path.parent / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def start_slowly(server: ServerProcess, script: str, most_s: float) -> list[str]:
+    """Start a server that may be silent for 0.5 s; return what was said."""
+    said: list[str] = []
+    command = Command(server.name, ("/bin/sh", "-c", script), server.log_path.parent)
+    slow = SlowStart(most_s, said.append)
+    server.start(command, lambda log: "ready" in log, deadline_s=0.5, slow=slow)
+    return said
+
+
+def test_a_server_is_waited_for_while_its_log_grows(
+    server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(process, "SAY_EVERY_S", 0.2)
+    said = start_slowly(server, f"for i in $(seq 12); do echo $i; sleep 0.1; done; {STAY}", 60)
+    assert said
+    assert all("its log grows" in each and str(server.log_path) in each for each in said)
+
+
+def test_but_not_for_ever(server: ServerProcess):
+    with pytest.raises(ServiceError, match="was not ready after"):
+        start_slowly(server, "while :; do echo still; sleep 0.1; done", 0.3)
+
+
+def test_nor_where_it_grows_no_more(server: ServerProcess):
+    with pytest.raises(ServiceError, match="was not ready after"):
+        start_slowly(server, "echo once; exec sleep 60", 60)
 
 
 def test_a_running_server_is_not_started_twice(server: ServerProcess):
