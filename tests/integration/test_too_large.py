@@ -4,6 +4,7 @@ The bombs are really produced: zeros that zstd makes a few hundred bytes of.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,14 +16,24 @@ from tests.kafka_tools import Sender, create_topic
 from ashore.control.jobs import open_job
 from ashore.control.skip import apply, wish_of
 from ashore.control.verify.job import verify_job
-from ashore.errors import RecordsTooLarge, Stopped
+from ashore.errors import AshoreError, QueryRefused, RecordsTooLarge, SourceError, Stopped
 from ashore.jobs.events import Event
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.landing.log_reader import read_history
 from ashore.protocol.entries import Skip
+from ashore.protocol.names import SliceName, query_source
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.services.kafka import Kafka
+from ashore.sources import raw
+from ashore.sources.base import StreamShard
+from ashore.sources.client import Cluster
+from ashore.sources.columns import KafkaAddress
+from ashore.sources.limits import ReadLimits
+from ashore.sources.reading import LIBRDKAFKA, RECEIVED_DEFAULT_BYTES, read_ranges
+from ashore.spark.sql.memory import out_of_memory
 
 LIMITS = {"record": "1MB", "batch": "4MB"}
+SMALL = ReadLimits(1 << 20, 4 << 20)
 
 
 def value(number: int, size: int = 0) -> bytes:
@@ -46,6 +57,13 @@ def fill(servers: str) -> str:
     with Sender(servers, topic) as sender:
         sender.send([value(each) for each in range(7)], partition=1)
     return topic
+
+
+def send_bomb(servers: str, topic: str, size: int) -> None:
+    """Send one record, of which zstd makes a batch of a few KB."""
+    settings = {"compression.type": "zstd", "message.max.bytes": 2 * size}
+    with Sender(servers, topic, **settings) as sender:
+        sender.send([value(0, size)], partition=0)
 
 
 def write_job(kafka: Kafka, directory: Path, topic: str, reader: str, **limits: str) -> Path:
@@ -139,3 +157,58 @@ def test_a_job_may_skip_what_is_too_large(kafka: Kafka, tmp_path: Path, reader: 
     assert sum(each.offsets.size for skip in skips for each in skip.ranges) == 23 - len(
         offsets(*parts)
     )
+
+
+def test_librdkafka_decompresses_no_batch_of_zstd_beyond_its_limit(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    servers, topic = kafka.bootstrap_servers, f"bomb-{uuid4().hex[:8]}"
+    create_topic(servers, topic)
+    with Sender(servers, topic) as sender:
+        sender.send([value(each) for each in range(5)])
+    send_bomb(servers, topic, RECEIVED_DEFAULT_BYTES + 1)
+    with Sender(servers, topic) as sender:
+        sender.send([value(each) for each in range(6, 9)])
+    job_file = write_job(kafka, tmp_path, topic, "python")
+
+    code, events = run(job_file)
+    assert code == RecordsTooLarge.exit_code, events[-3:]
+    assert f"{topic}/0 --to 6" in str(events), events
+    assert landed(job_file) == {0: offsets(range(5))}
+    skip_to(job_file, topic, 6)
+
+
+def test_what_cannot_be_decompressed_is_named_without_the_native_reader(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raw, "load", lambda: None)
+    servers, topic = kafka.bootstrap_servers, f"bomb-{uuid4().hex[:8]}"
+    create_topic(servers, topic)
+    send_bomb(servers, topic, RECEIVED_DEFAULT_BYTES + 1)
+    cluster, ranges = Cluster.of(servers, {}, 20.0), {StreamShard(topic, "0"): OffsetRange(0, 1)}
+
+    with pytest.raises(SourceError, match=f"batch at offset 0 of {topic}/0 cannot be decompressed"):
+        list(read_ranges(cluster, ranges, replace(LIBRDKAFKA, limits=SMALL)))
+    # Who verifies reads what any job may have landed.
+    [batch] = read_ranges(cluster, ranges, LIBRDKAFKA)
+    assert len(batch["value"][0].as_py()) > RECEIVED_DEFAULT_BYTES
+
+
+def test_a_query_that_runs_out_of_memory_names_what_is_too_large(kafka: Kafka) -> None:
+    """What Spark says then: tests/spark has no room for a record of 400 MB."""
+    topic, name = fill(kafka.bootstrap_servers), SliceName("job", "ods__out")
+    address = KafkaAddress(kafka.bootstrap_servers, {}, limits=SMALL)
+    error = RuntimeError("Lost task 0.0 in stage 0.0: java.lang.OutOfMemoryError: Java heap space")
+
+    def explain(partition: int, end: int, error: Exception = error) -> AshoreError | None:
+        key = ShardKey(query_source(name), topic, 0, str(partition))
+        return out_of_memory(error, name, address, [ShardRange(key, OffsetRange(0, end))])
+
+    found = explain(0, 9)
+    assert isinstance(found, RecordsTooLarge)
+    assert f"{topic}/0: offsets 5 to 5 exceed the limits" in str(found)
+    assert "spark.driver.memory" in str(found.hint)
+    found = explain(1, 7)
+    assert isinstance(found, QueryRefused)
+    assert f"out of memory while it read {topic}/1" in str(found)
+    assert explain(0, 9, RuntimeError("another")) is None

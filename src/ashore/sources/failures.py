@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError
 
 from ashore.errors import SourceError, SourceUnreachable
 
+BAD_COMPRESSION = KafkaError._BAD_COMPRESSION
 NO_LEADERS = KafkaError._NOENT
 OFFSET_OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET
 PARTITION_END = KafkaError._PARTITION_EOF

@@ -21,12 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
-from ashore.errors import OffsetsGone, SourceError
+from ashore.errors import AshoreError, OffsetsGone, RecordsTooLarge, SourceError
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Record, StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.consumer import ConsumerEvent, RangeConsumer, TopicPartition, open_consumer
 from ashore.sources.failures import (
+    BAD_COMPRESSION,
     HARMLESS,
     OFFSET_OUT_OF_RANGE,
     PARTITION_END,
@@ -44,6 +45,10 @@ TICK_S = 0.05  # the longest wait for a chunk to fill: how late an end is notice
 # Small ranges are read side by side, as one fetch each costs more than their records; together
 # they are no more than this, so that a partition's records come in few stretches.
 WAVE_RECORDS = 65_536
+
+RECEIVED_DEFAULT_BYTES = 100_000_000  # by librdkafka's own default
+RECEIVED_MOST_BYTES = 2**31 - 1
+ANSWER_OVERHEAD_BYTES = 512  # that librdkafka asks for beside what was fetched
 
 SETTINGS = {
     "isolation.level": "read_committed",
@@ -82,7 +87,7 @@ class Use:
         native: librdkafka's consumer without Python's client, where it can.
         report: where what they tell is added.
         limits: of records and batches. librdkafka decompresses what it has fetched before anybody
-            can look: of what it hands out, records are compared.
+            can look, of zstd up to the limit or 100 MB: of what it hands out, records are compared.
 
     """
 
@@ -149,13 +154,23 @@ def read_ranges(
                 use.report.by_id.update(ranges.items())
             return
     complaints = Complaints()
+    settings = {**SETTINGS, "receive.message.max.bytes": str(_most_bytes(cluster, use.limits))}
     consumer = open_consumer(
-        cluster, complaints, SETTINGS, native=use.native, with_headers=with_headers
+        cluster, complaints, settings, native=use.native, with_headers=with_headers
     )
     try:
         yield from _Reading(cluster, consumer, ranges, complaints, use.limits).read()
     finally:
         consumer.close()
+
+
+def _most_bytes(cluster: Cluster, limits: ReadLimits) -> int:
+    """Return what an answer may have: of zstd librdkafka decompresses no batch to more than that.
+
+    It takes no less than a fetch may have.
+    """
+    fetched = int(cluster.settings.get("fetch.max.bytes", 0)) + ANSWER_OVERHEAD_BYTES
+    return min(max(limits.batch_bytes, fetched, RECEIVED_DEFAULT_BYTES), RECEIVED_MOST_BYTES)
 
 
 class _Reading:
@@ -249,6 +264,8 @@ class _Reading:
             self._positions[partition] = max(self._positions[partition], event.offset)
         elif code == OFFSET_OUT_OF_RANGE and partition in self._positions:
             raise self._gone(partition, event.text)
+        elif code == BAD_COMPRESSION and partition in self._positions:
+            raise self._not_decompressed(partition, event.text)
         elif code in HARMLESS:
             _log.debug("reading %s continues after %s", partition, event.text)
         else:
@@ -257,6 +274,27 @@ class _Reading:
 
     def _gone(self, partition: TopicPartition, reason: str) -> OffsetsGone:
         return offsets_gone(self._shards[partition], self._rest(partition), reason)
+
+    def _not_decompressed(self, partition: TopicPartition, reason: str) -> AshoreError:
+        """Return the error for a batch that is damaged, or becomes more than it may.
+
+        Which of them it is, and where the batch ends, the native reader tells where it can be used.
+        """
+        shard, rest = self._shards[partition], self._rest(partition)
+        if choose(self._cluster).is_raw:
+            try:
+                next(RawReading(self._cluster, {shard: rest}, (), limits=self._limits).read(), None)
+            except RecordsTooLarge as error:
+                return error
+            except GaveUp as gave_up:
+                reason = str(gave_up)
+        return SourceError(
+            f"the batch at offset {rest.start} of {shard.stream}/{shard.shard} cannot be "
+            f"decompressed: it is damaged, or exceeds the limits: {reason}",
+            hint=f"a batch may become {self._limits.batch_bytes:,} bytes: raise `limits` in the "
+            "job file if it is larger. Where the native reader can be used, it tells which of "
+            "both it is, and what is too large can be skipped",
+        )
 
     def _silent(self, wave: set[TopicPartition]) -> SourceError:
         cluster, complaints = self._cluster, self._complaints

@@ -7,9 +7,10 @@ What it must not know: terminals.
 
 import sys
 import tempfile
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from ashore.base.clock import Clock
@@ -65,7 +66,8 @@ class SparkEngine:
 
     def stop(self) -> None:
         """See Engine."""
-        self._session().stop()
+        with suppress(Py4JError, ConnectionError):  # of a JVM that has ended: what failed is told
+            self._session().stop()
 
     def _session(self) -> SparkSession:
         return self._spark or fail("Spark is used before it is started")

@@ -10,6 +10,7 @@ What it must not know: when an error is worth another try.
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -42,7 +43,7 @@ from ashore.plans.operators import keeps_state
 from ashore.plans.version import digest_version, write_version
 from ashore.protocol.names import query_source
 from ashore.protocol.plan_query import NO_BATCH, QueryBatch
-from ashore.protocol.positions import ShardKey
+from ashore.protocol.positions import ShardKey, ShardRange
 from ashore.protocol.query import Letter, choose_letters, merge_letters
 from ashore.protocol.query_history import LandedBatch
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
@@ -59,6 +60,7 @@ from ashore.spark.sql.frames import PlannedFrame, QueryPlan, open_frame
 from ashore.spark.sql.held import hold_checkpoint, hold_plan
 from ashore.spark.sql.idleness import IdleInputs
 from ashore.spark.sql.limits import measure_records, plan_limits
+from ashore.spark.sql.memory import no_answer, out_of_memory
 from ashore.spark.sql.progress import Inputs, Reported, report
 from ashore.spark.sql.ranges import plan_ranges
 from ashore.spark.sql.refresher import Refresher
@@ -116,6 +118,7 @@ class SqlQuery:
         self._is_stopping = threading.Event()
         self._finishes = False  # a stop waits for the batch under way as long as it takes
         self._failure: BaseException | None = None
+        self._reading: Sequence[ShardRange] = ()  # of the batch under way
         self._past: dict[int, str] = {}  # lineages of batches that run again
         self._landed = 0
         self._ran = NO_BATCH  # the last batch of this checkpoint that came to its end
@@ -373,7 +376,8 @@ class SqlQuery:
                 self._land(frame, batch_id)
                 self._ran = batch_id
             except BaseException as error:
-                self._failure = error
+                why = out_of_memory(error, self.name, self.parts.kafka, self._reading)
+                self._failure = why or error
                 raise
 
     def _land(self, frame: DataFrame, batch_id: int) -> None:
@@ -388,6 +392,7 @@ class SqlQuery:
             watermark_ms=settings.watermark_ms if settings else 0,
             planned_ms=settings.timestamp_ms if settings else 0,
         )
+        self._reading = batch.ranges
         batch = replace(batch, left_out=choose_letters(self._left_out, batch.ranges))
         streams = self.parts.source.describe_streams(self._topics)
         require_streams(self._topics, streams)
@@ -509,8 +514,8 @@ class SqlQuery:
         views = (view for view in self.plan.read_views if view.has_watermark)
         delays_ms = {view.name: view.spec.late.after_ms for view in views}
         reported = Reported(Inputs(delays_ms, self._passed_ms))
-        refresh_s = self.plan.refresh_ms / 1000
-        refresher = Refresher(frame, refresh_s, self.parts.sink.parts.clock, self._say)
+        clock, refresh_s = self.parts.sink.parts.clock, self.plan.refresh_ms / 1000
+        refresher = Refresher(frame, refresh_s, clock, self._say)
         try:
             while not query.awaitTermination(POLL_S):
                 self._report(query, reported)
@@ -528,25 +533,25 @@ class SqlQuery:
             if isinstance(self._failure, AshoreError | _RunAgain):
                 raise self._failure from error
             raise explain_failure(str(self.name), error, self._failure, self._locate) from error
-        except Py4JError as error:
-            raise BatchFailed(f"{self.name}: Spark is not responding: {error}") from error
+        except (Py4JError, ConnectionError) as error:
+            with self._in_batch:  # which may be finding out why
+                raise no_answer(self.name, error, self._failure) from error
         finally:
-            query.stop()
+            with suppress(Py4JError, ConnectionError):  # of a JVM that has ended
+                query.stop()
             self._cleaner.end()
             self._left = self.parts.sink.fold.epoch
 
     def _locate(self, found: RowError) -> Place:
-        plan = self.plan
-        return plan.script.locate(found.view, found.line, found.column, plan.insert)
+        return self.plan.script.locate(found.view, found.line, found.column, self.plan.insert)
 
     def _open_house(self) -> Housekeeping:
         """Return what packs and cleans, while a run of the query has its attempt.
 
         At once, at first: a batch that was killed may have left files.
         """
-        sink = self.parts.sink
+        sink, parts = self.parts.sink, self.parts.sink.parts
         tables = sink.plan.output.tables if sink.plan.output else ()
-        parts = sink.parts
         return Housekeeping(
             House(parts.log, parts.storage, parts.clock, parts.progress, lambda: tables),
             self.parts.clean,
