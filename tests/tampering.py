@@ -26,6 +26,37 @@ def let_pass(_number: int, answer: bytes) -> bytes:
     return LENGTH.pack(len(answer)) + answer
 
 
+def speaks_up_to(highest: int, asked: list[int]):
+    """Answer as a broker whose newest fetch is older; note in `asked` each time that it is told."""
+
+    def tamper(number: int, answer: bytes) -> bytes:
+        # The first answer of a connection lists requests: key, lowest and highest version, each of
+        # two bytes, the first eight bytes in.
+        if number == 0 and len(answer) < 1_000:
+            keys = {answer[at : at + 2]: at for at in range(10, len(answer) - 5, 6)}
+            fetch, metadata = keys[b"\0\1"], keys[b"\0\3"]
+            answer = put(put(answer, fetch + 4, highest), metadata + 4, 9)
+            asked.append(highest)
+        return let_pass(number, answer)
+
+    return tamper
+
+
+def put(answer: bytes, at: int, version: int) -> bytes:
+    return answer[:at] + version.to_bytes(2, "big") + answer[at + 2 :]
+
+
+def not_leading(answer: bytes) -> bytes:
+    """Return an answer to the same fetch, of its first partition alone: an error, and no record."""
+    error, no_offsets, no_replica = b"\0\6", b"\xff" * 24, b"\xff" * 4
+    if answer[15] == 2:  # one topic, by its id: a newer version, with fields that may have tags
+        partition = b"\2" + answer[33:37]
+        return answer[:32] + partition + error + no_offsets + b"\0" + no_replica + b"\1\0\0\0"
+    at = 20 + int.from_bytes(answer[18:20])  # after the topic's name
+    partition = b"\0\0\0\1" + answer[at + 4 : at + 8]
+    return answer[:at] + partition + error + no_offsets + b"\xff" * 4 + no_replica + b"\0" * 4
+
+
 class TamperingProxy:
     """As a context manager it serves inside. `tamper` may be changed at any time."""
 

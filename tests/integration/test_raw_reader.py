@@ -16,8 +16,15 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from tests.fetched_rows import rows
-from tests.kafka_tools import Sender, create_topic, delete_topic
-from tests.tampering import LARGE, TamperingProxy, let_pass
+from tests.kafka_tools import Sender, Transaction, create_topic, delete_topic
+from tests.tampering import (
+    LARGE,
+    TamperingProxy,
+    let_pass,
+    not_leading,
+    put,
+    speaks_up_to,
+)
 from tests.three_brokers import ThreeBrokers
 
 from ashore.errors import OffsetsGone, SourceError
@@ -280,26 +287,6 @@ def test_older_brokers_are_spoken_to_in_their_versions(
     assert asked
 
 
-def speaks_up_to(highest: int, asked: list[int]):
-    """Answer as a broker whose newest fetch is older; note in `asked` each time that it is told."""
-
-    def tamper(number: int, answer: bytes) -> bytes:
-        # The first answer of a connection lists requests: key, lowest and highest version, each of
-        # two bytes, the first eight bytes in.
-        if number == 0 and len(answer) < 1_000:
-            keys = {answer[at : at + 2]: at for at in range(10, len(answer) - 5, 6)}
-            fetch, metadata = keys[b"\0\1"], keys[b"\0\3"]
-            answer = put(put(answer, fetch + 4, highest), metadata + 4, 9)
-            asked.append(highest)
-        return let_pass(number, answer)
-
-    return tamper
-
-
-def put(answer: bytes, at: int, version: int) -> bytes:
-    return answer[:at] + version.to_bytes(2, "big") + answer[at + 2 :]
-
-
 def test_a_broker_that_is_too_old_is_left_to_librdkafka(
     proxy: TamperingProxy, servers: str, wanted: dict
 ) -> None:
@@ -356,17 +343,6 @@ def refuse(proxy: TamperingProxy) -> None:
         return let_pass(number, answer if len(answer) < LARGE else not_leading(answer))
 
     proxy.tamper = tamper
-
-
-def not_leading(answer: bytes) -> bytes:
-    """Return an answer to the same fetch, of its first partition alone: an error, and no record."""
-    error, no_offsets, no_replica = b"\0\6", b"\xff" * 24, b"\xff" * 4
-    if answer[15] == 2:  # one topic, by its id: a newer version, with fields that may have tags
-        partition = b"\2" + answer[33:37]
-        return answer[:32] + partition + error + no_offsets + b"\0" + no_replica + b"\1\0\0\0"
-    at = 20 + int.from_bytes(answer[18:20])  # after the topic's name
-    partition = b"\0\0\0\1" + answer[at + 4 : at + 8]
-    return answer[:at] + partition + error + no_offsets + b"\xff" * 4 + no_replica + b"\0" * 4
 
 
 @pytest.mark.parametrize("fault", [repeat, throttle, drip, refuse])
@@ -570,6 +546,45 @@ def test_another_history_is_noticed_on_the_way(mortal_kafka: Kafka, tmp_path: Pa
     assert 1_000 < gone.value.fields["start"] <= 2_000
     values = [each for batch in seen for each in batch.column("value").to_pylist()]
     assert not any(b"regrown" in each for each in values)
+
+
+def test_batches_larger_than_a_fetch_come_whole(kafka: Kafka) -> None:
+    topic = f"large-{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic, 2, {"max.message.bytes": "5000000"})
+    bodies = [bytes([each]) * 1_000_000 for each in range(4)]
+    limits = {"message.max.bytes": 5_000_000}
+    for partition in (0, 1):
+        with Sender(kafka.bootstrap_servers, topic, **limits) as sender:
+            sender.send(bodies, partition=partition)
+    wanted = {StreamShard(topic, str(each)): list(enumerate(bodies)) for each in (0, 1)}
+
+    assert rows(read_raw(kafka.bootstrap_servers, whole(wanted)).read()) == wanted
+
+
+def test_codecs_transactions_and_ends_within_batches(kafka: Kafka) -> None:
+    servers, topic = kafka.bootstrap_servers, f"mixed-{uuid4().hex[:8]}"
+    create_topic(servers, topic)
+    wanted: list[tuple[int, bytes]] = []
+    end = 0
+    for turn, codec in enumerate(CODECS * 2):
+        values = [body(turn, each) for each in range(150)]
+        send(servers, topic, values, codec=codec)
+        wanted += enumerate(values, end)
+        end += len(values)
+        with Transaction(servers, topic, topic) as transaction:
+            inside = [b"%s %d" % (codec.encode(), turn)] * 3
+            transaction.send(inside, partition=0)
+            if turn % 2:
+                transaction.abort()
+            else:
+                transaction.commit()
+                wanted += enumerate(inside, end)
+        end += 4  # three records and a marker
+    shard = StreamShard(topic, "0")
+
+    for start, stop in [(0, end), (3, end - 3), (149, 151), (150, 154), (153, 154), (end - 1, end)]:
+        found = rows(read_raw(servers, {shard: OffsetRange(start, stop)}).read())
+        assert found.get(shard, []) == [each for each in wanted if start <= each[0] < stop]
 
 
 def test_a_topic_that_is_not_there_is_left_to_librdkafka(kafka: Kafka) -> None:
