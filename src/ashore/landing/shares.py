@@ -140,28 +140,39 @@ def _is_bad(bad: int, records: int, share: float) -> bool:
 
 
 class ShareWindow:
-    """The last records of a slice while it runs. Used by one thread."""
+    """The last records of a slice while it runs. Used by one thread.
+
+    A batch costs what it has itself, unless one of the last ones has bad records.
+    """
 
     def __init__(self, records: int, share: float, filled: str = "") -> None:
         self._records, self._share, self._filled = records, share, filled
         self._batches: deque[BatchShares] = deque()
+        self._fetched: Counter[str] = Counter()  # of all these batches, by table
+        self._bad = 0  # how many of them have bad records
         self._known: set[tuple[str, tuple[str, ...]]] = set()
 
     def take(self, body: Prepare) -> Iterator[str]:
         """Take a batch. Yields a sentence for each share that has come above what is allowed."""
-        self._batches.appendleft(summarize(body, self._filled))
+        batch = summarize(body, self._filled)
+        self._batches.appendleft(batch)
+        self._count(batch, 1)
         while len(self._batches) > 1 and self._is_whole_without_last():
-            self._batches.pop()
-        found = find_bad(self._batches, self._records, self._share)
+            self._count(self._batches.pop(), -1)
+        found = find_bad(self._batches, self._records, self._share) if self._bad else []
         for each in found:
             if (each.kind, each.tables) not in self._known:
                 yield f"{each.text}; `ashore status` shows why"
         self._known = {(each.kind, each.tables) for each in found}
 
+    def _count(self, batch: BatchShares, sign: int) -> None:
+        for each in batch.tables:
+            self._fetched[each.table] += sign * each.fetched
+        self._bad += sign * (bool(batch.bad) or any(each.bad for each in batch.tables))
+
     def _is_whole_without_last(self) -> bool:
         """Tell whether the oldest batch is beyond the last records of each of its tables."""
-        fetched = Counter[str]()
-        for batch in list(self._batches)[:-1]:
-            for each in batch.tables:
-                fetched[each.table] += each.fetched
-        return all(fetched[each.table] >= self._records for each in self._batches[-1].tables)
+        return all(
+            self._fetched[each.table] - each.fetched >= self._records
+            for each in self._batches[-1].tables
+        )
