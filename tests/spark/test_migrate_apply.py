@@ -123,11 +123,7 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(
     assert "since the migration" in nothing["error"]["message"]
     back = ("undo", new, "--output", "roll-back", "--take-over")
     assert migrate(*back, "--explain")["rows"] == len(after) - len(before)
-    savepoint = Path(applied["savepoint"].removeprefix("file://"))
-    hidden = savepoint.rename(savepoint.with_name("hidden"))
-    gone = migrate(*back, code=4)["error"]
-    assert (gone["why"], "migrate apply" in gone["hint"]) == ("no_savepoint", True)
-    hidden.rename(savepoint)
+    require_its_savepoint(back, applied["savepoint"])
     undone = migrate(*back)
     assert (undone["done"], undone["rows"]) == (True, len(after) - len(before))
     assert landed(site) == before
@@ -137,6 +133,15 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(
 
     if again:
         change_again(site, topic, asked, new, pins)
+
+
+def require_its_savepoint(undo: tuple[object, ...], place: str) -> None:
+    """Undo changes nothing where the savepoint of the migration is gone."""
+    savepoint = Path(place.removeprefix("file://"))
+    hidden = savepoint.rename(savepoint.with_name("hidden"))
+    gone = migrate(*undo, code=4)["error"]
+    assert (gone["why"], "migrate apply" in gone["hint"]) == ("no_savepoint", True)
+    hidden.rename(savepoint)
 
 
 def change_again(
