@@ -70,7 +70,7 @@ def test_a_checkpoint_on_hdfs_is_repaired_there(
     )
     restore_savepoint(saved.savepoint, f"{home}/live", clock, silent, links=True)
 
-    asked = DoctorAsked(f"{home}/live", None, f"{home}/copy", damage.sources)
+    asked = DoctorAsked(f"{home}/live", None, f"{home}/copy", damage.sources, tries=False)
     found = repair(asked, clock, silent)
 
     assert isinstance(found, Repaired)

@@ -58,6 +58,18 @@ def test_an_id_that_spark_cannot_parse_is_damaged(*, has_sum: bool, tmp_path: Pa
     assert plan is None
 
 
+def test_a_batch_whose_former_offsets_cannot_be_read_is_not_whole(tmp_path: Path) -> None:
+    """A restart reads the offsets of the batch before the last one as well."""
+    root = unpack("no-keys", tmp_path)
+    edit(root / f"offsets/{LAST - 1}", lambda data: data[:20])
+    findings, plan = look(root)
+    assert [(each.code, each.file) for each in findings] == [
+        (Code.DAMAGED_FILE, f"offsets/{LAST - 1}")
+    ]
+    assert plan is not None
+    assert plan.batch == LAST - 2
+
+
 def test_a_text_of_another_operator_is_damaged(tmp_path: Path) -> None:
     root = unpack("rocksdb-changelog", tmp_path)
     change_text("state/0/_metadata/metadata", b'"operatorId":0', b'"operatorId":1')(root)

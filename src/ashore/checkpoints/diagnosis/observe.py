@@ -171,7 +171,8 @@ class _Observer:
                     case BatchLog.COMMITS:
                         commits[path.batch] = CommitFile.parse(data, path.path)
             except CheckpointUnfit as error:
-                self._note(_bad_file(error))
+                self.judged[path] = _bad_file(error)
+                self._note(self.judged[path])
                 continue
             self._count("batches")
             parsed.append(path)
