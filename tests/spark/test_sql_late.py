@@ -1,5 +1,6 @@
 """Records that come too late, or too early, for a query: how many, and what `status` says."""
 
+import json
 import shutil
 
 import pytest
@@ -21,7 +22,13 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
-from ashore.jobs.progress import QueryProgress
+from ashore.control.fleet import read_job
+from ashore.control.health import Allowed, worst
+from ashore.control.jobs import open_job
+from ashore.control.preflight import check_job
+from ashore.control.verify.job import verify_job
+from ashore.errors import Stopped
+from ashore.jobs.progress import QueryProgress, Step
 from ashore.landing.log_reader import read_log
 from ashore.protocol.names import SliceName
 
@@ -101,6 +108,38 @@ def test_a_record_of_the_year_2099_does_not_kill_a_windowed_query(site: Site) ->
     assert read_per_minute(site) == expected
     assert counted(site) == {"far_future": 2}
     site.prove(job_file)
+    # Records that are of no use count to the health of the query, as those of landed topics do.
+    untimed = [json.dumps({"id": number, "country": "DE"}).encode() for number in range(20)]
+    of_1970 = [(number, "DE", START_MS // 1000) for number in range(20)]
+    site.produce(topic, [*[b"no JSON"] * 20, *untimed, *encode(of_1970)])
+    reported = At("never", lambda: None)
+    run(site, job_file, reported)
+    bad = {"records_undecodable": 20, "records_untimed": 20, "records_near_1970": 20}
+    assert counted(site) == {"far_future": 2, "late": 20, **bad}
+    assert read_per_minute(site) == expected
+    text = "20 of the last 60 offsets read for ods.per_minute (33.3 %) hold records that"
+    assert len([each for each in reported.warnings if text in each]) == 3
+    with open_job(job_file) as opened:
+        status, ailments = read_job(opened, Allowed())
+        notes = verify_job(opened).notes
+    warned = [each.text for each in status.warnings if each.kind == "bad_records"]
+    assert len(warned) == len([each for each in notes if "offsets read for" in each]) == 3
+    assert [each for each in warned if "January or February of 1970" in each]
+    assert worst(ailments) == 1
+
+
+def test_a_table_whose_directory_goes_while_its_query_runs_stops_it(site: Site) -> None:
+    topic = site.topic(1)
+    copy = "INSERT INTO ods.copies SELECT id, country FROM clicks;"
+    job_file = sql_job(site, copy, read_only(topic), {"table": "ods.copies"})
+    site.produce(topic, encode(clicks(0, 20)))
+    run(site, job_file)
+    site.produce(topic, encode(clicks(20, 20)))
+    directory = site.lake / "ods.db" / "copies"
+    with pytest.raises(Stopped, match=r"no directory ods\.db/copies"):
+        run(site, job_file, At(Step.WRITE, lambda: shutil.rmtree(directory)))
+    with open_job(job_file) as opened, pytest.raises(Stopped, match="the log counts rows there"):
+        check_job(opened)  # what tasks have created again is none
 
 
 UNION = """

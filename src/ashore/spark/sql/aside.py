@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from ashore.errors import BadRecord, BatchFailed, RowNotComputed
 from ashore.landing.batch import LettersOrder, RowsOrder, TaskResult
 from ashore.landing.culprits import find_culprits
-from ashore.landing.sinks import FAR_FUTURE, LATE
+from ashore.landing.sinks import FAR_FUTURE
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import ShardRange
@@ -33,7 +33,7 @@ from ashore.spark.internals import count_observed_once, read_row_parts
 from ashore.spark.reader import HEADERS, RECORD, read_ranges
 from ashore.spark.sql.frames import QueryPlan, open_part
 from ashore.spark.sql.row_errors import find_row_error
-from ashore.spark.sql.views import BAD_RECORD, TIMES, PartReading, View, read_far_future
+from ashore.spark.sql.views import BAD_RECORD, PartReading, View, read_far_future, sum_counts
 from ashore.spark.sql.written import land_frame, run_tasks
 from ashore.spark.task import RESULT_DDL, land_letters, try_rows
 
@@ -137,10 +137,8 @@ class AsideWriter:
         self._parts.say(f"{len(left_out):,} records become dead letters: {left_out[0].reason}")
         written = land_frame(self._open(batch, batch.read.ranges, left_out), batch.rows)
         results = run_tasks(written)
-        names = [f"{TIMES}:{view.name}" for view in self._views]
-        counts = count_observed_once(written, names, 2)
-        late, far = (sum(each[place] for each in counts) for place in (0, 1))
-        return Computed(results, {LATE: late, FAR_FUTURE: far} if names else {})
+        count = functools.partial(count_observed_once, written)
+        return Computed(results, sum_counts(self._parts.plan.read_views, count))
 
     def _find(self, batch: AsideBatch, known: tuple[Letter, ...]) -> tuple[Letter, ...]:
         """Return more records that fail alone. Raises RowNotComputed where there are too many."""

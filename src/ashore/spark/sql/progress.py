@@ -40,7 +40,7 @@ class Inputs:
         brought: set[str] = set()
         for view in self.delays_ms:
             row = observed.get(f"{TIMES}:{view}")
-            newest_ms = row[2] if row else None
+            newest_ms = row[-1] if row else None
             self._brought_ms.setdefault(view, at_ms)
             if newest_ms is not None:
                 self._newest_ms[view] = max(newest_ms, self._newest_ms.get(view, newest_ms))

@@ -37,7 +37,6 @@ from ashore.landing.joins import (
 )
 from ashore.landing.log import LandingLog
 from ashore.landing.query_sink import BegunBatch, QuerySink
-from ashore.landing.sinks import FAR_FUTURE, LATE
 from ashore.landing.worker import Tick
 from ashore.plans.operators import keeps_state
 from ashore.plans.version import digest_version, write_version
@@ -69,7 +68,7 @@ from ashore.spark.sql.row_errors import RowError
 from ashore.spark.sql.sources import check_sources
 from ashore.spark.sql.topics import send_rows
 from ashore.spark.sql.versions import describe_version, name_releases, state_form
-from ashore.spark.sql.views import TIMES
+from ashore.spark.sql.views import sum_counts
 from ashore.spark.sql.written import land_frame, run_tasks
 from ashore.spark.task import RESULT_DDL, drop_rows
 
@@ -443,15 +442,15 @@ class SqlQuery:
             raise BatchFailed("the query is being stopped")
 
     def _count(self, batch: QueryBatch) -> dict[str, int]:
-        """Return records that are late, or too far ahead, of all views that the query reads."""
-        names = [f"{TIMES}:{view.name}" for view in self.plan.read_views if view.has_watermark]
-        if self._frame is None or not names:
+        """Return what is wrong with records of all views that the query reads."""
+        frame, views = self._frame, self.plan.read_views
+        if frame is None:
             return {}
-        found = count_observed(self._frame, batch.query_id, names, 2)
-        return {
-            LATE: sum(late for late, _ in found),
-            FAR_FUTURE: sum(future for _, future in found),
-        }
+
+        def count(names: list[str], numbers: int) -> list[tuple[int, ...]]:
+            return count_observed(frame, batch.query_id, names, numbers)
+
+        return sum_counts(views, count)
 
     def _pass_idle_inputs(self, batch: QueryBatch) -> None:
         """Let time go on without inputs that are idle. The checkpoint keeps how far it went.

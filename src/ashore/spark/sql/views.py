@@ -9,7 +9,7 @@ What it must not know: what the SQL does with them.
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,6 +22,7 @@ from ashore.config.tables import HEADERS_COLUMN, PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import parse_ddl
+from ashore.landing.sinks import FAR_FUTURE, LATE, NEAR_1970, UNDECODABLE, UNTIMED
 from ashore.landing.specs import LandingSpec
 from ashore.plans.build import BELIEVED
 from ashore.plans.stored import ViewRule
@@ -31,7 +32,7 @@ from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.positions import ShardRange
 from ashore.protocol.query import Letter
 from ashore.routing.event_reading import find_path
-from ashore.routing.event_time import EVENT_MS_MAX, EVENT_MS_MIN, PER_SECOND
+from ashore.routing.event_time import EVENT_MS_MAX, EVENT_MS_MIN, NEAR_1970_MS, PER_SECOND
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark
 from ashore.spark.reader import (
@@ -47,7 +48,10 @@ from ashore.spark.sql.time_texts import read_times
 
 EVENT_TIME = "event_time"
 BAD = "undecodable"  # the metric of a view: records that are in none
-TIMES = "times"  # the metric of a view: late records, those too far ahead, the newest event time
+TIMES = (
+    "times"  # the metric of a view: what is late, too far ahead, without time, near 1970; newest
+)
+TIME_COUNTERS = (LATE, FAR_FUTURE, UNTIMED, NEAR_1970)  # its first numbers
 BAD_RECORD = "a record cannot be decoded: "
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
 
@@ -238,11 +242,36 @@ def _believed(rows: DataFrame, view: View, name: str, most: Column, mark: TimeMa
     counted = (
         F.count_if(time <= mark.column).alias("late"),
         F.count_if(is_future).alias("far_future"),
+        F.count_if(time.isNull()).alias("untimed"),
+        F.count_if(_near_1970(time)).alias("near_1970"),
         F.max(F.unix_millis(F.when(~is_future, time))).alias("newest_ms"),
     )
     rows = rows.observe(f"{TIMES}:{view.name}", *counted)
     # A struct of this name is known in plans: where it is compared, nothing of the SQL is.
     return rows.where(F.struct(time.alias(BELIEVED)) <= F.struct(most.alias(BELIEVED)))
+
+
+def sum_counts(
+    views: Iterable[View], count: Callable[[list[str], int], list[tuple[int, ...]]]
+) -> dict[str, int]:
+    """Return what was wrong with records that a query has read, by counter.
+
+    Arguments:
+        views: that the query reads.
+        count: returns the first numbers of metrics, as `count_observed` does.
+
+    """
+    known = list(views)
+    bad = count([f"{BAD}:{view.name}" for view in known], 1)
+    names = [f"{TIMES}:{view.name}" for view in known if view.has_watermark]
+    times = count(names, len(TIME_COUNTERS)) if names else []
+    sums = {name: sum(row[place] for row in times) for place, name in enumerate(TIME_COUNTERS)}
+    return {UNDECODABLE: sum(row[0] for row in bad), **sums}
+
+
+def _near_1970(time: Column) -> Column:
+    first, end = (F.timestamp_millis(F.lit(each)) for each in NEAR_1970_MS)
+    return (time >= first) & (time < end)
 
 
 def _event_time(rows: DataFrame, spec: LandingSpec) -> Column:
