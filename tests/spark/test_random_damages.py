@@ -158,7 +158,7 @@ def cases() -> Iterator[object]:
         yield pytest.param(seed, marks=marks)
 
 
-@pytest.mark.parametrize("seed", cases())
+@pytest.mark.parametrize("seed", [*cases()])
 def test_what_is_called_whole_spark_continues(
     spark: SparkSession, seed: int, tmp_path: Path
 ) -> None:

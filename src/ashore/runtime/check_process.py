@@ -13,9 +13,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import IO, Any, BinaryIO, TypeVar, cast
 
 from ashore.config import Job
 from ashore.errors import AshoreError, JobFileInvalid, RequestInvalid, ServerBusy, error_of
@@ -132,24 +133,36 @@ class _CheckProcess:
         return self._process.poll() is None
 
     def call(self, asked: object, check_s: float) -> object:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        patience_s = check_s + (STARTS_S if self._is_new else 0)
-        watch = threading.Timer(patience_s, self._process.kill)
-        watch.daemon = True
-        watch.start()
+        stdin, stdout = (cast("BinaryIO", each) for each in self._pipes)
         try:
-            pickle.dump(asked, cast("BinaryIO", stdin))
-            cast("BinaryIO", stdin).flush()
-            return pickle.load(cast("BinaryIO", stdout))  # noqa: S301 - this program wrote it
+            if self._is_new:
+                with self._killed_after(STARTS_S):
+                    pickle.load(stdout)  # noqa: S301 - this program wrote it: it is ready
+            self._is_new = False
+            with self._killed_after(check_s):
+                pickle.dump(asked, stdin)
+                stdin.flush()
+                return pickle.load(stdout)  # noqa: S301 - as above
         except (OSError, EOFError, pickle.UnpicklingError):
             self.kill()
             raise RequestInvalid(
                 f"this text takes more than {check_s:.0f} s or too much memory to check",
                 hint="make it smaller; `ashore validate` checks a job file without a limit",
             ) from None
+
+    @contextmanager
+    def _killed_after(self, seconds: float) -> Iterator[None]:
+        watch = threading.Timer(seconds, self._process.kill)
+        watch.daemon = True
+        watch.start()
+        try:
+            yield
         finally:
             watch.cancel()
-            self._is_new = False
+
+    @property
+    def _pipes(self) -> tuple[IO[bytes] | None, IO[bytes] | None]:
+        return self._process.stdin, self._process.stdout
 
     def end(self) -> None:
         """Kill it while another thread waits for its answer."""
@@ -158,7 +171,7 @@ class _CheckProcess:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
-        for each in (self._process.stdin, self._process.stdout):
+        for each in self._pipes:
             if each is not None:
                 try:
                     each.close()
@@ -170,6 +183,8 @@ def main() -> None:
     """Answer calls until stdin ends."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     answers = sys.stdout.buffer
+    pickle.dump(None, answers)  # what it needs is loaded: the time of a check begins with its text
+    answers.flush()
     while True:
         try:
             function, values = pickle.load(sys.stdin.buffer)  # noqa: S301 - the server wrote it

@@ -76,7 +76,7 @@ def test_what_a_drill_is_for_turns_it_red(mutant: str, monkeypatch: pytest.Monke
     name, apply = OWN_MUTANTS[mutant]
     apply(monkeypatch)
     drill = next(each for each in SCENARIOS if each.name == name)
-    rounds = min(drill.short.rounds, 60)
+    rounds = min(drill.short.rounds, 80)  # the first 40 storage calls of both lives
     length = replace(drill.short, rounds=rounds, records=24, is_real=False)
     assert run_drill(DrillOrder(drill, SEED, length)).exit_code == 5
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from tests.unit.landing.test_definitions import TABLE, World
+from tests.unit.landing.shop import TABLE, World
 
 from ashore.config import Job, parse_job
 from ashore.errors import (

@@ -21,7 +21,7 @@ from ashore.testing import (
 )
 
 LIVES = 2  # of the job in one round
-CALLS_MAX = 99  # that a life makes, at most, if its batches are three
+CALLS_MAX = 120  # that a life makes, at most, if its batches are three
 LOST_ANSWER = "lost answer"
 # A call fails now and is applied later: so many calls later, and once or twice.
 LATE = {
