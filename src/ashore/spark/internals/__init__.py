@@ -16,7 +16,7 @@ from ashore.spark.internals.event_times import (
     read_marks,
     read_time_inputs,
 )
-from ashore.spark.internals.jvm import count_partitions
+from ashore.spark.internals.jvm import count_partitions, process_of_jvm
 from ashore.spark.internals.lateness import TimeMark, count_observed, count_observed_once
 from ashore.spark.internals.numbered import NumberedJobs, Work
 from ashore.spark.internals.positions import find_position
@@ -53,6 +53,7 @@ __all__ = [
     "parse_query",
     "parse_statements",
     "plan_select",
+    "process_of_jvm",
     "read_marks",
     "read_plan",
     "read_row_parts",

@@ -9,11 +9,12 @@ What it must not know: what the answers mean.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from subprocess import Popen
 from typing import Any, NamedTuple
 
 from py4j.java_collections import ListConverter, MapConverter
 from py4j.java_gateway import GatewayClient, JavaClass, JavaObject
-from pyspark import RDD
+from pyspark import RDD, SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -512,6 +513,11 @@ def worker_of(spark: SparkSession) -> PythonWorker:
 
 def _client_of(spark: SparkSession) -> GatewayClient:
     return spark.sparkContext._gateway._gateway_client  # noqa: SLF001 - the way in
+
+
+def process_of_jvm() -> Popen[bytes] | None:
+    """Return the process of the JVM, where PySpark has started it; also of one that has ended."""
+    return getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the way in
 
 
 def take_calls(spark: SparkSession) -> None:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from subprocess import TimeoutExpired
 
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark import SparkContext
 
 from ashore.errors import AshoreError, BatchFailed, QueryRefused, RecordsTooLarge
 from ashore.protocol.names import SliceName
@@ -19,6 +18,7 @@ from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.limits import refused_range
+from ashore.spark.internals import process_of_jvm
 
 SIGN = "java.lang.OutOfMemoryError"
 EXIT_CODE = 52  # of a JVM in which a task has found no memory: Spark's SparkExitCode.OOM
@@ -70,7 +70,7 @@ def _is_of_memory(error: BaseException) -> bool:
         chain.append(before)
     if any(SIGN in _text_of(each) for each in chain):
         return True
-    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - its JVM's
+    process = process_of_jvm()
     if process is None or not any(isinstance(each, GONE) for each in chain):
         return False
     with suppress(TimeoutExpired):
