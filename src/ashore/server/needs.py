@@ -163,7 +163,8 @@ def _of_supervisor(name: str, supervised: Supervised) -> Iterator[Need]:
         text = supervised.why or f"it is {supervised.phase}"
         yield Need(Level.DECIDE, name, text, supervised.hint or NO_HINT)
     elif supervised.phase in FAILING:
-        text = f"{supervised.phase}: {supervised.why}"
+        is_waiting = supervised.phase == "waiting"  # its reason says so, and is all of `why`
+        text = supervised.why if is_waiting else f"{supervised.phase}: {supervised.why}"
         hint = supervised.hint.removesuffix(f"; then {AGAIN}").removesuffix(AGAIN)
         yield Need(Level.BROKEN, name, text, f"{hint}. {TRIED_AGAIN}" if hint else TRIED_AGAIN)
     elif supervised.phase == "running" and supervised.why:
