@@ -36,7 +36,12 @@ from ashore.checkpoints.contents import (
 from ashore.checkpoints.diagnosis.lineage import find_break
 from ashore.checkpoints.diagnosis.neighbours import compare_commit, compare_offsets
 from ashore.checkpoints.diagnosis.observed import BadFile, Flaw, Looked, Observed
-from ashore.checkpoints.diagnosis.source_files import ListFiles, compare_with_files
+from ashore.checkpoints.diagnosis.source_files import (
+    ListFiles,
+    Named,
+    compare_with_files,
+    list_named,
+)
 from ashore.checkpoints.diagnosis.source_logs import (
     check_entry,
     find_wrong_ends,
@@ -132,7 +137,7 @@ class _Observer:
     doubted: dict[CheckpointPath, str] = field(default_factory=dict)  # and in which words
     there: dict[str, CheckpointFile] = field(default_factory=dict)
     of_files: set[str] = field(default_factory=set)  # the sources that keep a log of files
-    logs: dict[str, Sequence[bytes]] = field(default_factory=dict)  # of sources of files
+    named: dict[str, Named] = field(default_factory=dict)  # by the log of a source of files
     log_lock: Lock = field(default_factory=Lock)
     lock: Lock = field(default_factory=Lock)  # of what is counted: files are judged in parallel
 
@@ -370,18 +375,19 @@ class _Observer:
         if self.deep is None:
             self._doubt(path, _PATHS)
             return None
-        found = compare_with_files(data, self._read_log(path.source), self.deep)
+        found = compare_with_files(data, self._list_named(path.source), self.deep)
         if found.wrong is None and not found.is_proven:
             self._doubt(path, _PATHS_ALONE)
         return found.wrong
 
-    def _read_log(self, source: str) -> Sequence[bytes]:
-        """Return the entries of a source's log, each read once."""
+    def _list_named(self, source: str) -> Named:
+        """Return the files that a source's log names; each entry is read and parsed once."""
         with self.log_lock:
-            if source not in self.logs:
+            if source not in self.named:
                 found = [each.of for each in self.files if isinstance(each.of, SourcePath)]
-                self.logs[source] = [self._read(each) for each in found if each.source == source]
-            return self.logs[source]
+                log = (self._read(each) for each in found if each.source == source)
+                self.named[source] = list_named(log)
+            return self.named[source]
 
     def _doubt(self, path: CheckpointPath, what: str) -> None:
         """Note that nothing proves what a file holds, unless there is a checksum of it."""

@@ -1,6 +1,6 @@
 """An entry in the log of a source of files, compared with the files.
 
-What it is: `compare_with_files`.
+What it is: `compare_with_files`, and `list_named`, the files that a log names.
 What it promises: a path counts as proven only where a file is there with the time that the line
 says. A file that is gone proves nothing: sources delete and archive what they have read.
 What it must not know: how directories are listed; which entries there are.
@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 # Returns the files in a directory: when each was modified, by name; None: it cannot be listed.
 ListFiles = Callable[[str], Mapping[str, int] | None]
+Named = frozenset[tuple[str, str]]  # directory and name of each file
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +39,22 @@ class _Seen:
     modified_ms: int
 
 
-def compare_with_files(entry: bytes, log: Iterable[bytes], list_files: ListFiles) -> Compared:
+def list_named(log: Iterable[bytes]) -> Named:
+    """Return the files that the entries of a log name."""
+    return frozenset((each.directory, each.name) for data in log for each in _parse(data))
+
+
+def compare_with_files(entry: bytes, named: Named, list_files: ListFiles) -> Compared:
     """Compare an entry, which can be parsed, with the files that it names.
 
     Arguments:
         entry: its bytes.
-        log: all entries of the same log: their files have been seen as well.
+        named: by all entries of the same log: these files have been seen as well.
         list_files: of a directory.
 
     """
-    seen, is_proven = list(_parse(entry)), True
-    named = {(each.directory, each.name) for data in log for each in _parse(data)}
-    for each in seen:
+    is_proven = True
+    for each in _parse(entry):
         there = list_files(each.directory)
         if there is not None and there.get(each.name) == each.modified_ms:
             continue
