@@ -1,7 +1,7 @@
 """What a change of format 2 says of the versions before it.
 
-What it is: `read_lineage`, from the first bytes of a change; `find_gap`, in the chain of a store.
-What it promises: pure. Any bytes give a lineage or None.
+What it is: `read_lineage`, from the first bytes of a change; `find_gaps`, in the chains of stores.
+What it promises: any bytes give a lineage or None. Files are read by the caller's function only.
 What it must not know: storages; rows.
 
 Spark loads a version by the lineage in its change: the newest snapshot, and all versions after it.
@@ -14,9 +14,11 @@ It looks for no older snapshot than that, so that older changes do not help.
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from ashore.checkpoints.contents import HEADER, MAGIC, unpack_block
+from ashore.checkpoints.files import WORKERS
 from ashore.checkpoints.layout import OffsetsFile, StateKind, StatePath
 from ashore.checkpoints.required import Chain, Required
 
@@ -34,11 +36,31 @@ def codec_of(offsets: OffsetsFile) -> str:
     return (offsets.settings.conf if offsets.settings else {}).get(CODEC, LZ4)
 
 
-def list_lineages(required: Required) -> list[Chain]:
-    """Return the chains of format 2 whose newest change says what it continues, and can be read."""
-    if codec_of(required.offsets) != LZ4:
-        return []
+def list_continuing(required: Required) -> list[Chain]:
+    """Return the chains of format 2: their newest change says what it continues."""
     return [each for each in required.chains if each.changes and each.changes[-1].unique]
+
+
+def find_gaps(
+    chains: Sequence[Chain], read_head: Callable[[StatePath], bytes]
+) -> Iterator[tuple[StatePath, StatePath]]:
+    """Yield the newest change of a chain, and a file that it continues and the chain lacks.
+
+    That file is the change itself where it cannot be read what it continues.
+
+    Arguments:
+        chains: of format 2, compressed with lz4.
+        read_head: returns the first HEAD_BYTES of a change; called by several threads.
+
+    """
+    lasts = [each.changes[-1] for each in chains]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        heads = pool.map(read_head, lasts)
+    for chain, last, head in zip(chains, lasts, heads, strict=True):
+        lineage = read_lineage(head)
+        gap = last if lineage is None else _find_gap(chain, lineage)
+        if gap is not None:
+            yield last, gap
 
 
 def read_lineage(head: bytes) -> Lineage | None:
@@ -61,7 +83,7 @@ def read_lineage(head: bytes) -> Lineage | None:
     return lineage
 
 
-def find_gap(chain: Chain, lineage: Lineage) -> StatePath | None:
+def _find_gap(chain: Chain, lineage: Lineage) -> StatePath | None:
     """Return a file that the newest change continues, and that its chain does not have."""
     last = chain.changes[-1]
     snapshot = () if chain.snapshot is None else (chain.snapshot,)

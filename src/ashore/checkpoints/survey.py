@@ -11,15 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ashore.checkpoints.changelogs import (
-    HEAD_BYTES,
-    find_gap,
-    list_lineages,
-    read_lineage,
-)
+from ashore.checkpoints.changelogs import HEAD_BYTES, LZ4, codec_of, find_gaps, list_continuing
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.files import WORKERS, CheckpointFile, list_files
-from ashore.checkpoints.layout import BatchPath, CheckpointPath, QueryPath
+from ashore.checkpoints.layout import BatchPath, CheckpointPath, QueryPath, StatePath
 from ashore.checkpoints.required import Required, list_done, plan_required
 from ashore.errors import CheckpointUnfit
 from ashore.protocol import names
@@ -85,14 +80,15 @@ def _require_lineages(checkpoint: Checkpoint, required: Required, place: str) ->
 
     Spark would refuse to load the store: it looks for no older snapshot than the change names.
     """
-    chains = list_lineages(required)
-    with ThreadPoolExecutor(WORKERS) as pool:
-        lasts = [names.join(checkpoint.path, each.changes[-1].path) for each in chains]
-        heads = list(pool.map(lambda path: checkpoint.storage.read(path, 0, HEAD_BYTES), lasts))
-    for chain, head in zip(chains, heads, strict=True):
-        last, lineage = chain.changes[-1], read_lineage(head)
-        gap = None if lineage is None else find_gap(chain, lineage)
-        if gap is not None and gap != last:
+    if codec_of(required.offsets) != LZ4:
+        return
+
+    def read_head(last: StatePath) -> bytes:
+        path = names.join(checkpoint.path, last.path)
+        return checkpoint.storage.read(path, 0, HEAD_BYTES)
+
+    for last, gap in find_gaps(list_continuing(required), read_head):
+        if gap != last:
             raise CheckpointUnfit(
                 f"{place}/{gap.path} is missing: {last.path} continues it",
                 hint="choose another batch with --batch, or restore the file",

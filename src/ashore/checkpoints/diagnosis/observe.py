@@ -22,8 +22,8 @@ from ashore.checkpoints.changelogs import (
     HEAD_BYTES,
     LZ4,
     codec_of,
-    find_gap,
-    read_lineage,
+    find_gaps,
+    list_continuing,
 )
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.contents import (
@@ -268,19 +268,13 @@ class _Observer:
 
         `is_left`: whether snapshots were left out. Then what cannot be known is not taken for true.
         """
-        chains = [each for each in required.chains if each.changes and each.changes[-1].unique]
+        chains = list_continuing(required)
         if not chains:
             return True
         if codec_of(required.offsets) != LZ4:
             self._leave("lineages of changes that are not compressed with lz4 were not read")
             return not is_left
-        with ThreadPoolExecutor(WORKERS) as pool:
-            heads = pool.map(lambda each: self._read(each.changes[-1], 0, HEAD_BYTES), chains)
-        for chain, head in zip(chains, heads, strict=True):
-            last, lineage = chain.changes[-1], read_lineage(head)
-            gap = last if lineage is None else find_gap(chain, lineage)
-            if gap is None:
-                continue
+        for last, gap in find_gaps(chains, lambda last: self._read(last, 0, HEAD_BYTES)):
             if gap == last:
                 self._note(_damaged(last.path, "its lineage cannot be read"))
             elif is_newest and not is_left:
