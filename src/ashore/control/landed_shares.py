@@ -7,10 +7,9 @@ a process that looks again and again.
 What it must not know: terminals.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from threading import Lock
 
+from ashore.base.recent import Recent
 from ashore.config import match_topics
 from ashore.control.jobs import OpenJob
 from ashore.control.walk import read_window
@@ -47,8 +46,7 @@ from ashore.protocol.names import SliceName
 ENTRIES = 200  # the newest, are looked through
 KNOWN_MAX = 20_000
 
-_known: OrderedDict[tuple[str, SliceName, int], BatchShares | None] = OrderedDict()
-_lock = Lock()
+_known = Recent[tuple[str, SliceName, int], tuple[BatchShares | None]](KNOWN_MAX)
 
 _HINTS = {
     DEAD: "look at the dead letters, and compare `schema` with the records; land them again from "
@@ -101,17 +99,13 @@ def _newest(opened: OpenJob, name: SliceName, end: int) -> Iterator[BatchShares]
 
 def _summary(opened: OpenJob, name: SliceName, number: int) -> BatchShares | None:
     key = opened.storage.describe(), name, number
-    with _lock:
-        if key in _known:
-            return _known[key]
+    known = _known.get(key)
+    if known is not None:
+        return known[0]
     found = None
     for entry in read_window(opened.storage, name, number, number + 1):
         found = summarize(entry.body, name.slice) if isinstance(entry.body, Prepare) else None
-    with _lock:
-        _known[key] = found
-        while len(_known) > KNOWN_MAX:
-            _known.popitem(last=False)
-    return found
+    return _known.put(key, (found,))[0]
 
 
 def _explain_times(opened: OpenJob, fold: Fold, share: BadShare) -> str:
@@ -140,7 +134,7 @@ def _specs(opened: OpenJob, fold: Fold) -> dict[str, LandingSpec]:
 
 LOOK_MS = 600_000  # who looks again and again looks at files once in so long
 
-_looked: OrderedDict[tuple[str, SliceName], tuple[int, int, tuple[NullColumn, ...]]] = OrderedDict()
+_looked = Recent[tuple[str, SliceName], tuple[int, int, tuple[NullColumn, ...]]](KNOWN_MAX)
 
 
 def find_nulls(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[tuple[str, str, str]]:
@@ -155,18 +149,13 @@ def find_nulls(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[tuple[s
 
 def _look_for_nulls(opened: OpenJob, name: SliceName, fold: Fold) -> tuple[NullColumn, ...]:
     key, now_ms = (opened.storage.describe(), name), opened.clock.now_ms()
-    with _lock:
-        known = _looked.get(key)
+    known = _looked.get(key)
     if known is not None:
         end, at_ms, found = known
         if end == fold.end or (not found and 0 <= now_ms - at_ms < LOOK_MS):
             return found
     found = tuple(_nulls(opened, name, fold))
-    with _lock:
-        _looked[key] = fold.end, now_ms, found
-        while len(_looked) > KNOWN_MAX:
-            _looked.popitem(last=False)
-    return found
+    return _looked.put(key, (fold.end, now_ms, found))[2]
 
 
 def _nulls(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[NullColumn]:

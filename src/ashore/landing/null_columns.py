@@ -8,13 +8,13 @@ What it must not know: what is done about it.
 """
 
 import struct
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 from ashore.base.clock import Clock
+from ashore.base.recent import Recent
 from ashore.errors import StorageError
 from ashore.formats.ddl import Field, Struct, parse_ddl
 from ashore.landing.samples import Path, Respelled, SampledRecord, find_respelled
@@ -35,8 +35,7 @@ TABLES_MAX, FILES_KEPT = 50, 20  # whose files a running slice keeps in mind unt
 UNKNOWN = "unknown_fields"  # the counter of rows with a field that the schema does not name
 TOPICS_MAX = 3  # of a table, whose records are read
 
-_known: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
-_lock = Lock()
+_known = Recent[tuple[str, str], frozenset[str]](KNOWN_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,22 +170,15 @@ def _paths(field: Field, above: Path) -> Iterator[Path]:
 def _read_unset(storage: Storage, file: PlacedFile) -> frozenset[str] | None:
     """Return the paths of columns that are NULL in each row; None: the file cannot be read."""
     key = storage.describe(), file.paths[0]
-    with _lock:
-        if key in _known:
-            return _known[key]
-    found = None
+    known = _known.get(key)
+    if known is not None:
+        return known
     for path in file.paths:
         try:
-            found = unset_columns(_read_footer(storage, path, file.size_bytes))
-            break
+            return _known.put(key, unset_columns(_read_footer(storage, path, file.size_bytes)))
         except (StorageError, OSError, ValueError):
             continue  # it is elsewhere, or damaged: `verify` looks at that
-    if found is not None:
-        with _lock:
-            _known[key] = found
-            while len(_known) > KNOWN_MAX:
-                _known.popitem(last=False)
-    return found
+    return None
 
 
 def _read_footer(storage: Storage, path: str, size_bytes: int) -> bytes:

@@ -8,12 +8,12 @@ What it must not know: who looks.
 
 import threading
 import time
-from collections import OrderedDict
 from functools import lru_cache
 from typing import NamedTuple
 
 from markupsafe import Markup
 
+from ashore.base.recent import Recent
 from ashore.server.pages.control_plane import ControlPlane
 from ashore.server.pages.fleet_view import FleetView, JobRow, view_fleet
 from ashore.server.pages.render import render
@@ -48,7 +48,7 @@ class FleetPage:
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
         self._lock = threading.Lock()
-        self._made: OrderedDict[tuple[str, str], MadeList] = OrderedDict()
+        self._made = Recent[tuple[str, str], MadeList](KEPT_MAX)
 
     def known(self, sort: str, words: str) -> MadeList | None:
         """Return a list that may still be shown. Never waits."""
@@ -64,8 +64,5 @@ class FleetPage:
                 stamp = self._plane.stamp(None)
                 view = view_fleet(self._plane.jobs(), sort, words)
                 html = list_jobs(view, self._plane.directory, self._plane.problem)
-                made = MadeList(stamp, time.monotonic(), html)
-                self._made[sort, words] = made
-                while len(self._made) > KEPT_MAX:
-                    self._made.popitem(last=False)
+                made = self._made.put((sort, words), MadeList(stamp, time.monotonic(), html))
             return made

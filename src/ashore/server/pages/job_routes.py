@@ -3,7 +3,6 @@
 What it must not know: how anything is found out, what it looks like.
 """
 
-from collections import OrderedDict
 from functools import partial
 from typing import Annotated
 from urllib.parse import quote
@@ -11,6 +10,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
+from ashore.base.recent import Recent
 from ashore.control.dead_letters import read_dead_letters
 from ashore.control.jobs import OpenJob
 from ashore.control.trace import FileHistory, trace_in_lake
@@ -91,16 +91,13 @@ class _RecentBatches:
 
     def __init__(self, frame: PageFrame) -> None:
         self._frame = frame
-        self._read: OrderedDict[str, tuple[str, Batches]] = OrderedDict()
+        self._read = Recent[str, tuple[str, Batches]](READ_MAX)
 
     async def read(self, name: str, stamp: str) -> Batches:
         """Return the batches of each slice. Raises AshoreError."""
         known = self._read.get(name)
         if known is None or known[0] != stamp:
-            known = stamp, await self._frame.look(name, _read_batches)
-            self._read[name] = known
-            while len(self._read) > READ_MAX:
-                self._read.popitem(last=False)
+            known = self._read.put(name, (stamp, await self._frame.look(name, _read_batches)))
         return known[1]
 
 
