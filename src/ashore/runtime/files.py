@@ -23,6 +23,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BYTES_MAX = 8 << 20  # of a file that is read
+FileMark = tuple[int, int, int]
+
+
+def mark_of(path: Path) -> FileMark:
+    """Return what differs once a file was replaced or written: its time, size and number.
+
+    Of a file that cannot be looked at all three are 0.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def write_text(

@@ -20,6 +20,7 @@ from pathlib import Path
 from ashore.config import Job
 from ashore.errors import AshoreError, JobFileInvalid
 from ashore.landing.job import load_job_file
+from ashore.runtime.files import FileMark, mark_of
 from ashore.runtime.layout import JOB_SUFFIXES, is_name
 
 BYTES_MAX = 1 << 20  # of a job file, and of each file that it names
@@ -56,8 +57,7 @@ class JobFile:
         return self.job
 
 
-_Mark = tuple[int, int, int]
-_Read = tuple[tuple[_Mark, ...], JobFile]
+_Read = tuple[tuple[FileMark, ...], JobFile]
 
 
 class JobFiles:
@@ -108,7 +108,7 @@ class JobFiles:
         return file.path == path and marks == _marks(path, file.job)
 
     def _read(self, path: Path) -> _Read:
-        before = _mark(path)
+        before = mark_of(path)
         file = read_job_file(path, self._load)
         _now, *beside = _marks(path, file.job)
         return (before, *beside), file
@@ -123,7 +123,7 @@ class KnownJobs:
 
     def __init__(self, load: Callable[[Path], Job] = load_job_file) -> None:
         self._load = load
-        self._known: dict[Path, tuple[tuple[_Mark, ...], Job]] = {}
+        self._known: dict[Path, tuple[tuple[FileMark, ...], Job]] = {}
 
     def load(self, path: Path) -> Job:
         """Return the job in a file, as it is now. Raises JobFileInvalid."""
@@ -213,14 +213,6 @@ def _beside(path: Path, job: Job | None) -> list[Path]:
     return [path.parent / name for name in (job.sql.file, job.sql.functions) if name is not None]
 
 
-def _marks(path: Path, job: Job | None) -> tuple[_Mark, ...]:
+def _marks(path: Path, job: Job | None) -> tuple[FileMark, ...]:
     """Return what tells whether a job file, or a file that it names, has changed."""
-    return tuple(_mark(each) for each in (path, *_beside(path, job)))
-
-
-def _mark(path: Path) -> _Mark:
-    try:
-        found = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return tuple(mark_of(each) for each in (path, *_beside(path, job)))

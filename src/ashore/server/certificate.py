@@ -13,10 +13,11 @@ from pathlib import Path
 
 from ashore.errors import RequestInvalid
 from ashore.runtime.background import Background
+from ashore.runtime.files import FileMark, mark_of
 
 LOOK_S = 30.0
 PASSWORD = "ASHORE_TLS_KEY_PASSWORD"  # noqa: S105 - the name of a variable
-_Mark = tuple[tuple[int, int, int], ...]
+_Mark = tuple[FileMark, ...]
 
 
 class ServerCertificate:
@@ -75,14 +76,7 @@ class ServerCertificate:
         return LOOK_S
 
     def _read_mark(self) -> _Mark:
-        found = []
-        for path in (self._certificate, self._key):
-            try:
-                stat = path.stat() if path is not None else None
-            except OSError:
-                stat = None
-            found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino) if stat else (0, 0, 0))
-        return tuple(found)
+        return tuple(mark_of(each) for each in (self._certificate, self._key) if each is not None)
 
 
 def _load(context: ssl.SSLContext, certificate: Path, key: Path | None, password: str) -> None:
