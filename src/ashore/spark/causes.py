@@ -7,10 +7,13 @@ What it must not know: what was to be done.
 
 import re
 
+from py4j.protocol import Py4JNetworkError
+
 from ashore.spark.daemon import why_no_worker
 
 LENGTH_MAX = 500
 DETAIL_LENGTH_MAX = 20_000  # letters of its own text that an error of Ashore keeps
+JVM_GONE = (Py4JNetworkError, ConnectionError)  # what any call raises once the JVM has ended
 # Py4J writes the first cause after `: `.
 _OF_JVM = re.compile(r"(?:^|Caused by): ([^\n]+)", re.MULTILINE)
 _OF_PYTHON = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception): [^\n]+)", re.MULTILINE)

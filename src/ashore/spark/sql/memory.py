@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from subprocess import TimeoutExpired
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError
 
 from ashore.errors import AshoreError, BatchFailed, QueryRefused, RecordsTooLarge
 from ashore.protocol.names import SliceName
@@ -18,12 +18,12 @@ from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.limits import refused_range
+from ashore.spark.causes import JVM_GONE
 from ashore.spark.internals import process_of_jvm
 
 SIGN = "java.lang.OutOfMemoryError"
 EXIT_CODE = 52  # of a JVM in which a task has found no memory: Spark's SparkExitCode.OOM
 ENDS_WITHIN_S = 10.0
-GONE = (Py4JNetworkError, ConnectionError)
 
 
 def out_of_memory(
@@ -71,7 +71,7 @@ def _is_of_memory(error: BaseException) -> bool:
     if any(SIGN in _text_of(each) for each in chain):
         return True
     process = process_of_jvm()
-    if process is None or not any(isinstance(each, GONE) for each in chain):
+    if process is None or not any(isinstance(each, JVM_GONE) for each in chain):
         return False
     with suppress(TimeoutExpired):
         return bool(process.wait(ENDS_WITHIN_S) == EXIT_CODE)

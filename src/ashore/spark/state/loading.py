@@ -16,7 +16,7 @@ from ashore.errors import CheckpointUnfit
 from ashore.jobs.events import Event, StateLoaded, StateStep, StoreRows
 from ashore.jobs.progress import StateWork
 from ashore.jobs.requests import LoadRequest
-from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause
+from ashore.spark.causes import DETAIL_LENGTH_MAX, JVM_GONE, innermost_cause
 from ashore.spark.internals.state import FAMILY, list_state, read_state
 
 Send = Callable[[Event], None]
@@ -35,9 +35,11 @@ def load(spark: SparkSession, asked: LoadRequest, send: Send) -> StateLoaded:
             rows = read_state(spark, uri, asked.batch, each).groupBy(FAMILY).count().collect()
             counted = sorted((row[0], int(row[1])) for row in rows)
             found += [StoreRows(each.operator, each.name, *row) for row in counted]
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        is_gone = isinstance(error, JVM_GONE)
+        why = "its JVM has ended" if is_gone else innermost_cause(str(error))
         raise CheckpointUnfit(
-            f"Spark cannot load {what}: {innermost_cause(str(error))}",
+            f"Spark cannot load {what}: {why}",
             hint="restore a savepoint, or an earlier batch",
             why="not_loaded",
             detail=str(error)[:DETAIL_LENGTH_MAX],

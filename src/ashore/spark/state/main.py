@@ -128,7 +128,7 @@ def _rows(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> 
 
 def _stop(spark: SparkSession) -> None:
     """Stop Spark. A JVM that has ended meanwhile is not the error that is reported."""
-    with suppress(Py4JError):
+    with suppress(Py4JError, ConnectionError):
         spark.stop()
 
 
