@@ -13,7 +13,7 @@ from ashore.config.model import SinkTopic
 from ashore.config.naming import TOPIC_PLACE
 from ashore.config.problems import Finding
 from ashore.config.section import Key
-from ashore.config.tables import TIME_PARTITIONS, Table
+from ashore.config.tables import GENERATION_COLUMN, TIME_PARTITIONS, Table
 from ashore.protocol import names
 
 _OF_TOPICS = frozenset(
@@ -75,10 +75,17 @@ def check_read_topic(key: Key, item: Table) -> Iterator[Finding]:
 
 
 def _check_unlanded(key: Key, item: Table) -> Iterator[Finding]:
-    if item.land or item.on_invalid != "dead_letter":
+    if item.land:
         return
-    message = "with land: false there is no table for records that cannot be decoded"
-    yield Finding((*key, "on_invalid"), message, "write on_invalid: drop or on_invalid: fail")
+    if item.on_invalid == "dead_letter":
+        message = "with land: false there is no table for records that cannot be decoded"
+        yield Finding((*key, "on_invalid"), message, "write on_invalid: drop or on_invalid: fail")
+    if item.generation:
+        message = (
+            f"with land: false no table gets the column {GENERATION_COLUMN}, and views of SQL do "
+            "not have it"
+        )
+        yield Finding((*key, "generation"), message, "remove the key, or let the topic land")
 
 
 def check_sql(data: object, items: Mapping[int, Table]) -> Iterator[Finding]:

@@ -97,6 +97,10 @@ ERRORS = [
         *(10, "tables[1].retention", "land: false", "remove the key"),
     ),
     pytest.param(
+        ("    table: ods.users\n", "    table: ods.users\n    generation: true\n"),
+        *(10, "tables[1].generation", "views of SQL do not have it", "let the topic land"),
+    ),
+    pytest.param(
         ("table: ods.users", "table: raw.clicks"),
         *(9, "tables[1].table", "would both be clicks", "another name"),
     ),
