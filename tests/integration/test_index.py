@@ -5,14 +5,18 @@ import pwd
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
+from sqlalchemy import NullPool, create_engine
 
 from ashore.errors import ServerRefused
 from ashore.runtime import index as index_module
@@ -39,16 +43,21 @@ class PostgreSql:
         self.run("initdb", "-D", "data", "-U", "ashore", "-A", "trust", "--no-sync")
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> "Iterator[subprocess.Popen[str]]":
         options = ["-c", "fsync=off", "-c", "listen_addresses=127.0.0.1", "-k", str(self.directory)]
         command = ["postgres", "-D", "data", "-p", str(self.port), *options]
         with self.start(command) as server:
             try:
                 self.run("pg_isready", "-h", "127.0.0.1", "-p", str(self.port), again=600)
-                yield
+                yield server
             finally:
                 server.send_signal(signal.SIGINT)  # it ends connections
                 server.wait(60)
+
+    def drop_tables(self) -> None:
+        engine = create_engine(self.url, poolclass=NullPool)
+        with engine.begin() as connection:
+            connection.exec_driver_sql("DROP TABLE ashore_events, ashore_index")
 
     def run(self, *command: str, again: int = 1) -> None:
         for _ in range(again):
@@ -122,6 +131,76 @@ def test_the_index_is_made_again_from_the_files_after_it_was_deleted(files: Serv
     assert numbers_of(files) == 11, "nothing is taken in twice"
 
 
+def take_at_once(journal: Journal, events: range) -> None:
+    """Have the journal take events. With a database that does not answer, this waits for nobody."""
+    began_s = time.monotonic()
+    for number in events:
+        take(journal, number)
+    assert time.monotonic() - began_s < index_module.ANSWER_S, "the supervisor would wait with it"
+
+
+def wait_until_asked(index: Index) -> None:
+    deadline_s = time.monotonic() + 60
+    while not index.open():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
+
+
+def test_events_that_do_not_fit_into_the_queue_come_from_the_files(
+    files: ServerFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And those that waited in it meanwhile are there once."""
+    index = Index(files)
+    journal = Journal(files, [index.add])
+    assert index.open()
+    monkeypatch.setattr(index_module, "WAITING_MAX", 3)
+    with sqlite3.connect(files.index) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        take_at_once(journal, range(8))
+        other.rollback()
+    other.close()
+    wait_until_asked(index)
+    assert numbers(index) == list(range(7, -1, -1))
+    take(journal, 8)
+    assert numbers(index, limit=2) == [8, 7]
+    index.close()
+
+
+def test_a_frozen_database_delays_nobody(
+    files: ServerFiles, postgresql: PostgreSql | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection stays open and silent, so that no limit of its own ends a call."""
+    if postgresql is None:
+        return
+    index = Index(files, postgresql.url)
+    journal = Journal(files, [index.add])
+    with postgresql.running() as server:
+        wait_until_asked(index)
+        take(journal, 0)
+        wait_until_asked(index)
+        children = psutil.Process(server.pid).children(recursive=True)
+        stopped = [server.pid, *(each.pid for each in children)]
+        for each in stopped:
+            os.kill(each, signal.SIGSTOP)
+        try:
+            take_at_once(journal, range(1, 4))
+            monkeypatch.setattr(index_module, "ANSWER_S", 0.2)
+            for _ in range(2):
+                with pytest.raises(ServerRefused, match="does not answer: TimeoutError"):
+                    numbers(index)
+            again = Index(files, postgresql.url.replace("/postgres", "/template1"))
+            assert not again.open(), "a server that starts does not wait either"
+            again.close()
+        finally:
+            for each in stopped:
+                os.kill(each, signal.SIGCONT)
+        monkeypatch.setattr(index_module, "ANSWER_S", 60)
+        wait_until_asked(index)
+        assert numbers(index) == [3, 2, 1, 0], "each once"
+        index.close()
+        postgresql.drop_tables()
+
+
 def numbers_of(files: ServerFiles) -> int:
     index = Index(files)
     index.open()
@@ -145,19 +224,19 @@ def test_a_database_that_is_away_keeps_nobody_and_misses_nothing(
         index.count()
     with postgresql.running():
         take(journal, 1)
+        wait_until_asked(index)
         assert numbers(index) == [1, 0], "what it has missed it has from the files"
         take(journal, 2)
     take(journal, 3)
-    assert index.problem
     with pytest.raises(ServerRefused, match="does not answer"):
         numbers(index)
     with postgresql.running():
         take(journal, 4)
+        wait_until_asked(index)
         assert numbers(index, job="job-0") == [4, 2, 0]
         assert (index.count(), index.problem) == (5, "")
         other = Index(files, postgresql.url)
-        with index._engine.begin() as connection:  # type: ignore[union-attr]
-            connection.exec_driver_sql("DROP TABLE ashore_events, ashore_index")
+        postgresql.drop_tables()
         assert other.open()
         assert numbers(other) == [4, 3, 2, 1, 0], "made again after it was deleted"
         for each in (index, other):
