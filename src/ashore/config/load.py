@@ -34,6 +34,7 @@ _TEXT_MAPPINGS: tuple[Key, ...] = (
     ("source", "kafka", "options"),
     ("sql", "producer"),
     ("spark", "conf"),
+    ("labels",),
 )
 _SQL_AT: tuple[Key, ...] = (("sql",), ("sql", "text"))
 _VARIABLES_AT: tuple[Key, ...] = (

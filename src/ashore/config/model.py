@@ -19,6 +19,7 @@ from pydantic import (
     StrictInt,
 )
 
+from ashore.base.labels import check_label
 from ashore.base.suggest import nearest
 from ashore.config.metrics import Metrics, has_a_place
 from ashore.config.naming import (
@@ -411,6 +412,27 @@ class Sql(Section):
 _OR_NONE = JsonForm({"const": "none"}, is_beside=True)
 
 
+LABELS_MAX = 64
+LABELS_FORM = JsonForm(
+    {
+        "type": "object",
+        "maxProperties": LABELS_MAX,
+        "additionalProperties": {"type": ["string", "number", "boolean"]},
+    }
+)
+
+
+def _labels(labels: Mapping[str, str]) -> Mapping[str, str]:
+    if len(labels) > LABELS_MAX:
+        raise ValueRefused("these are too many labels", f"write at most {LABELS_MAX}")
+    for key, value in labels.items():
+        try:
+            check_label(key, value)
+        except ValueError as error:
+            raise ValueRefused(str(error), "write {team: payments}") from None
+    return labels
+
+
 class Job(Section):
     """A whole job file."""
 
@@ -418,6 +440,14 @@ class Job(Section):
         description="The job's name. It names the landing log: a job with another name is "
         "another job.",
         examples=["clicks"],
+    )
+    labels: Annotated[
+        TextMap, AfterValidator(_labels), Shown("mapping of text to text"), LABELS_FORM
+    ] = Field(
+        default=FrozenMap[str](),
+        description="Labels by which a server's jobs are selected and roles are given, with the "
+        "grammar of Kubernetes. They have no effect on what is written.",
+        examples=["{team: payments, tier: test}"],
     )
     lake: Annotated[EnvText, AfterValidator(_lake_uri), Shown("URI"), _URI_FORM] = Field(
         description="The root of all tables: `file:///path`, `hdfs://nameservice/path`. "
