@@ -10,6 +10,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.control.jobs import OpenJob
 from ashore.errors import ServerRefused
 from ashore.runtime.operations import Operations
+from ashore.runtime.tokens import Caller
 from ashore.runtime.verbs import Asker
 from ashore.server.observation import SeenJob
 from ashore.server.pages.commands import Commands
@@ -52,6 +53,13 @@ class OnlyWatched:
         found = self._watch.job(name)
         return None if found is None else SeenJob.of(found)
 
+    def labels(self, name: str) -> None:
+        """None are known: these tests have roles on all jobs."""
+
+    def job_of(self, operation: str) -> str:
+        """Return the job of an operation."""
+        return self.commands.job_of(operation)
+
     def stamp(self, name: str | None) -> str:
         """Return a text that changes with what a page of a job, or of all, would show."""
         return self._watch.stamp(name)
@@ -63,5 +71,5 @@ class OnlyWatched:
     def act(self, name: str, verb: str, asker: Asker) -> None:
         raise ServerRefused(f"{name}: nobody starts it here", hint="use what started it")
 
-    def save(self, name: str, text: str) -> None:
+    def deploy(self, name: str, text: str, caller: Caller, beside: object = None) -> None:
         (self._watch.directory / f"{name}.yaml").write_text(text, "utf-8")

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
+from urllib.parse import quote
 
 import typer
 
@@ -35,7 +36,14 @@ OptionalJob = Annotated[
     str | None, typer.Argument(metavar="JOB", help="The job, as its file is named.")
 ]
 EveryJob = Annotated[
-    bool, typer.Option("--all", help="All jobs of the server that --state and --name select.")
+    bool,
+    typer.Option(
+        "--all", help="All jobs of the server that --selector, --state and --name select."
+    ),
+]
+OfLabels = Annotated[
+    str | None,
+    typer.Option("--selector", help="Only jobs with these labels: `team=payments,tier!=test`."),
 ]
 OfState = Annotated[
     str | None, typer.Option(help="Only jobs in this state, as `ashore jobs` shows it: `stopped`.")
@@ -47,13 +55,19 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Which jobs of a server are meant. None: whatever it is."""
+    """Which jobs of a server are meant. None: whatever it is. `labels`: a selector of labels."""
 
+    labels: str | None
     state: str | None
     name: str | None
 
+    @property
+    def is_any(self) -> bool:
+        """Whether none is left out."""
+        return self == Selected(None, None, None)
+
     def has(self, job: Mapping[str, Any]) -> bool:
-        """Tell whether a job, as its document describes it, is one of them."""
+        """Tell whether a job that has the labels, as its document describes it, is one of them."""
         is_state = self.state is None or self.state.replace("-", " ") == job["state"]
         return is_state and (self.name is None or fnmatchcase(job["name"], self.name))
 
@@ -65,10 +79,15 @@ class AskedServer:
     client: ServerClient
     as_json: bool
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """Return the documents of all jobs."""
-        found: list[dict[str, Any]] = self.client.ask("GET", "/api/jobs")["jobs"]
-        return found
+    def list_jobs(self, labels: str | None = None) -> Any:
+        """Return the document with all jobs, or those that a selector of labels means."""
+        query = "" if labels is None else f"?selector={quote(labels, safe='')}"
+        return self.client.ask("GET", f"/api/jobs{query}")
+
+    def select(self, selected: Selected) -> list[dict[str, Any]]:
+        """Return the documents of the jobs that are meant."""
+        found: list[dict[str, Any]] = self.list_jobs(selected.labels)["jobs"]
+        return [each for each in found if selected.has(each)]
 
     def act(self, verb: str, job: str, body: dict[str, object]) -> None:
         """Ask for a verb over a job, and print where the job is then."""
@@ -103,9 +122,9 @@ def asks_server(command: Callable[Concatenate[AskedServer, P], None]) -> Callabl
 
 
 @asks_server
-def jobs(server: AskedServer) -> None:
+def jobs(server: AskedServer, selector: OfLabels = None) -> None:
     """Show the jobs of a server: where each is, and what needs a person."""
-    found = server.client.ask("GET", "/api/jobs")
+    found = server.list_jobs(selector)
     if server.as_json:
         print_json(found)
         return
@@ -114,15 +133,18 @@ def jobs(server: AskedServer) -> None:
 
 def show_jobs(jobs: Sequence[Mapping[str, Any]], now_ms: int) -> None:
     """Print jobs as a server's documents describe them, and what needs a person."""
+    has_labels = any(each["labels"] for each in jobs)
     rows = [
         [
-            *(each["name"], each["state"], _age(each["state_since_ms"], now_ms)),
+            *(each["name"], *([_labels(each)] if has_labels else [])),
+            *(each["state"], _age(each["state_since_ms"], now_ms)),
             *(_lag(each, now_ms), _number(each["rate"])),
             *(_age(each["last_commit_ms"], now_ms), each["why"].partition("\n")[0]),
         ]
         for each in jobs
     ]
-    columns = {"job": "left", "state": "left", "for": "right", "lag": "right"}
+    columns = {"job": "left"} | ({"labels": "left"} if has_labels else {})
+    columns |= {"state": "left", "for": "right", "lag": "right"}
     columns |= {"records/s": "right", "last entry": "right", "why": "left"}
     print_table("", columns, rows)
     for job in jobs:
@@ -133,10 +155,11 @@ def show_jobs(jobs: Sequence[Mapping[str, Any]], now_ms: int) -> None:
 
 
 @asks_server
-def start(
+def start(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     server: AskedServer,
     job: OptionalJob = None,
     every: EveryJob = False,
+    selector: OfLabels = None,
     state: OfState = None,
     name: OfName = None,
     why: WhyChanged = "",
@@ -145,20 +168,22 @@ def start(
 
     With --all, start several.
     """
+    selected = Selected(selector, state, name)
     if not every:
-        if job is None or state is not None or name is not None:
+        if job is None or not selected.is_any:
             raise typer.BadParameter("name one job, or add --all")
         server.act("start", job, {"why": why})
         return
     if job is not None:
         raise typer.BadParameter("--all excludes a job")
-    act_on_all(server, "start", Selected(state, name), why)
+    act_on_all(server, "start", selected, why)
 
 
 @asks_server
-def stop_all(
+def stop_all(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     server: AskedServer,
     every: EveryJob = False,
+    selector: OfLabels = None,
     state: OfState = None,
     name: OfName = None,
     timeout: Annotated[
@@ -170,7 +195,7 @@ def stop_all(
     if not every:
         raise typer.BadParameter("add --all")
     within_s = parse_duration(timeout) / 1000
-    act_on_all(server, "stop", Selected(state, name), why, within_s)
+    act_on_all(server, "stop", Selected(selector, state, name), why, within_s)
 
 
 def act_on_all(
@@ -180,7 +205,7 @@ def act_on_all(
 
     `within_s`: how long to wait until their processes have ended.
     """
-    names = [each["name"] for each in server.jobs() if selected.has(each)]
+    names = [each["name"] for each in server.select(selected)]
     failed: list[dict[str, str]] = []
     for each in names:
         try:
@@ -190,7 +215,7 @@ def act_on_all(
     clock = SystemClock()
     until_s = clock.monotonic_s() + within_s
     while True:
-        found = [each for each in server.jobs() if each["name"] in names]
+        found = [each for each in server.list_jobs()["jobs"] if each["name"] in names]
         alive = [each["name"] for each in found if within_s and each["process"] is not None]
         if not alive or clock.monotonic_s() >= until_s:
             break
@@ -305,6 +330,10 @@ def _beside(job_file: Path) -> dict[str, str]:
 
 def _age(at_ms: int | None, now_ms: int) -> str:
     return "" if at_ms is None else format_duration(max(0, now_ms - at_ms))
+
+
+def _labels(job: Mapping[str, Any]) -> str:
+    return ",".join(f"{key}={value}" for key, value in job["labels"].items())
 
 
 def _lag(job: Mapping[str, Any], now_ms: int) -> str:

@@ -13,7 +13,7 @@ import typer
 from ashore.cli.options import AsJson, Debug, new_group
 from ashore.cli.output import print_answer, reported_errors, say
 from ashore.runtime.layout import ServerFiles
-from ashore.runtime.tokens import TokenFile, UserRole
+from ashore.runtime.tokens import Grant, TokenFile, UserRole
 
 Directory = Annotated[
     Path,
@@ -25,6 +25,15 @@ State = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What audit lines call its owner.")]
 Role = Annotated[UserRole, typer.Option(help="What it allows: to look, or everything.")]
+OfJobs = Annotated[
+    str | None,
+    typer.Option(
+        "--jobs",
+        metavar="SELECTOR",
+        help="The jobs that the role holds for, by their labels: `team=payments,tier!=test`. "
+        "Default: all jobs, and the server itself.",
+    ),
+]
 
 token = new_group("Tokens of a server: who may ask it, and for what.")
 
@@ -33,31 +42,36 @@ token = new_group("Tokens of a server: who may ask it, and for what.")
 def token_list(
     directory: Directory, state: State = None, as_json: AsJson = False, debug: Debug = False
 ) -> None:
-    """List the names and roles of tokens, users and groups; no token is shown."""
+    """List the rules of tokens, users and groups; no token is shown."""
     with reported_errors(as_json=as_json, debug=debug):
         known = _file(directory, state).open()
         found = [
-            *({"token": each.name, "role": str(each.role)} for each in known.callers.values()),
-            *({"user": name, "role": str(role)} for name, role in known.users.items()),
-            *({"group": name, "role": str(role)} for name, role in known.groups.items()),
+            *(
+                _rule("token", each.name, one)
+                for each in known.callers.values()
+                for one in each.grants
+            ),
+            *(_rule("user", name, each) for name, held in known.users.items() for each in held),
+            *(_rule("group", name, each) for name, held in known.groups.items() for each in held),
         ]
         lines = [" ".join(f"{key} {value}" for key, value in each.items()) for each in found]
         print_answer(lines or ["no token"], {"access": found}, as_json=as_json)
 
 
 @token.command("add")
-def token_add(
+def token_add(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     directory: Directory,
     name: Name,
     role: Role = UserRole.READ,
+    jobs: OfJobs = None,
     state: State = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Make a token and print it: it is shown this once."""
     with reported_errors(as_json=as_json, debug=debug):
-        made = _file(directory, state).add(name, role)
-        document = {"name": name, "role": str(role), "token": made}
+        made = _file(directory, state).add(name, role, jobs)
+        document = {"name": name, **_role(role, jobs), "token": made}
         print_answer([made], document, as_json=as_json)
         if not as_json:
             say(f"token of {name}, role {role}: it is not shown again")
@@ -66,20 +80,32 @@ def token_add(
 @token.command("allow")
 def token_allow(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     directory: Directory,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As the proxy says it.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Of the user or the group, as the proxy says it.")
+    ],
     role: Role = UserRole.READ,
+    jobs: OfJobs = None,
     group: Annotated[bool, typer.Option("--group", help="Name a group, not a user.")] = False,
+    of_token: Annotated[
+        bool, typer.Option("--token", help="Name a token, which gets this role as well.")
+    ] = False,
     state: State = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Give a role to a user or a group that a trusted proxy names."""
-    kind = "group" if group else "user"
+    """Give a role to a user or a group that a trusted proxy names, or another one to a token.
+
+    It replaces the role that they have for the same --jobs.
+    """
+    if group and of_token:
+        raise typer.BadParameter("--group excludes --token")
+    kind = "group" if group else "token" if of_token else "user"
     with reported_errors(as_json=as_json, debug=debug):
-        _file(directory, state).allow(kind, name, role)
-        print_answer(
-            [f"{kind} {name} role {role}"], {kind: name, "role": str(role)}, as_json=as_json
-        )
+        key = "name" if of_token else kind
+        _file(directory, state).allow(key, name, role, jobs)
+        found = {kind: name, **_role(role, jobs)}
+        line = " ".join(f"{key} {value}" for key, value in found.items())
+        print_answer([line], found, as_json=as_json)
 
 
 @token.command("revoke")
@@ -90,10 +116,18 @@ def token_revoke(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Revoke a token with its logins, or the role of a user or a group."""
+    """Revoke a token with its logins, or the roles of a user or a group."""
     with reported_errors(as_json=as_json, debug=debug):
         _file(directory, state).revoke(name)
         print_answer([f"revoked {name}"], {"revoked": name}, as_json=as_json)
+
+
+def _rule(kind: str, name: str, grant: Grant) -> dict[str, str]:
+    return {kind: name, **_role(grant.role, str(grant.jobs) or None)}
+
+
+def _role(role: UserRole, jobs: str | None) -> dict[str, str]:
+    return {"role": str(role)} if jobs is None else {"role": str(role), "jobs": jobs}
 
 
 def _file(directory: Path, state: Path | None) -> TokenFile:

@@ -71,6 +71,7 @@ class EventQuestion:
     since_ms: int | None = None
     until_ms: int | None = None
     limit: int = 100
+    jobs: tuple[str, ...] | None = None  # of these alone
 
 
 class Index:
@@ -254,6 +255,8 @@ class Index:
 def _where(asked: "Select[tuple[str]]", question: EventQuestion) -> "Select[tuple[str]]":
     if question.job is not None:
         asked = asked.where(_EVENTS.c.job == question.job)
+    if question.jobs is not None:
+        asked = asked.where(_EVENTS.c.job.in_(question.jobs))
     if question.event is not None:
         asked = asked.where(_EVENTS.c.event == question.event)
     if question.since_ms is not None:

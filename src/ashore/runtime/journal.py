@@ -73,11 +73,17 @@ class Journal:
             deliver(document)
         return self._owe is None or self._owe(document)
 
-    def newest(self, job: str | None, limit: int) -> list[dict[str, object]]:
-        """Return the newest events, of one job or of all, the newest first."""
+    def newest(
+        self, job: str | None, limit: int, is_shown: Callable[[str], bool] = lambda _job: True
+    ) -> list[dict[str, object]]:
+        """Return the newest events, of one job or of all, the newest first.
+
+        `is_shown`: whether those of a job are, by its name.
+        """
         with self._lock:
             found = [each for each in self._newest if job is None or each.get("job") == job]
-        return found[: -limit - 1 : -1]
+        shown = {each: is_shown(each) for each in {str(one.get("job", "")) for one in found}}
+        return [each for each in found if shown[str(each.get("job", ""))]][: -limit - 1 : -1]
 
     def tally(self) -> FleetTally:
         """Return the counts."""

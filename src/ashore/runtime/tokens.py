@@ -3,8 +3,9 @@
 What it is: `TokenFile`, the one home of both, kept in one file of the state directory.
 What it promises: the file is made at the first start, for its owner alone; one that others can read
 is refused. A change of the file applies within `LOOK_S`, without a restart: a token that was
-revoked opens nothing, and neither does a cookie that was made for it. A file that cannot be read
-admits nobody. A token that was added is in the file by its digest only.
+revoked opens nothing, and neither does a cookie that was made for it. A file that cannot be read,
+or with a rule that is not valid, admits nobody. A token that was added is in the file by its digest
+only.
 What it must not know: requests; cookies.
 """
 
@@ -14,7 +15,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ashore.base.clock import Clock, SystemClock
+from ashore.base.labels import HINT, Selector
 from ashore.errors import NotAllowed, RequestInvalid
 from ashore.runtime.files import take_lock, write_text
 
@@ -42,24 +44,56 @@ class UserRole(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """A rule: a role, and the jobs that it holds for.
+
+    Arguments:
+        owner: whose it is: `token deployer`, `user anna`, `group payments`.
+        role: what it allows.
+        jobs: by their labels; without terms all jobs, and the server itself.
+
+    """
+
+    owner: str
+    role: UserRole
+    jobs: Selector = field(default_factory=Selector)
+
+    def holds_for(self, labels: Mapping[str, str] | None) -> bool:
+        """Tell whether it holds for a job with these labels; None: they are not known."""
+        return not self.jobs.terms or (labels is not None and self.jobs.matches(labels))
+
+    def __str__(self) -> str:
+        """Return the rule as audit lines name it."""
+        return f"{self.owner}: {self.role} on {str(self.jobs) or 'all jobs'}"
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks.
 
     Arguments:
-        name: of the token.
-        role: what it allows.
+        name: of the token, or of the user.
+        grants: what they may do.
         id: names the token in cookies: a keyed digest, from which it cannot be guessed.
 
     """
 
     name: str
-    role: UserRole
+    grants: tuple[Grant, ...]
     id: str = ""
+
+    def grant_on(self, labels: Mapping[str, str] | None) -> Grant | None:
+        """Return the rule that allows most on a job with these labels; None: no rule holds.
+
+        Labels that are not known (None) are those of no job: only a rule for all jobs holds.
+        """
+        held = [each for each in self.grants if each.holds_for(labels)]
+        return max(held, key=lambda each: each.role is UserRole.OPERATE, default=None)
 
     @property
     def may_operate(self) -> bool:
-        """Whether they may change something."""
-        return self.role is UserRole.OPERATE
+        """Whether they may change something, whichever job it is."""
+        return any(each.role is UserRole.OPERATE for each in self.grants)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,7 +103,7 @@ class Tokens:
     Arguments:
         callers: whose they are, by digest of the token.
         key: a secret of the server, which cookies are signed with.
-        users: roles of those whom a trusted proxy names, by name.
+        users: rules of those whom a trusted proxy names, by name.
         groups: likewise, by the groups that it says they are in.
         problem: why nobody is admitted; empty: they are.
 
@@ -77,8 +111,8 @@ class Tokens:
 
     callers: Mapping[str, Caller] = field(default_factory=dict)
     key: bytes = b""
-    users: Mapping[str, UserRole] = field(default_factory=dict)
-    groups: Mapping[str, UserRole] = field(default_factory=dict)
+    users: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
     problem: str = ""
 
     def find(self, token: str) -> Caller | None:
@@ -86,12 +120,11 @@ class Tokens:
         return self.callers.get(digest_of(token))
 
     def find_user(self, name: str, groups: Iterable[str] = ()) -> Caller | None:
-        """Return somebody whom a trusted proxy names, with the most that they may; None: none."""
-        roles = {self.users.get(name), *(self.groups.get(each) for each in groups)} - {None}
-        if not roles:
-            return None
-        role = UserRole.OPERATE if UserRole.OPERATE in roles else UserRole.READ
-        return Caller(name, role, f"user {name}")
+        """Return somebody whom a trusted proxy names, with all their rules; None: there is none."""
+        grants = self.users.get(name, ())
+        for each in dict.fromkeys(groups):
+            grants += self.groups.get(each, ())
+        return Caller(name, grants, f"user {name}") if grants else None
 
     def find_id(self, id_: str) -> Caller | None:
         """Return the caller that a cookie names; None: the token was revoked, or never was."""
@@ -134,34 +167,44 @@ class TokenFile:
                 self._tokens, self._mark = Tokens(key=self._tokens.key, problem=told), None
         return self._tokens
 
-    def add(self, name: str, role: UserRole) -> str:
-        """Return a new token, which is kept by its digest only. Raises RequestInvalid, OSError."""
+    def add(self, name: str, role: UserRole, jobs: str | None = None) -> str:
+        """Return a new token, which is kept by its digest only. Raises RequestInvalid, OSError.
+
+        `jobs`: a selector of those that the role holds for; None: all.
+        """
         if _NAME.fullmatch(name) is None:
             raise RequestInvalid(
                 f"{name[:100]!r} is not a name for a token",
                 hint="letters, digits, `-`, `_`, `.` and `@`, at most 100",
             )
+        rule = _rule(role, jobs)
         token = secrets.token_urlsafe(_BYTES)
         with self._changing() as document:
             if any(each["name"] == name for each in document["tokens"]):
                 raise RequestInvalid(
                     f"there is a token `{name}` already", hint="revoke it first, or choose a name"
                 )
-            made = {"name": name, "role": str(role), "sha256": digest_of(token)}
-            document["tokens"].append(made)
+            document["tokens"].append({"name": name, **rule, "sha256": digest_of(token)})
         return token
 
-    def allow(self, kind: str, name: str, role: UserRole) -> None:
-        """Give a role to a `user` or a `group` that a trusted proxy names, or another one. OSError.
+    def allow(self, kind: str, name: str, role: UserRole, jobs: str | None = None) -> None:
+        """Give a role to a `user` or a `group` that a trusted proxy names, or to a token (`name`).
 
-        Raises RequestInvalid.
+        It takes the place of the role that they have for the same `jobs`, which are as those of
+        `add`. Raises RequestInvalid, OSError.
         """
         if not name or len(name) > NAME_MAX or not name.isprintable():
             raise RequestInvalid(f"{name[:100]!r} is not a name", hint=f"at most {NAME_MAX} signs")
+        rule = _rule(role, jobs)
         with self._changing() as document:
+            if kind == "name" and all(each["name"] != name for each in document["tokens"]):
+                raise RequestInvalid(
+                    f"there is no token {name[:100]!r}", hint="`ashore token add` makes one"
+                )
             listed = document.setdefault("users", [])
-            listed[:] = [each for each in listed if each.get(kind) != name]
-            listed.append({kind: name, "role": str(role)})
+            same = (name, rule.get("jobs"))
+            listed[:] = [each for each in listed if (each.get(kind), each.get("jobs")) != same]
+            listed.append({kind: name, **rule})
 
     def revoke(self, name: str) -> None:
         """Remove what this name has: a token, and roles as a user or a group.
@@ -224,23 +267,63 @@ def _read(path: Path) -> dict[str, Any]:
     raise _no_tokens(path, found)
 
 
+def _rule(role: UserRole, jobs: str | None) -> dict[str, str]:
+    """Return a rule as it is in the file. Raises RequestInvalid."""
+    if jobs is None:
+        return {"role": str(role)}
+    try:
+        return {"role": str(role), "jobs": str(Selector.parse(jobs))}
+    except ValueError as error:
+        raise RequestInvalid(f"--jobs: {error}", hint=HINT) from None
+
+
 def _parse(path: Path, document: Mapping[str, Any]) -> Tokens:
     """Return the tokens of a document. Raises NotAllowed."""
+    where = "its key"
     try:
         key = bytes.fromhex(document["key"])
-        callers = {}
-        for each in document["tokens"]:
+        found: dict[tuple[str, str], tuple[Grant, ...]] = {}
+        own: dict[str, tuple[str, Grant]] = {}
+        for number, each in enumerate(document["tokens"]):
+            where = f"item {number + 1} of `tokens`"
             digest = str(each["sha256"]) if "sha256" in each else digest_of(str(each["token"]))
-            id_ = hmac.new(key, b"token " + digest.encode(), hashlib.sha256).hexdigest()[:32]
-            callers[digest] = Caller(str(each["name"]), UserRole(each["role"]), id_)
-        users, groups = (_roles_of(document.get("users", []), each) for each in ("user", "group"))
-        return Tokens(callers, key, users, groups)
-    except (ValueError, KeyError, TypeError) as error:
-        raise _no_tokens(path, type(error).__name__) from None
+            _kind, name = _named(each, ("name",), {"sha256", "token"})
+            own[digest] = name, _grant("token", name, each)
+        for number, each in enumerate(document.get("users", [])):
+            where = f"item {number + 1} of `users`"
+            kind, name = _named(each, ("user", "group", "name"))
+            owner = "token" if kind == "name" else kind
+            found[kind, name] = (*found.get((kind, name), ()), _grant(owner, name, each))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _no_tokens(path, f"{where}: {type(error).__name__}") from None
+    callers = {
+        digest: Caller(name, (grant, *found.get(("name", name), ())), _id_of(key, digest))
+        for digest, (name, grant) in own.items()
+    }
+    users, groups = (
+        {name: grants for (kind, name), grants in found.items() if kind == wanted}
+        for wanted in ("user", "group")
+    )
+    return Tokens(callers, key, users, groups)
 
 
-def _roles_of(listed: Iterable[Mapping[str, str]], kind: str) -> dict[str, UserRole]:
-    return {str(each[kind]): UserRole(each["role"]) for each in listed if kind in each}
+def _named(
+    item: Mapping[str, object], kinds: tuple[str, ...], more: Collection[str] = ()
+) -> tuple[str, str]:
+    """Return whose a rule is. Raises ValueError: a key that is mistyped must not widen a rule."""
+    (kind,) = (each for each in kinds if each in item)
+    if not item.keys() <= {kind, "role", "jobs", *more}:
+        raise ValueError
+    return kind, str(item[kind])
+
+
+def _grant(owner: str, name: str, item: Mapping[str, str]) -> Grant:
+    jobs = Selector.parse(item["jobs"]) if "jobs" in item else Selector()
+    return Grant(f"{owner} {name}", UserRole(item["role"]), jobs)
+
+
+def _id_of(key: bytes, digest: str) -> str:
+    return hmac.new(key, b"token " + digest.encode(), hashlib.sha256).hexdigest()[:32]
 
 
 def _names_of(item: Mapping[str, object]) -> set[object]:
@@ -249,8 +332,8 @@ def _names_of(item: Mapping[str, object]) -> set[object]:
 
 def _no_tokens(path: Path, found: str) -> NotAllowed:
     return NotAllowed(
-        f"{path} does not hold tokens ({found})",
-        hint="restore it, or remove it: the next start makes new tokens",
+        f"{path} does not hold tokens and rules ({found})",
+        hint="correct it, or remove it: the next start makes new tokens",
     )
 
 

@@ -27,7 +27,7 @@ from ashore.errors import (
     ServerRefused,
 )
 from ashore.landing.job import load_job_file
-from ashore.runtime.files import read_record, replace_text, write_record
+from ashore.runtime.files import FileMark, mark_of, read_record, replace_text, write_record
 from ashore.runtime.job_files import BYTES_MAX, find_job_files, read_job_file
 from ashore.runtime.layout import JOB_SUFFIXES, ServerFiles, is_name
 from ashore.runtime.records import Desired, DesiredState
@@ -70,31 +70,47 @@ class Verbs:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
 
-    def deploy(self, name: str, text: str, beside: Mapping[str, str] | None = None) -> None:
+    def deploy(
+        self,
+        name: str,
+        text: str,
+        beside: Mapping[str, str] | None = None,
+        permit: Callable[[Job], None] = lambda _job: None,
+    ) -> None:
         """Write a job file, once it was read where it keeps no other verb from its turn.
 
         Arguments:
             name: of the job.
             text: of the file.
             beside: files of SQL and functions that it names, by name.
+            permit: raises where who asks may not deploy what the file says.
 
-        Raises JobFileInvalid, PathNotAllowed, and nothing was written; RequestInvalid; OSError.
+        Raises JobFileInvalid, PathNotAllowed, ServerRefused where the file that is there has
+        changed meanwhile, and nothing was written; RequestInvalid; OSError.
 
         """
         beside = beside or {}
         _check_names(name, beside)
         if len(text) > BYTES_MAX:
             raise RequestInvalid(f"the job file has more than {BYTES_MAX:,} characters")
+        before = self._mark_of(name)
         made = self._layout.state / f"deploying-{unique()}"
         made.mkdir(mode=0o700)
         try:
             for file_name, content in beside.items():
                 (made / file_name).write_text(content, "utf-8")
             (made / f"{name}.yaml").write_text(text, "utf-8")
-            self._check(self._read_new(made, name, beside))
+            job = self._read_new(made, name, beside)
+            permit(job)
+            self._check(job)
         finally:
             shutil.rmtree(made, ignore_errors=True)
         with self._lock:
+            if self._mark_of(name) != before:
+                raise ServerRefused(
+                    f"the file of job {name} has changed meanwhile",
+                    hint="look at what it says now, then deploy again",
+                )
             for file_name, content in beside.items():
                 replace_text(self._layout.jobs / file_name, content)
             replace_text(self._path_of(name) or self._layout.jobs / f"{name}.yaml", text)
@@ -190,6 +206,10 @@ class Verbs:
             return None
         paths = [self._layout.jobs / f"{name}{suffix}" for suffix in JOB_SUFFIXES]
         return next((each for each in paths if each.is_file()), None)
+
+    def _mark_of(self, name: str) -> FileMark | None:
+        path = self._path_of(name)
+        return None if path is None else mark_of(path)
 
     def _unknown(self, name: str) -> JobUnknown:
         there = list(find_job_files(self._layout.jobs))

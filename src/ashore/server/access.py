@@ -16,11 +16,11 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from ashore.errors import NotAllowed
-from ashore.runtime.tokens import Caller, TokenFile, Tokens, UserRole
+from ashore.runtime.tokens import Caller, Grant, TokenFile, Tokens, UserRole
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 Network = IPv4Network | IPv6Network
-ANYBODY = Caller("anybody", UserRole.OPERATE, "anybody")
+ANYBODY = Caller("anybody", (Grant("anybody", UserRole.OPERATE),), "anybody")
 _OWN_SITE = frozenset({"same-origin", "none"})  # none: typed, or a bookmark
 
 
@@ -174,12 +174,20 @@ def _name_of(host: str) -> str:
     return (head if is_port else name).rstrip(".")
 
 
-def note_caller(scope: Scope, caller: Caller, *, is_change: bool) -> None:
-    """Keep who asks with the request, for its handler and for the audit."""
-    scope.setdefault("state", {}).update(caller=caller, is_change=is_change)
+def note_caller(
+    scope: Scope, caller: Caller, *, is_change: bool, grant: Grant | None = None
+) -> None:
+    """Keep who asks with the request, and by which rule, for its handler and for the audit."""
+    scope.setdefault("state", {}).update(caller=caller, is_change=is_change, grant=grant)
 
 
 def noted_caller(scope: Scope) -> tuple[Caller | None, bool]:
     """Return who asks, if that is known by now, and whether it is a change."""
     state = scope.get("state", {})
     return state.get("caller"), bool(state.get("is_change"))
+
+
+def noted_rule(scope: Scope) -> str:
+    """Return the rule that has allowed a request; empty: none has."""
+    found = scope.get("state", {}).get("grant")
+    return "" if found is None else str(found)

@@ -15,6 +15,7 @@ from ashore.runtime.job_files import KnownJobs
 from ashore.server.api import jobs, operations, server
 from ashore.server.context import Context
 from ashore.server.following import LogFollower
+from ashore.server.job_access import JobAccess
 from ashore.server.pages.routes import pages_router
 from ashore.server.pages.supervised import SupervisedJobs, marks_of
 from ashore.server.problems import PROBLEMS, add_handlers
@@ -46,6 +47,7 @@ def create_app(context: Context) -> FastAPI:
     )
     app.state.context = context
     app.state.plane = plane
+    app.state.job_access = JobAccess(plane)
     app.state.list_cache = jobs.ListCache()
     add_handlers(app)
     _include(app)

@@ -15,6 +15,7 @@ from ashore.base.clock import Clock
 from ashore.base.units import format_time
 from ashore.runtime.files import append_line, rotate
 from ashore.runtime.layout import ServerFiles
+from ashore.server.access import noted_rule
 
 AUDIT_BYTES, AUDITS_KEPT = 50_000_000, 10
 REFUSED_BYTES, REFUSED_KEPT = 10_000_000, 3
@@ -41,10 +42,11 @@ class AuditLog:
             append_line(self._files.refused, self._line(scope, by, status))
 
     def _line(self, scope: Scope, by: str, status: int) -> dict[str, object]:
-        client = scope.get("client") or ("", 0)
+        client, rule = scope.get("client") or ("", 0), noted_rule(scope)
         return {
             "at": format_time(self._clock.now_ms()),
             "by": by,
+            **({"rule": rule} if rule else {}),
             "from": client[0],
             "method": scope["method"],
             "path": str(scope["path"])[:PATH_MAX],

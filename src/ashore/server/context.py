@@ -4,6 +4,7 @@ What it is: `Context`, made once for an app; `context_of` finds it for a handler
 What it must not know: HTTP beyond the request that it is found by.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, cast
 
@@ -18,10 +19,11 @@ from ashore.runtime.layout import ServerFiles
 from ashore.runtime.operations import Operations
 from ashore.runtime.roots import Roots
 from ashore.runtime.supervisor import Supervisor
-from ashore.runtime.tokens import Caller
+from ashore.runtime.tokens import Caller, UserRole
 from ashore.runtime.verbs import Verbs
 from ashore.runtime.webhook import Webhook
 from ashore.server.access import RequestAccess
+from ashore.server.job_access import JobAccess
 from ashore.server.pages.control_plane import ControlPlane
 
 
@@ -52,12 +54,28 @@ def plane_of(connection: HTTPConnection) -> ControlPlane:
     return cast("ControlPlane", connection.app.state.plane)
 
 
+def job_access_of(connection: HTTPConnection) -> JobAccess:
+    """Return what tells who may do what with which job."""
+    return cast("JobAccess", connection.app.state.job_access)
+
+
 Shared = Annotated[Context, Depends(context_of)]
 
 
 def caller_of(connection: HTTPConnection) -> Caller:
     """Return who asks."""
     return cast("Caller", connection.state.caller)
+
+
+def may_read_of(connection: HTTPConnection, job: str | None) -> Callable[[str], bool]:
+    """Return what tells whether who asks may read a job, by its name; empty: the server.
+
+    Raises NotAllowed where they ask for one job that they may not read.
+    """
+    access, caller = job_access_of(connection), caller_of(connection)
+    if job:
+        access.require(caller, job, UserRole.READ)
+    return access.readable(caller)
 
 
 Asking = Annotated[Caller, Depends(caller_of)]

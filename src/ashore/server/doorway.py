@@ -2,9 +2,10 @@
 
 What it is: `Doorway`, a layer of ASGI around the application.
 What it promises: no address but those of the pages, which have a guard of their own, is reached
-without a token that allows it; another site's requests reach nothing; a body is bounded in size and
-time as a whole; each change leaves an audit line with who, what and how it ended, and so does each
-login that is refused. No body and no token is written down.
+without a token; for which jobs that holds, the route asks (see `job_access`). Another site's
+requests reach nothing; a body is bounded in size and time as a whole; each change leaves an audit
+line with who, by which rule, what and how it ended, and so does each request that is refused to
+somebody who is known, and each login. No body and no token is written down.
 What it must not know: what requests do.
 """
 
@@ -86,7 +87,7 @@ class Doorway:
         caller = self._access.admit(scope, headers)
         is_change = scope["method"] not in SAFE and not self._is_look(scope["path"])
         note_caller(scope, caller, is_change=is_change)
-        if is_change and not caller.may_operate:
+        if is_change and not caller.may_operate:  # of no job; of which, the route asks
             raise NotAllowed(
                 f"the token `{caller.name}` may only read", hint="use one whose role is `operate`"
             )
@@ -117,11 +118,12 @@ class Doorway:
     async def _note(self, scope: Scope, status: int) -> None:
         """Write down a change, or a login that was refused. Raises OSError."""
         caller, is_change = noted_caller(scope)
-        if caller is not None and is_change:
-            await run_in_threadpool(self._audit.change, scope, caller.name, status)
-        elif scope["method"] not in SAFE and status in {401, 403}:
+        is_refused = status == 403 and (caller is not None or scope["method"] not in SAFE)
+        if is_refused or (status == 401 and scope["method"] not in SAFE):
             by = NOT_KNOWN if caller is None else caller.name
             await run_in_threadpool(self._audit.refusal, scope, by, status)
+        elif caller is not None and is_change:
+            await run_in_threadpool(self._audit.change, scope, caller.name, status)
 
     async def _refuse(
         self, error: AshoreError, headers: Headers, scope: Scope, receive: Receive, send: Send

@@ -160,6 +160,7 @@ class JobDocument(ApiDocument):
     last_commit_ms: int | None
     retrying_since_ms: int | None = Field(description="tries have failed since; null: none")
     memory_bytes: int | None
+    labels: dict[str, str] = Field(description="of the job file")
     tables: list[str]
     slices: list[SliceDocument]
     warnings: list[str]
@@ -195,6 +196,7 @@ class JobDocument(ApiDocument):
             last_commit_ms=found.last_entry_ms,
             retrying_since_ms=found.retrying_since_ms,
             memory_bytes=view.memory_bytes,
+            labels=dict(job.labels) if job else {},
             tables=[str(item.table) for item in job.tables] if job else [],
             slices=[SliceDocument.of(each, with_batches=with_batches) for each in slices],
             warnings=list(seen.warnings) if seen is not None else [],

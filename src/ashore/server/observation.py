@@ -5,7 +5,8 @@ What it promises: frozen, and from one moment: who decides about a job decides f
 What it must not know: how a job is shown.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ashore.control.fleet import FleetRow
@@ -73,6 +74,7 @@ class SeenJob:
         fresh: of a job whose process runs here.
         steps: of the last batches of each slice, as that process reported them.
         problem: why its job file cannot be run; None: it can, or there is none.
+        labels: of the job file.
 
     """
 
@@ -87,6 +89,7 @@ class SeenJob:
     fresh: FreshNumbers | None = None
     steps: tuple[SliceSeen, ...] = ()
     problem: AshoreError | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, found: WatchedJob) -> "SeenJob":

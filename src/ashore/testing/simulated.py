@@ -17,7 +17,9 @@ def simulated_command(order: StartOrder) -> list[str]:
     return [sys.executable, "-S", "-E", str(SCRIPT), *order.arguments()]
 
 
-def write_simulated_job(directory: Path, name: str, lake: Path | None = None) -> Path:
+def write_simulated_job(
+    directory: Path, name: str, lake: Path | None = None, labels: str = "{}"
+) -> Path:
     """Write a valid job file of a job that nobody can run: its broker does not exist."""
     path = directory / f"{name}.yaml"
     lake = lake or directory / "lake"
@@ -25,7 +27,7 @@ def write_simulated_job(directory: Path, name: str, lake: Path | None = None) ->
         f"job: {name}\nlake: file://{lake}\n"
         'source: {kafka: {bootstrap_servers: "127.0.0.1:1"}}\n'
         f'tables: [{{topic: {name}, table: ods.{name.replace("-", "_")}, schema: "id BIGINT"}}]\n'
-        "spark: none\n",
+        f"spark: none\nlabels: {labels}\n",
         "utf-8",
     )
     return path

@@ -4,56 +4,102 @@ What it is: what is known of jobs, and what can be wanted of them.
 What it must not know: how jobs are run.
 """
 
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Request, Response
+from fastapi import APIRouter, Body, Path, Query, Request, Response
 
-from ashore.errors import JobUnknown
-from ashore.runtime.tokens import Caller
+from ashore.base.labels import HINT, SELECTOR_MAX, Selector
+from ashore.base.recent import Recent
+from ashore.errors import JobUnknown, RequestInvalid
+from ashore.runtime.tokens import Caller, Grant
 from ashore.runtime.verbs import Asker
+from ashore.server.access import note_caller
+from ashore.server.api.guarded import GuardedRoute
 from ashore.server.condition import judge_condition
-from ashore.server.context import Asking, Context, Shared, plane_of
+from ashore.server.context import Asking, Context, Shared, job_access_of, plane_of
 from ashore.server.models import DeployChange, JobChange, JobDocument, JobList, PauseChange
 from ashore.server.pages.control_plane import ControlPlane
 
-router = APIRouter(prefix="/api/jobs", tags=["jobs"])
+router = APIRouter(route_class=GuardedRoute, prefix="/api/jobs", tags=["jobs"])
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 Why = Annotated[JobChange, Body()]
 NO_REASON, NO_END = JobChange(), PauseChange()
+LISTS_MAX = 64  # callers and selectors
+
+
+@dataclass(frozen=True, slots=True)
+class ListedJobs:
+    """Which jobs a list shows. `scope`: what its caller may read; empty: everything."""
+
+    scope: tuple[Grant, ...]
+    selector: Selector
+
+    def shows(self, labels: Mapping[str, str] | None) -> bool:
+        """Tell whether a job with these labels is shown; None: they are not known."""
+        if self.scope and not any(each.holds_for(labels) for each in self.scope):
+            return False
+        return not self.selector.terms or (labels is not None and self.selector.matches(labels))
+
+    def tag(self, looks: int) -> str:
+        """Return the tag of a list, as of a look of the supervisor."""
+        if self == ListedJobs((), Selector()):
+            return f'"{looks}"'
+        which = hashlib.sha256(repr(self).encode()).hexdigest()[:12]
+        return f'"{looks}-{which}"'
 
 
 class ListCache:
-    """The list of jobs as bytes, made once for each look of the supervisor, however many ask."""
+    """Lists of jobs as bytes, made once for each look of the supervisor, however many ask."""
 
     def __init__(self) -> None:
-        self._made: tuple[int, bytes] = (-1, b"")
+        self._made = Recent[ListedJobs, tuple[int, bytes]](LISTS_MAX)
 
-    def get(self, context: Context, plane: ControlPlane) -> bytes:
-        """Return the list, as of the last look."""
-        looks = context.supervisor.looks
-        if self._made[0] != looks:
+    def get(self, context: Context, plane: ControlPlane, listed: ListedJobs) -> bytes:
+        """Return a list, as of the last look."""
+        looks, made = context.supervisor.looks, self._made.get(listed)
+        if made is None or made[0] != looks:
             views, seen = context.supervisor.views, {each.name: each for each in plane.jobs()}
-            listed = JobList(
+            document = JobList(
                 at=looks,
                 problem=context.supervisor.problem,
                 jobs=[
                     JobDocument.of(view, judge_condition(seen[name]))
                     for name, view in views.items()
-                    if name in seen
+                    if name in seen and listed.shows(plane.labels(name))
                 ],
             )
-            self._made = looks, listed.model_dump_json().encode()
-        return self._made[1]
+            made = self._made.put(listed, (looks, document.model_dump_json().encode()))
+        return made[1]
 
 
 @router.get("", response_model=JobList)
-async def list_jobs(request: Request, context: Shared) -> Response:
-    """Return all jobs. With `If-None-Match`, 304 where nothing was looked at since."""
-    content = request.app.state.list_cache.get(context, plane_of(request))
-    tag = f'"{context.supervisor.looks}"'
+async def list_jobs(
+    request: Request,
+    context: Shared,
+    caller: Asking,
+    selector: Annotated[
+        str | None,
+        Query(max_length=SELECTOR_MAX, description="of labels: `team=payments,tier!=test`"),
+    ] = None,
+) -> Response:
+    """Return the jobs that the caller may read; with `If-None-Match` 304 where nothing changed."""
+    listed = ListedJobs(job_access_of(request).scope(caller), _selector_of(selector))
+    content = request.app.state.list_cache.get(context, plane_of(request), listed)
+    tag = listed.tag(context.supervisor.looks)
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
     return Response(content, media_type="application/json", headers={"ETag": tag})
+
+
+def _selector_of(text: str | None) -> Selector:
+    """Return the selector of a request. Raises RequestInvalid."""
+    try:
+        return Selector() if text is None else Selector.parse(text)
+    except ValueError as error:
+        raise RequestInvalid(f"selector: {error}", hint=HINT) from None
 
 
 @router.get("/{job}")
@@ -67,7 +113,9 @@ def deploy_job(
     request: Request, job: Name, change: DeployChange, context: Shared, caller: Asking
 ) -> JobDocument:
     """Write a job file. It is checked first; a process keeps the old one until it is restarted."""
-    context.verbs.deploy(job, change.file, change.beside)
+    plane_of(request).deploy(job, change.file, caller, change.beside)
+    grant = job_access_of(request).role_on(caller, job)
+    note_caller(request.scope, caller, is_change=True, grant=grant)
     if change.start:
         context.verbs.restart(job, _asker(change, caller))
     return _changed(request, context, job)

@@ -24,8 +24,10 @@ from ashore.runtime.commands import COMMANDS, CommandTwin, Parameter, Value
 from ashore.runtime.operations import OperationState, OperationView
 from ashore.runtime.tokens import Caller
 from ashore.runtime.verbs import Asker
+from ashore.server.api.guarded import GuardedRoute
 from ashore.server.api.jobs import Name
-from ashore.server.context import Asking, Context, Shared
+from ashore.server.context import Asking, Context, Shared, job_access_of, may_read_of
+from ashore.server.job_access import JobAccess
 from ashore.server.models import OperationDocument, OperationList
 
 WAIT_S_MAX, LOOK_S = 60.0, 0.2
@@ -35,7 +37,7 @@ _OTHER = re.compile(r"\W+")
 
 _Endpoint = Callable[..., OperationDocument]
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(route_class=GuardedRoute, tags=["operations"])
 
 
 class _Body(BaseModel):
@@ -105,6 +107,7 @@ def _asking_of_job(
     command: CommandTwin, body_model: type[_Body]
 ) -> Callable[..., OperationDocument]:
     def ask(
+        request: Request,
         job: Name,
         context: Shared,
         caller: Asking,
@@ -118,6 +121,7 @@ def _asking_of_job(
         if target is not None:
             path = str(found.file.path)
             values[target.name] = [path] if target.many else path
+        _check_paths(job_access_of(request), caller, (command, job), values)
         return _ask(context, caller, command, (job, values, body))
 
     return ask
@@ -125,14 +129,43 @@ def _asking_of_job(
 
 def _asking(command: CommandTwin, body_model: type[_Body]) -> _Endpoint:
     def ask(
+        request: Request,
         context: Shared,
         caller: Asking,
         body: body_model,  # type: ignore[valid-type]
     ) -> OperationDocument:
         values = _values_of(body)
+        _check_paths(job_access_of(request), caller, (command, ""), values)
         return _ask(context, caller, command, ("", values, body))
 
     return ask
+
+
+def _check_paths(
+    access: JobAccess,
+    caller: Caller,
+    what: tuple[CommandTwin, str],
+    values: Mapping[str, Value],
+) -> None:
+    """Check the paths that who may only read names. Raises NotAllowed.
+
+    Who may only read some jobs names none: other jobs' files are below the same roots.
+    """
+    command, job = what
+    has_path = any(values.get(each.name) for each in command.parameters if each.kind == "path")
+    if not has_path or access.may_operate(caller, job):
+        return
+    if access.scope(caller):
+        raise NotAllowed(
+            f"`{caller.name}` may only read job {job}, and a path may be of other jobs",
+            hint="leave the path out, or ask who has the role `read` on all jobs",
+        )
+    is_written = any(each.flag and values.get(each.name) for each in command.parameters)
+    if is_written and not command.changes:
+        raise NotAllowed(
+            f"the token `{caller.name}` may only read, and this may write a file",
+            hint="leave the file out, or use a token whose role is `operate`",
+        )
 
 
 def _ask(
@@ -143,14 +176,6 @@ def _ask(
 ) -> OperationDocument:
     job, values, body = asked
     confined = _confine(context, command, values, is_of_job=bool(job))
-    has_path = any(values.get(each.name) for each in command.parameters if each.kind == "path")
-    if has_path and command.changes is False and not caller.may_operate:
-        is_written = any(each.flag and values.get(each.name) for each in command.parameters)
-        if is_written:
-            raise NotAllowed(
-                f"the token `{caller.name}` may only read, and this may write a file",
-                hint="leave the file out, or use a token whose role is `operate`",
-            )
     as_json = body.own_as_json
     line = command.line(confined, as_json=as_json)
     holds = job and command.name == "stop"
@@ -188,16 +213,20 @@ def document_of(context: Context, found: OperationView) -> OperationDocument:
 
 @router.get("/api/operations")
 def list_operations(
+    request: Request,
     context: Shared,
     job: Annotated[str | None, Query(max_length=100)] = None,
     state: OperationState | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> OperationList:
-    """Return operations, the newest first, without their results."""
+    """Return the operations that the caller may read, the newest first, without their results."""
+    may_read = may_read_of(request, job)
     found = [
         each
         for each in context.operations.all()
-        if (job is None or each.request.job == job) and (state is None or each.state is state)
+        if (job is None or each.request.job == job)
+        and (state is None or each.state is state)
+        and may_read(each.request.job)
     ]
     return OperationList(operations=[OperationDocument.of(each, None) for each in found[:limit]])
 

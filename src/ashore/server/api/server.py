@@ -6,7 +6,7 @@ What it must not know: how jobs are run.
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse
 
 from ashore import __version__
@@ -14,44 +14,52 @@ from ashore.config.json_schema import job_schema
 from ashore.errors import JobUnknown
 from ashore.runtime.files import read_lines
 from ashore.runtime.index import EventQuestion
+from ashore.server.api.guarded import GuardedRoute
 from ashore.server.api.jobs import Name
-from ashore.server.context import Shared
+from ashore.server.context import Asking, Shared, job_access_of, may_read_of
 from ashore.server.measured import render_metrics
 from ashore.server.models import EventList, HistoryQuestion, LogLines, ServerDocument
 
-router = APIRouter(tags=["server"])
+router = APIRouter(route_class=GuardedRoute, tags=["server"])
 LOG_BYTES = 1 << 20
 
 
 @router.get("/api/server")
-async def get_server(context: Shared) -> ServerDocument:
+async def get_server(request: Request, context: Shared, caller: Asking) -> ServerDocument:
     """Return what the server is: its release, its directory, and how it is doing."""
     return ServerDocument(
         version=__version__,
         directory=str(context.files.jobs),
         problem=context.supervisor.problem,
         look_age_s=context.supervisor.look_age_s(),
-        jobs=len(context.supervisor.views),
+        jobs=sum(map(job_access_of(request).readable(caller), context.supervisor.views)),
     )
 
 
 @router.get("/api/events")
 async def list_events(
+    request: Request,
     context: Shared,
     job: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> EventList:
-    """Return what happened to jobs, the newest first."""
-    return EventList(events=context.journal.newest(job, limit))
+    """Return what happened to the jobs that the caller may read, the newest first."""
+    may_read = may_read_of(request, job)
+    return EventList(events=context.journal.newest(job, limit, may_read))
 
 
 @router.get("/api/history")
 def find_events(
+    request: Request,
     context: Shared,
+    caller: Asking,
     asked: Annotated[HistoryQuestion, Query()],
 ) -> EventList:
     """Return what happened, however long ago, from the index: the newest first."""
-    question = EventQuestion(**asked.model_dump())
+    may_read, jobs = may_read_of(request, asked.job), None
+    if job_access_of(request).scope(caller):
+        jobs = tuple(each for each in context.supervisor.views if may_read(each))
+    question = EventQuestion(**asked.model_dump(), jobs=jobs)
     return EventList(events=context.index.find(question))
 
 

@@ -31,12 +31,13 @@ def command_routes(frame: PageFrame) -> APIRouter:
 
     @router.get("/ui/operations")
     async def operations(request: Request) -> Response:
-        shown = {"commands": commands.all(), "at": "Operations", **frame.live_command("")}
-        return frame.show(request, "operations.html", **shown)
+        shown = {"commands": frame.commands(request), "at": "Operations"}
+        live = frame.live_command(request, "")
+        return frame.show(request, "operations.html", **shown, **live)
 
     @router.get("/ui/operations/{id_}")
     async def operation(request: Request, id_: str) -> Response:
-        live, command = frame.live_command(id_), find(frame, id_)
+        live, command = frame.live_command(request, id_), find(frame, id_)
         shown = {**_answer_of(command), "at": "Operations", **live}
         return frame.show(request, "operation.html", command=command, **shown)
 
@@ -50,7 +51,8 @@ def command_routes(frame: PageFrame) -> APIRouter:
         frame.job(name)
         found = [each for each in commands.all() if each.job == name and each.kind in CHECKS]
         shown = {"commands": found, "tab": "Verify and audit", "at": "Jobs"}
-        return frame.show(request, "checks.html", name=name, **shown, **frame.live_command(""))
+        live = frame.live_command(request, "")
+        return frame.show(request, "checks.html", name=name, **shown, **live)
 
     @router.post("/ui/jobs/{name}/checks")
     async def check(request: Request, name: str) -> Response:
@@ -82,7 +84,8 @@ def _add_drills(frame: PageFrame, router: APIRouter) -> None:
         answer: Mapping[str, Any] = (newest.answer if newest else None) or {}
         runs = [each for each in known if each.kind == RUN_DRILL]
         shown = {"listing": newest, "drills": answer.get("drills", ()), "runs": runs}
-        return frame.show(request, "drills.html", at="Drills", **shown, **frame.live_command(""))
+        live = frame.live_command(request, "")
+        return frame.show(request, "drills.html", at="Drills", **shown, **live)
 
     @router.post("/ui/drills")
     async def drill(request: Request) -> Response:
@@ -94,10 +97,10 @@ def _add_drills(frame: PageFrame, router: APIRouter) -> None:
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 
-def find(frame: PageFrame, id_: str) -> CommandSeen:
-    """Return a command. Raises RequestInvalid where it is not kept."""
+def find(frame: PageFrame, id_: str, job: str | None = None) -> CommandSeen:
+    """Return a command. Raises RequestInvalid where it is not kept, or is not of the job."""
     found = frame.plane.commands.find(id_)
-    if found is None:
+    if found is None or job not in {None, found.job}:
         raise RequestInvalid(
             f"operation {quote(id_[:40])} is not known: the server may have been started since",
             hint="ask for it again on the page of the job",

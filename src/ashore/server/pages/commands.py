@@ -90,9 +90,10 @@ class Commands:
             waiting.start()
         return made
 
-    def all(self) -> tuple[CommandSeen, ...]:
-        """Return the newest ones, without their answers."""
-        return tuple(_seen(each, None) for each in self._operations.all()[:SHOWN])
+    def all(self, is_shown: Callable[[str], bool] = lambda _job: True) -> tuple[CommandSeen, ...]:
+        """Return the newest ones, without their answers. `is_shown`: of which jobs, by name."""
+        found = [each for each in self._operations.all() if is_shown(each.request.job)]
+        return tuple(_seen(each, None) for each in found[:SHOWN])
 
     def find(self, id_: str) -> CommandSeen | None:
         """Return an operation with its answer, or None."""
@@ -101,6 +102,13 @@ class Commands:
         except OperationUnknown:
             return None
         return _seen(found, self._operations.result(found))
+
+    def job_of(self, id_: str) -> str:
+        """Return the job of an operation; empty: it has none, or there is no such operation."""
+        try:
+            return self._operations.get(id_).request.job
+        except OperationUnknown:
+            return ""
 
     def cancel(self, id_: str) -> None:
         """End an operation, if it runs or waits. Raises OperationUnknown."""

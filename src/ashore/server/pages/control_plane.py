@@ -4,11 +4,12 @@ What it is: `ControlPlane`, a seam, and the values that cross it.
 What it promises: `jobs` and `job` answer from memory; whoever looks at a page waits for no lake.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ashore.control.jobs import OpenJob
+from ashore.runtime.tokens import Caller
 from ashore.runtime.verbs import Asker
 from ashore.server.observation import SeenJob
 from ashore.server.pages.commands import Commands
@@ -50,6 +51,14 @@ class ControlPlane(Protocol):
         """Return a job as it was last seen, or None."""
         ...
 
+    def labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of a job; None: there is no such job, or its file is not valid."""
+        ...
+
+    def job_of(self, operation: str) -> str:
+        """Return the job of an operation; empty: it has none, or there is no such operation."""
+        ...
+
     def stamp(self, name: str | None) -> str:
         """Return a text that changes with what a page of a job, or of all, would show."""
         ...
@@ -62,6 +71,8 @@ class ControlPlane(Protocol):
         """Do what a verb says with a job. Raises AshoreError where that cannot be."""
         ...
 
-    def save(self, name: str, text: str) -> None:
-        """Write a job file. Raises JobFileInvalid, and nothing was written."""
+    def deploy(
+        self, name: str, text: str, caller: Caller, beside: Mapping[str, str] | None = None
+    ) -> None:
+        """Write a job file, and the files beside it. Raises as `Verbs.deploy`; NotAllowed."""
         ...

@@ -3,7 +3,7 @@
 What it is: `FleetPage`, and `list_jobs`, which makes it of what is to be shown.
 What it promises: however many look, a list is made once for what it shows and at most a second old;
 of jobs that are as they were, no row is made again.
-What it must not know: who looks.
+What it must not know: who looks, but for what they may read.
 """
 
 import threading
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from ashore.base.recent import Recent
+from ashore.runtime.tokens import Grant
 from ashore.server.pages.control_plane import ControlPlane
 from ashore.server.pages.fleet_view import FleetView, JobRow, view_fleet
 from ashore.server.pages.render import render
@@ -21,6 +22,14 @@ from ashore.server.pages.render import render
 AGE_S_MAX = 1.0
 KEPT_MAX = 64  # orders and filters
 ROWS_MAX = 4_096
+
+
+class ListedRows(NamedTuple):
+    """Which list: its order, the words of its rows, what its reader may read (see `scope`)."""
+
+    sort: str
+    words: str
+    scope: tuple[Grant, ...]
 
 
 class MadeList(NamedTuple):
@@ -48,21 +57,26 @@ class FleetPage:
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
         self._lock = threading.Lock()
-        self._made = Recent[tuple[str, str], MadeList](KEPT_MAX)
+        self._made = Recent[ListedRows, MadeList](KEPT_MAX)
 
-    def known(self, sort: str, words: str) -> MadeList | None:
+    def known(self, which: ListedRows) -> MadeList | None:
         """Return a list that may still be shown. Never waits."""
-        made = self._made.get((sort, words))
+        made = self._made.get(which)
         is_fresh = made is not None and time.monotonic() - made.made_s < AGE_S_MAX
         return made if is_fresh and made and made.stamp == self._plane.stamp(None) else None
 
-    def make(self, sort: str, words: str) -> MadeList:
+    def make(self, which: ListedRows) -> MadeList:
         """Return a list, made by one thread where several ask at once."""
         with self._lock:
-            made = self.known(sort, words)
+            made = self.known(which)
             if made is None:
                 stamp = self._plane.stamp(None)
-                view = view_fleet(self._plane.jobs(), sort, words)
+                jobs = [each for each in self._plane.jobs() if self._is_shown(each.name, which)]
+                view = view_fleet(jobs, which.sort, which.words)
                 html = list_jobs(view, self._plane.directory, self._plane.problem)
-                made = self._made.put((sort, words), MadeList(stamp, time.monotonic(), html))
+                made = self._made.put(which, MadeList(stamp, time.monotonic(), html))
             return made
+
+    def _is_shown(self, job: str, which: ListedRows) -> bool:
+        labels = self._plane.labels(job)
+        return not which.scope or any(each.holds_for(labels) for each in which.scope)

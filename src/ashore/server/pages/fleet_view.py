@@ -29,6 +29,7 @@ class JobRow:
     needs: tuple[Need, ...]
     level: int  # how much it needs a person; 0: it does not
     picture: str  # SVG of the rate
+    labels: tuple[str, ...] = ()  # as `team=payments`
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def view_fleet(jobs: Sequence[SeenJob], sort: str = "need", words: str = "") -> 
 
 
 def _has(row: JobRow, words: str) -> bool:
-    texts = (row.name, row.state, *(each.text for each in row.needs))
+    texts = (row.name, row.state, *row.labels, *(each.text for each in row.needs))
     text = " ".join(texts).casefold()
     return all(word in text for word in words.casefold().split())
 
@@ -90,4 +91,5 @@ def view_row(seen: SeenJob) -> JobRow:
         needs=found.needs,
         level=found.level,
         picture=sparkline(rates, f"records per second of {seen.name}, lately"),
+        labels=tuple(f"{key}={value}" for key, value in seen.labels.items()),
     )

@@ -22,9 +22,11 @@ from fastapi.routing import APIRoute
 from ashore.control.jobs import OpenJob
 from ashore.errors import AshoreError, RequestInvalid, StorageError
 from ashore.runtime.check_process import PROCESSES, WAITING_MAX, CheckProcesses
+from ashore.runtime.tokens import UserRole
 from ashore.server.observation import SeenJob
+from ashore.server.pages.commands import CommandSeen
 from ashore.server.pages.control_plane import ControlPlane
-from ashore.server.pages.guard import Admits, Forbidden, LoginNeeded, PageGuard
+from ashore.server.pages.guard import Admits, Forbidden, LoginNeeded, PageGuard, visitor_of
 from ashore.server.pages.render import HEADERS, render
 from ashore.server.problems import NOT_DONE, disk_failed, status_of
 
@@ -69,11 +71,11 @@ class PageFrame:
             admits = admits_
 
             def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-                handle = super().get_route_handler()
+                handle, path = super().get_route_handler(), self.path
 
                 async def answer(request: Request) -> Response:
                     try:
-                        await frame.guard.admit(request, admits_)
+                        await frame.guard.admit(request, path, admits_)
                         return await handle(request)
                     except RequestValidationError:
                         unknown = RequestInvalid(
@@ -94,7 +96,7 @@ class PageFrame:
 
     def show(self, request: Request, template: str, /, **values: object) -> HTMLResponse:
         """Return a page for who is logged in. Raises LoginNeeded."""
-        visitor = self.guard.visitor(request)
+        visitor = getattr(request.state, "visitor", None) or self.guard.visitor(request)
         shown = {"events": "", "stamp": "", "at": "", "visitor": visitor, **values}
         return HTMLResponse(render(template, **shown), headers=HEADERS)
 
@@ -110,15 +112,24 @@ class PageFrame:
         query = "" if name is None else f"?job={quote(name)}"
         return {"events": f"/ui/events{query}", "stamp": self.plane.stamp(name)}
 
-    def live_command(self, id_: str) -> dict[str, object]:
-        """Return what makes the page of a command live, or that of all."""
-        return {"events": f"/ui/events?command={quote(id_) or '*'}", "stamp": self.stamp_of(id_)}
+    def commands(self, request: Request) -> tuple[CommandSeen, ...]:
+        """Return the newest operations that who is logged in may read, without their answers."""
+        may_read = self.guard.jobs.readable(visitor_of(request).caller)
+        return self.plane.commands.all(may_read)
 
-    def stamp_of(self, id_: str) -> str:
-        """Return a text that changes with a command, or with all."""
-        commands = self.plane.commands
-        known = commands.find(id_) if id_ not in {"", "*"} else None
-        found = commands.all() if known is None else (known,)
+    def live_command(self, request: Request, id_: str) -> dict[str, object]:
+        """Return what makes the page of a command live, or that of all."""
+        stamp = self.stamp_of(request, id_)
+        return {"events": f"/ui/events?command={quote(id_) or '*'}", "stamp": stamp}
+
+    def stamp_of(self, request: Request, id_: str) -> str:
+        """Return a text that changes with a command, or with all. Raises NotAllowed."""
+        caller = visitor_of(request).caller
+        found = self.commands(request)
+        if id_ not in {"", "*"}:
+            self.guard.jobs.require(caller, self.plane.job_of(id_), UserRole.READ)
+            known = self.plane.commands.find(id_)
+            found = found if known is None else (known,)
         return "-".join(f"{each.id}:{each.state}:{each.progress}" for each in found)
 
     async def look(self, name: str, look: Callable[[OpenJob], T]) -> T:

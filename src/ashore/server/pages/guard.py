@@ -2,11 +2,13 @@
 
 What it is: `PageGuard`, which the routes of pages call; `Admits`, what a route says of itself.
 What it promises: no handler of a page runs, and no body of a request is read, for anybody who has
-not logged in, unless its route is marked with `Admits.ANYBODY`; nothing is changed by a form that
-did not come from a page of ours, or by somebody who may only read.
+not logged in, or has no role on the job in its address, unless its route is marked with
+`Admits.ANYBODY`; nothing is changed by a form that did not come from a page of ours, or by somebody
+who may only read.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from typing import cast
 from urllib.parse import parse_qs
@@ -17,6 +19,7 @@ from fastapi.concurrency import run_in_threadpool
 from ashore.base.unique import unique
 from ashore.runtime.verbs import Asker
 from ashore.server.access import SAFE, RequestAccess, note_caller
+from ashore.server.job_access import JobAccess
 from ashore.server.pages.session import COOKIE, KEPT_MS, Sessions, Visitor
 
 FORM_BYTES_MAX = 1_000_000
@@ -43,26 +46,30 @@ class Forbidden(Exception):
 
 
 class PageGuard:
-    """Asks who somebody is."""
+    """Asks who somebody is, and what they may do with which job: see `jobs`."""
 
-    def __init__(self, access: RequestAccess, now_ms: Callable[[], int]) -> None:
+    def __init__(self, access: RequestAccess, jobs: JobAccess, now_ms: Callable[[], int]) -> None:
         self._access = access
+        self.jobs = jobs
         self._sessions = Sessions(access.current().key)
         self._now_ms = now_ms
 
-    async def admit(self, request: Request, admits: Admits) -> None:
+    async def admit(self, request: Request, path: str, admits: Admits) -> None:
         """Let a request to its handler, which has `visitor_of` and `form_of` it.
 
-        Raises LoginNeeded, Forbidden.
+        `path`: of the route, with parameters. Raises LoginNeeded, Forbidden, NotAllowed.
         """
         if admits is Admits.ANYBODY:
             return
         visitor, is_form = self.visitor(request), request.method not in SAFE
         is_change = is_form and admits is Admits.OPERATORS
-        note_caller(request.scope, visitor.caller, is_change=is_change)
         request.state.visitor = visitor
         if is_change:
             require_operate(request)
+        job = self.jobs.admit(request, path, visitor.caller, is_change=is_change)
+        if job is not None:
+            may_operate = self.jobs.may_operate(visitor.caller, job)
+            request.state.visitor = replace(visitor, may_operate=may_operate)
         if is_form:
             fields = await read_form(request)
             if not self._sessions.is_form(visitor, fields.pop("csrf", "")):

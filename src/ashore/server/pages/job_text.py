@@ -4,10 +4,13 @@ What it promises: what cannot be read is said, and is never taken for an empty f
 """
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
 
+from ashore.config import parse_job
 from ashore.config.masked import MaskedText, mask_secrets
 from ashore.errors import RequestInvalid
+from ashore.landing.job import columns_of
 from ashore.server.pages.versions_view import DiffLine, diff_lines
 
 TEXT_MAX = 200_000  # characters of a job file that pages show and take
@@ -29,6 +32,11 @@ def read_text(path: Path) -> str:
 def read_masked(path: Path) -> MaskedText:
     """Return a job file without its secrets. Raises RequestInvalid, JobFileInvalid."""
     return mask_secrets(read_text(path))
+
+
+def read_labels(name: str, text: str) -> Mapping[str, str]:
+    """Return the labels of the text of a job file. Raises JobFileInvalid."""
+    return parse_job(text, path=f"{name}.yaml", check_schema=columns_of).labels
 
 
 def check_size(text: str, name: str) -> str:

@@ -12,12 +12,19 @@ from ashore.config.mapping import write_mapping
 from ashore.config.masked import restore_secrets
 from ashore.errors import RequestInvalid
 from ashore.runtime.commands import Value
+from ashore.server.deploy_check import check_labels
 from ashore.server.pages.command_routes import document_of, find
 from ashore.server.pages.commands import CommandSeen
 from ashore.server.pages.drafts import JobDraft
 from ashore.server.pages.frame import PageFrame
-from ashore.server.pages.guard import asker_of, form_of
-from ashore.server.pages.job_text import check_size, diff_masked, read_masked, read_text
+from ashore.server.pages.guard import asker_of, form_of, visitor_of
+from ashore.server.pages.job_text import (
+    check_size,
+    diff_masked,
+    read_labels,
+    read_masked,
+    read_text,
+)
 from ashore.server.pages.migration_view import CHIPS, CheckView, mapping_of, view_check
 from ashore.server.pages.render import HEADERS
 
@@ -63,7 +70,7 @@ def _add_check(frame: PageFrame, router: APIRouter) -> None:
 
     @router.get(ROOT + "/{draft}")
     async def verdict(request: Request, name: str, draft: str, check: str) -> Response:
-        live, command = frame.live_command(check), find(frame, check)
+        live, command = frame.live_command(request, check), find(frame, check, name)
         found = drafts.find(name, draft)
         diff = await frame.check(diff_masked, found.before, found.path)
         view, document = _view(command), document_of(command.answer)
@@ -90,7 +97,7 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
 
     @router.get(ROOT + "/{draft}/apply")
     async def ask(request: Request, name: str, draft: str, check: str) -> Response:
-        command = find(frame, check)
+        command = find(frame, check, name)
         shown = {"draft": draft, "view": _verdict(command), "runs": _runs(frame, name)}
         return _show(frame, request, "migrate_apply.html", name, command=command, **shown)
 
@@ -98,7 +105,10 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
     async def apply(request: Request, name: str, draft: str) -> Response:
         fields, job = form_of(request), frame.job(name)
         asker, found = asker_of(request), drafts.find(name, draft)
-        view = _verdict(find(frame, fields.get("check", "")))
+        caller = visitor_of(request).caller
+        labels = await frame.check(read_labels, name, read_text(found.path))
+        check_labels(caller, name, labels)  # before the state is rewritten
+        view = _verdict(find(frame, fields.get("check", ""), name))
         if view.losses and fields.get("agreed") != "yes":
             raise RequestInvalid(
                 "this change loses state, and nobody has agreed to it",
@@ -116,7 +126,7 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
         def replace_file(ended: CommandSeen) -> None:
             """Let the next start have the new SQL: the job file is the truth."""
             if ended.exit_code == 0:
-                frame.plane.save(name, text)
+                frame.plane.deploy(name, text, caller)
 
         id_ = commands.start(("migrate apply", name, asker.by), values, replace_file)
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)

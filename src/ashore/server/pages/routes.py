@@ -7,7 +7,6 @@ What it must not know: how anything is found out.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
@@ -19,13 +18,23 @@ from fastapi.responses import (
     StreamingResponse,
 )
 
+from ashore.errors import NotAllowed
 from ashore.runtime.check_process import CheckProcesses
+from ashore.runtime.tokens import UserRole
 from ashore.server.access import RequestAccess
+from ashore.server.job_access import JobAccess
 from ashore.server.pages.command_routes import command_routes
 from ashore.server.pages.control_plane import ControlPlane
-from ashore.server.pages.fleet_page import FleetPage
+from ashore.server.pages.fleet_page import FleetPage, ListedRows
 from ashore.server.pages.frame import PageFrame
-from ashore.server.pages.guard import LOGIN_BYTES_MAX, Admits, LoginNeeded, PageGuard, read_form
+from ashore.server.pages.guard import (
+    LOGIN_BYTES_MAX,
+    Admits,
+    LoginNeeded,
+    PageGuard,
+    read_form,
+    visitor_of,
+)
 from ashore.server.pages.job_routes import job_routes
 from ashore.server.pages.migration_routes import migration_routes
 from ashore.server.pages.render import HEADERS, STATIC, render
@@ -39,7 +48,8 @@ STATIC_FILES = {path.name: path for path in STATIC.iterdir()}
 
 def pages_router(plane: ControlPlane, access: RequestAccess, checks: CheckProcesses) -> APIRouter:
     """Return all pages."""
-    frame = PageFrame(plane, PageGuard(access, plane.now_ms), checks)
+    guard = PageGuard(access, JobAccess(plane), plane.now_ms)
+    frame = PageFrame(plane, guard, checks)
 
     @asynccontextmanager
     async def living(_app: object) -> AsyncIterator[None]:
@@ -120,16 +130,24 @@ def _fleet_routes(frame: PageFrame) -> APIRouter:
 
     @router.get("/ui/jobs")
     async def jobs(request: Request, sort: str = "need", q: str = "") -> Response:
-        made = page.known(sort, q)
+        which = ListedRows(sort, q, frame.guard.jobs.scope(visitor_of(request).caller))
+        made = page.known(which)
         if made is None:
-            made = await run_in_threadpool(page.make, sort, q)
+            made = await run_in_threadpool(page.make, which)
         live = {**frame.live(None), "stamp": made.stamp}
         return frame.show(request, "jobs.html", main=made.html, at="Jobs", **live)
 
     @router.get("/ui/events")
     async def events(request: Request, job: str = "", command: str = "") -> Response:
-        stamp = partial(frame.stamp_of, command) if command else partial(plane.stamp, job or None)
-        stamps = _stamps(stamp, request, frame.guard)
+        def find_stamp() -> str:
+            if command:
+                return frame.stamp_of(request, command)
+            if job:
+                frame.guard.jobs.require(visitor_of(request).caller, job, UserRole.READ)
+            return plane.stamp(job or None)
+
+        find_stamp()  # who may not read it is told so at once
+        stamps = _stamps(find_stamp, request, frame.guard)
         return StreamingResponse(stamps, media_type="text/event-stream", headers=HEADERS)
 
     return router
@@ -142,10 +160,10 @@ async def _stamps(
     last = None
     while not await request.is_disconnected():
         try:
-            guard.visitor(request)
-        except LoginNeeded:
+            request.state.visitor = guard.visitor(request)  # with the rules as they are now
+            stamp = find_stamp()
+        except (LoginNeeded, NotAllowed):
             return
-        stamp = find_stamp()
         if stamp != last:
             last = stamp
             yield f"event: stamp\ndata: {stamp}\n\n"

@@ -20,15 +20,29 @@ KEPT_MS = 12 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who looks at a page, and what a form of theirs has to carry."""
+    """Who looks at a page.
+
+    Arguments:
+        caller: who that is.
+        csrf: what a form of theirs has to carry.
+        may_operate: whether they may change what the page is about.
+
+    """
 
     caller: Caller
     csrf: str
+    may_operate: bool
+
+    @classmethod
+    def of(cls, caller: Caller, csrf: str) -> "Visitor":
+        """Return who looks at a page that is about no job."""
+        return cls(caller, csrf, caller.may_operate)
 
     @property
-    def may_operate(self) -> bool:
-        """Whether they may change something."""
-        return self.caller.may_operate
+    def role(self) -> str:
+        """Their role on all jobs, or that they have some by the labels of jobs."""
+        grant = self.caller.grant_on(None)
+        return "role by job" if grant is None else str(grant.role)
 
 
 class Sessions:
@@ -50,15 +64,15 @@ class Sessions:
         if not is_ours or len(parts) != 3 or int(parts[1]) <= now_ms:
             return None
         caller = tokens.find_id(parts[0])
-        return None if caller is None else Visitor(caller, self._sign("form " + cookie))
+        return None if caller is None else Visitor.of(caller, self._sign("form " + cookie))
 
     def named(self, caller: Caller) -> Visitor:
         """Return somebody whom a proxy names in each request: they have no cookie of ours."""
-        return Visitor(caller, self._sign("form of " + caller.id))
+        return Visitor.of(caller, self._sign("form of " + caller.id))
 
     def anybody(self) -> Visitor:
         """Return who looks at the pages of a server that asks for no token."""
-        return Visitor(ANYBODY, self._sign("form of anybody"))
+        return Visitor.of(ANYBODY, self._sign("form of anybody"))
 
     def is_form(self, visitor: Visitor, sent: str) -> bool:
         """Tell whether a form came from a page that this visitor was shown."""

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from ashore.base.clock import SystemClock
+from ashore.config import Job
 from ashore.control.fleet import FleetRow
 from ashore.control.jobs import OpenJob
 from ashore.control.status import add_lags
@@ -25,8 +26,11 @@ from ashore.runtime.layout import ServerFiles
 from ashore.runtime.operations import Operations
 from ashore.runtime.records import RunSeen
 from ashore.runtime.supervisor import ManagedJob, Supervisor
+from ashore.runtime.tokens import Caller
 from ashore.runtime.verbs import Asker, Verbs
 from ashore.server.condition import LAG_MS_MAX
+from ashore.server.deploy_check import NewFile, check_deploy
+from ashore.server.job_access import JobAccess
 from ashore.server.observation import FreshNumbers, SeenJob, Supervised
 from ashore.server.pages.commands import Commands
 from ashore.server.pages.drafts import Drafts
@@ -109,6 +113,14 @@ class SupervisedJobs:
         seen = self._seen(view, self.watch.job(name), self.now_ms())
         return replace(seen, samples=_read_samples(self._layout, name))
 
+    def labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of a job; None: there is no such job, or its file is not valid."""
+        return _labels_of(self._supervisor.views.get(name))
+
+    def job_of(self, operation: str) -> str:
+        """Return the job of an operation; empty: it has none, or there is no such operation."""
+        return self.commands.job_of(operation)
+
     def stamp(self, name: str | None) -> str:
         """Return a text that changes with what a page of a job, or of all, would show."""
         views = self._supervisor.views
@@ -151,9 +163,18 @@ class SupervisedJobs:
             hold=partial(self._verbs.stop, name, asker),
         )
 
-    def save(self, name: str, text: str) -> None:
-        """Write a job file. Raises JobFileInvalid, and nothing was written."""
-        self._verbs.deploy(name, text)
+    def deploy(
+        self, name: str, text: str, caller: Caller, beside: Mapping[str, str] | None = None
+    ) -> None:
+        """Write a job file, and the files beside it. Raises as `Verbs.deploy`; NotAllowed."""
+
+        def permit(job: Job) -> None:
+            was_there = self._layout.run_of(name).root.exists()
+            was_there = was_there or bool(self.commands.all(lambda each: each == name))
+            new = NewFile(job, tuple(beside or ()), self._layout.jobs, was_there)
+            check_deploy(JobAccess(self), caller, new, self._supervisor.views)
+
+        self._verbs.deploy(name, text, beside, permit)
         self._supervisor.wait_looked()
 
     # ---- one job
@@ -174,6 +195,7 @@ class SupervisedJobs:
             fresh=_fresh(seen),
             steps=seen.slices if seen else (),
             problem=view.file.problem if view.file else None,
+            labels=_labels_of(view) or {},
         )
 
     def _sample(self) -> float:
@@ -188,6 +210,11 @@ class SupervisedJobs:
         for name in self._samples.keys() - views.keys():
             del self._samples[name]
         return SAMPLE_S
+
+
+def _labels_of(view: ManagedJob | None) -> Mapping[str, str] | None:
+    job = view.file.job if view is not None and view.file is not None else None
+    return None if job is None else job.labels
 
 
 def marks_of(supervisor: Supervisor) -> Marks:

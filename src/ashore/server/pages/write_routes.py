@@ -16,6 +16,8 @@ from ashore.control.preview import TopicPreview, preview_job
 from ashore.control.propose import propose_table, sample_topic
 from ashore.control.proposed_file import JobProposal, job_text, table_names
 from ashore.errors import AshoreError, RequestInvalid
+from ashore.runtime.tokens import UserRole
+from ashore.server.access import note_caller
 from ashore.server.pages.frame import PageFrame
 from ashore.server.pages.guard import Admits, form_of, require_operate, visitor_of
 from ashore.server.pages.job_text import check_size, read_masked
@@ -36,18 +38,20 @@ FIELDS: Mapping[str, str] = {
 def write_routes(frame: PageFrame) -> APIRouter:
     """Return the page to write a job."""
     router = frame.router(Admits.READERS)  # a form may be a check, which changes nothing
+    jobs = frame.guard.jobs
 
     @router.get("/ui/write")
     async def write(request: Request, job: str = "") -> Response:
         text, fields = "", dict(FIELDS)
         if job:
+            jobs.require(visitor_of(request).caller, job, UserRole.READ)
             text = (await frame.check(read_masked, frame.job(job).path)).text
             fields["name"] = job
         return _page(request, frame, fields, text=text)
 
     @router.post("/ui/write")
     async def act(request: Request) -> Response:
-        given = form_of(request)
+        given, caller = form_of(request), visitor_of(request).caller
         fields = {name: given.get(name, "").strip() for name in FIELDS}
         text, wish = given.get("text", "").replace("\r\n", "\n"), given.get("do", "")
         if wish != "check":
@@ -59,14 +63,16 @@ def write_routes(frame: PageFrame) -> APIRouter:
                 fields["name"] = fields["name"] or _first_topic(fields)
                 text = await frame.wait(partial(_propose, fields), SAMPLING_S)
             whole = text  # who may only read gets no secret into it: what is wrong would tell it
-            if visitor_of(request).may_operate:
+            if jobs.may_operate(caller, fields["name"]):
                 whole = restore_secrets(text, await _kept(frame, fields["name"]))
             checked = await frame.check(check_draft, fields["name"], whole)
             shown["checked"] = checked
             if wish == "preview" and checked.job is not None:
                 shown["previews"] = await frame.wait(partial(_preview, checked), SAMPLING_S)
             if wish == "save" and checked.job is not None:
-                await frame.wait(partial(frame.plane.save, fields["name"], whole))
+                await frame.wait(partial(frame.plane.deploy, fields["name"], whole, caller))
+                grant = jobs.role_on(caller, fields["name"])
+                note_caller(request.scope, caller, is_change=True, grant=grant)
                 shown["saved"] = f"{fields['name']}.yaml"
         except AshoreError as error:
             shown["error"] = error
