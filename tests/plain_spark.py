@@ -113,6 +113,7 @@ def feed_again(checkpoint: Path, inputs: Path) -> int:
     logs = [each for each in checkpoint.glob("sources/*/*") if each.name.isdigit()]
     for log in logs:
         log.write_text(_INPUTS.sub(inputs.as_uri(), log.read_text("utf-8")), "utf-8")
+        log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
     read = 1 + max(int(each.name) for each in logs)
     for number in range(read):
         feed(inputs, number, number)

@@ -8,9 +8,11 @@ from uuid import uuid4
 import pytest
 from tests.checkpoint_files import unpack
 from tests.damage import DAMAGES, edit
+from tests.plain_spark import COUNTRIES
 from tests.unit.cli.test_commands import invoke
 
 from ashore.base.clock import SystemClock
+from ashore.checkpoints.contents import sum_as_hadoop
 from ashore.checkpoints.layout import OffsetsFile
 from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.control.checkpoints.doctor import DoctorAsked, Repaired, examine, repair
@@ -40,7 +42,10 @@ def test_a_topic_that_was_deleted_and_created_again_is_found(kafka: Kafka, tmp_p
         end = json.dumps({topic: {"0": RECORDS}})
         return replace(offsets, sources=(replace(offsets.sources[0], end=end),)).write()
 
-    edit(root / "offsets/11", read_it)
+    for batch in (9, 10, 11):
+        file = root / f"offsets/{batch}"
+        edit(file, read_it)
+        file.with_name(f".{batch}.crc").write_bytes(sum_as_hadoop([file.read_bytes()]))
     asked = (root, "--brokers", brokers)
     code, out, err = invoke("checkpoint", "doctor", *asked)
     assert (code, err) == (0, ""), out
@@ -54,8 +59,7 @@ def test_a_topic_that_was_deleted_and_created_again_is_found(kafka: Kafka, tmp_p
     assert invoke("checkpoint", "doctor", *asked, "--to", copy, "--no-trial")[0] == 0
     repaired = OffsetsFile.parse((copy / "offsets/11").read_bytes(), "offsets")
     assert json.loads(repaired.sources[0].end or "") == {topic: {"0": 0}}
-    # The copy has no `.crc` files.
-    assert invoke("checkpoint", "doctor", copy, "--brokers", brokers, "--deep")[0] == 0
+    assert invoke("checkpoint", "doctor", copy, "--brokers", brokers)[0] == 0
 
 
 def test_a_checkpoint_on_hdfs_is_repaired_there(
@@ -70,9 +74,10 @@ def test_a_checkpoint_on_hdfs_is_repaired_there(
     )
     restore_savepoint(saved.savepoint, f"{home}/live", clock, silent, links=True)
 
-    asked = DoctorAsked(f"{home}/live", None, f"{home}/copy", damage.sources, tries=False)
+    asked = DoctorAsked(f"{home}/live", None, f"{home}/copy", damage.sources)
     found = repair(asked, clock, silent)
 
     assert isinstance(found, Repaired)
     assert [each.code for each in found.examined.findings] == [damage.code]
+    assert (found.trial.why_not, found.trial.stores, found.trial.rows) == (None, 2, len(COUNTRIES))
     assert examine(replace(asked, where=f"{home}/copy", to=None), clock).findings == []

@@ -1,6 +1,5 @@
 """Spark goes on from what the doctor has repaired, with the counts that it would have had."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -37,13 +36,6 @@ GOES_ON = [
 
 def contents(root: Path) -> dict[str, bytes]:
     return {path: (root / path).read_bytes() for path in list_paths(root)}
-
-
-def feed_original(root: Path, inputs: Path) -> int:
-    """Write the inputs of a checkpoint that was not copied: it has checksums of its texts."""
-    for checksum in root.glob("sources/*/.*.crc"):
-        checksum.unlink()
-    return feed_again(root, inputs)
 
 
 def repaired(root: Path, copy: Path, code: Code, sources: int | None = None) -> int:
@@ -83,7 +75,7 @@ def test_a_repartition_that_spark_left_half_done_is_repaired(
     with pytest.raises(Py4JJavaError, match="UNSUPPORTED_PROVIDER"):
         spark._streamingCheckpointManager.repartition(root.as_uri(), 4)
     assert (root / f"offsets/{LAST + 1}").exists()
-    read = feed_original(root, tmp_path / "inputs")
+    read = feed_again(root, tmp_path / "inputs")
     with pytest.raises(PySparkException):
         run(spark, CASES["hdfs-backed"], root, tmp_path / "inputs")
 
@@ -99,7 +91,7 @@ def test_a_union_that_grew_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     union = "SELECT country FROM clicks UNION ALL SELECT country FROM views"
     grown = Case(f"SELECT count(*) AS n FROM ({union})", CASES["no-keys"].settings)
     root, copy = unpack("no-keys", tmp_path / "whole"), tmp_path / "copy"
-    read = feed_original(root, tmp_path / "inputs")
+    read = feed_again(root, tmp_path / "inputs")
     with pytest.raises(PySparkException, match=r"There are \[1\] sources in the checkpoint"):
         run(spark, grown, root, tmp_path / "inputs")
 
@@ -121,16 +113,8 @@ def test_a_copy_that_spark_cannot_load_is_no_repair(tmp_path: Path) -> None:
     """Rows are not decoded by the doctor: only Spark notices what they are."""
     root, copy = unpack("rocksdb-changelog", tmp_path), tmp_path / "copy"
     (root / f"offsets/{LAST + 1}").write_bytes(b"v1\n{")
-    asked = DoctorAsked(str(root), None, str(copy))
-
-    found = repair(asked, SystemClock(), silent)
-
-    assert isinstance(found, Repaired)
-    assert (found.trial.why_not, found.trial.stores) == (None, 2)
-    assert found.trial.rows == len(COUNTRIES)
-    shutil.rmtree(copy)
     (root / "state/0/0/12.zip").unlink()  # so that a restart reads the change
     garble(root / "state/0/0/12.changelog")
     with pytest.raises(CheckpointUnfit, match="not a repair, and was deleted: Spark cannot load"):
-        repair(asked, SystemClock(), silent)
+        repair(DoctorAsked(str(root), None, str(copy)), SystemClock(), silent)
     assert not copy.exists()

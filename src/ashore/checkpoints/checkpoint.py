@@ -46,6 +46,14 @@ class Checkpoint:
     path: str
     uri: str
 
+    @property
+    def has_checksum_files(self) -> bool:
+        """Whether Hadoop keeps a checksum in a file beside each file, as it does on a local disk.
+
+        Other storages keep checksums themselves, and compare what is read with them.
+        """
+        return self.uri.startswith("file:")
+
     def read_position(self) -> CheckpointPosition:
         """Return how far it has come. Raises StorageError, CheckpointUnfit.
 

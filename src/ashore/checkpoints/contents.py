@@ -27,6 +27,7 @@ from typing import NamedTuple
 import xxhash
 
 from ashore.checkpoints.layout.snapshots import BROKEN
+from ashore.protocol import names
 
 MAGIC = b"LZ4Block"
 HEADER = struct.Struct("<8sBiii")
@@ -35,6 +36,7 @@ _BLOCK_MAX = 1 << 25  # of lz4-java
 _SEED, _SUM_BITS = 0x9747B28C, 0x0FFFFFFF  # of its checksums
 TABLE_END = struct.pack("<Q", 0x88E241B785F4CFF7)
 _MEMBER_MAX = 1 << 28
+HADOOP_BLOCK_BYTES = 512  # that one checksum covers where Hadoop is not configured otherwise
 _CRC_HEADER = struct.Struct(">4si")
 _CRC_MAGIC = b"crc\0"
 
@@ -142,6 +144,18 @@ class LocalChecksum:
         expected = self.sums[self._done : self._done + len(found)]
         self._done += len(found)
         return found == expected
+
+
+def local_sum_path(file: str) -> str:
+    """Return where Hadoop keeps the checksum of a file of a local disk."""
+    return names.join(names.parent(file), f".{names.leaf(file)}.crc")
+
+
+def sum_as_hadoop(pieces: Iterable[bytes]) -> bytes:
+    """Return the `.crc` file of a file. `pieces`: of it; each but the last is whole blocks."""
+    size = HADOOP_BLOCK_BYTES
+    sums = [zlib.crc32(each[at : at + size]) for each in pieces for at in range(0, len(each), size)]
+    return _CRC_HEADER.pack(_CRC_MAGIC, size) + struct.pack(f">{len(sums)}I", *sums)
 
 
 def parse_local_checksum(data: bytes) -> LocalChecksum | None:

@@ -9,6 +9,7 @@ What it must not know: storages; how a copy is written.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from ashore.checkpoints.contents import local_sum_path
 from ashore.checkpoints.diagnosis.findings import CheckpointFinding, Code
 from ashore.checkpoints.diagnosis.lineage import find_break, topic_ends
 from ashore.checkpoints.diagnosis.observed import BadFile, Flaw, Observed, TopicEnds
@@ -23,7 +24,6 @@ from ashore.checkpoints.layout import (
     is_number,
 )
 from ashore.checkpoints.required import Required
-from ashore.protocol import names
 from ashore.protocol.plan_query import NO_BATCH
 
 _PACKAGE = "org.apache.spark.sql.execution.streaming.state"
@@ -186,7 +186,7 @@ def _judge_bad(seen: Observed, bad: BadFile) -> CheckpointFinding:
                 f"the copy ends with {_end(seen)}, which does not need that file"
                 if is_repairable
                 else "restore the file, or a savepoint; if you edited it on purpose, delete "
-                f"{_hidden_sum(bad.file)} and run the command again"
+                f"{local_sum_path(bad.file)} and run the command again"
             )
         case Flaw.OTHER_VERSION:
             code = Code.WRONG_FORMAT
@@ -201,11 +201,6 @@ def _judge_bad(seen: Observed, bad: BadFile) -> CheckpointFinding:
 
 def _is_needed(good: Required, file: str) -> bool:
     return any(each.path == file for each in good.files)
-
-
-def _hidden_sum(file: str) -> str:
-    """Return where Hadoop keeps the checksum of a file of a local disk."""
-    return names.join(names.parent(file), f".{names.leaf(file)}.crc")
 
 
 # ---- operators and state

@@ -1,18 +1,24 @@
 """Whether a text of the logs agrees with those of the batches before and after it.
 
-What it is: `compare_offsets` and `compare_commit`: for a text whose checksum differs.
+What it is: `compare_offsets` and `compare_commit`, for a text whose checksum differs;
+`find_outliers`, for texts without a checksum.
 What it promises: pure. None says that nothing contradicts the text, not that it is what Spark has
 written. What a query may change between two batches is compared with both neighbours.
 What it must not know: files.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from ashore.checkpoints.diagnosis.lineage import kafka_end
 from ashore.checkpoints.layout import BatchLog, BatchPath, CommitFile, OffsetsFile, Settings
 from ashore.checkpoints.required import parse_log_offset
+
+T = TypeVar("T")
+
+_CLOCK_STEP_MS = 24 * 3600 * 1000  # by which a clock may be set back between two batches
 
 
 class _Offsets(NamedTuple):
@@ -59,17 +65,117 @@ def compare_commit(
     return None
 
 
+# ---- texts without a checksum
+
+
+def find_outliers(
+    offsets: Mapping[int, OffsetsFile], commits: Mapping[int, CommitFile]
+) -> dict[BatchPath, str]:
+    """Return which texts cannot be what Spark wrote between those of their neighbours, and why.
+
+    Nothing else speaks against these texts, so only what no start of a query does counts. Of two
+    texts that contradict each other it is the one that contradicts its other neighbour as well, or
+    without which the others agree; both, where that is not known.
+    """
+    found = _find_outliers(BatchLog.OFFSETS, offsets, _contradict_offsets)
+    for path, text in _find_outliers(BatchLog.COMMITS, commits, _contradict_commits).items():
+        planned = offsets.get(path.batch + 1)
+        is_confirmed = (
+            planned is not None
+            and planned.settings is not None
+            and planned.settings.watermark_ms == commits[path.batch].watermark_ms
+        )
+        found |= {} if is_confirmed else {path: text}
+    for batch, commit in sorted(commits.items()):
+        found |= _compare_watermarks(batch, commit, offsets, found)
+    return found
+
+
+def _find_outliers(
+    log: BatchLog, texts: Mapping[int, T], contradict: Callable[[T, T], str | None]
+) -> dict[BatchPath, str]:
+    found = {}
+    for batch in texts:
+        two_before, before, after, two_after = (texts.get(batch + at) for at in (-2, -1, 1, 2))
+        this, other, text = texts[batch], batch - 1, None
+        if before is not None:
+            text = contradict(before, this)
+        if text is None and after is not None:
+            text, other = contradict(this, after), batch + 1
+        if text is None:
+            continue
+        if before is not None and after is not None:
+            is_outlier = contradict(before, after) is None
+        elif before is not None:  # the last one: only its neighbour has another neighbour
+            is_outlier = two_before is None or contradict(two_before, before) is None
+        elif after is not None:
+            is_outlier = two_after is None or contradict(after, two_after) is None
+        else:
+            is_outlier = False
+        if is_outlier:
+            found[BatchPath(log, batch)] = f"{text} between it and {_name(log, other)}"
+    return found
+
+
+def _compare_watermarks(
+    batch: int,
+    commit: CommitFile,
+    offsets: Mapping[int, OffsetsFile],
+    found: Mapping[BatchPath, str],
+) -> dict[BatchPath, str]:
+    """Compare a commit with the offsets of its batch, and with those of the next one."""
+    path, planned = BatchPath(BatchLog.COMMITS, batch), BatchPath(BatchLog.OFFSETS, batch + 1)
+    own, after = offsets.get(batch), offsets.get(batch + 1)
+    if path in found or commit.watermark_ms is None:
+        return {}
+    is_own_sure = BatchPath(BatchLog.OFFSETS, batch) not in found
+    if own and own.settings and is_own_sure and commit.watermark_ms < own.settings.watermark_ms:
+        return {path: f"its watermark is before that of {_name(BatchLog.OFFSETS, batch)}"}
+    if after is None or after.settings is None or planned in found:
+        return {}
+    if commit.watermark_ms == after.settings.watermark_ms:
+        return {}
+    return {
+        path: f"its watermark is not that of {planned.path}",
+        planned: f"its watermark is not that of {path.path}",
+    }
+
+
+def _contradict_offsets(first: OffsetsFile, second: OffsetsFile) -> str | None:
+    pair = _Offsets(_of_sources(first, second), second)
+    return next(_contradictions(pair, _CLOCK_STEP_MS), None)
+
+
+def _of_sources(first: OffsetsFile, second: OffsetsFile) -> OffsetsFile:
+    """Return offsets without the sources that a query has dropped: those with names may be."""
+    if second.version == 1:
+        return first
+    known = {each.source for each in second.sources}
+    return replace(first, sources=tuple(each for each in first.sources if each.source in known))
+
+
+def _contradict_commits(first: CommitFile, second: CommitFile) -> str | None:
+    if first.watermark_ms is None:
+        return None
+    if second.watermark_ms is None:
+        return "the watermark is lost"
+    return "the watermark goes back" if second.watermark_ms < first.watermark_ms else None
+
+
+# ---- shared
+
+
 def _keys(commit: CommitFile) -> tuple[int, bool, bool, frozenset[str]]:
     has_watermark, has_ids = commit.watermark_ms is not None, commit.store_ids is not None
     return commit.version, has_watermark, has_ids, frozenset(commit.other)
 
 
-def _contradictions(pair: _Offsets) -> Iterator[str]:
+def _contradictions(pair: _Offsets, clock_step_ms: int = 0) -> Iterator[str]:
     first, second = pair
     before, after = first.settings or Settings(), second.settings or Settings()
     if after.watermark_ms < before.watermark_ms:
         yield "the watermark goes back"
-    if after.timestamp_ms < before.timestamp_ms:
+    if after.timestamp_ms < before.timestamp_ms - clock_step_ms:
         yield "the time goes back"
     if len(second.sources) < len(first.sources):
         yield "the number of sources goes down"

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
+from typing import TypeVar
 
 import google_crc32c
 
@@ -30,11 +31,16 @@ from ashore.checkpoints.contents import (
     TABLE_END,
     check_archive,
     check_blocks,
+    local_sum_path,
     parse_local_checksum,
     parse_spark_checksum,
 )
 from ashore.checkpoints.diagnosis.lineage import find_break
-from ashore.checkpoints.diagnosis.neighbours import compare_commit, compare_offsets
+from ashore.checkpoints.diagnosis.neighbours import (
+    compare_commit,
+    compare_offsets,
+    find_outliers,
+)
 from ashore.checkpoints.diagnosis.observed import BadFile, Flaw, Looked, Observed
 from ashore.checkpoints.diagnosis.source_files import (
     ListFiles,
@@ -78,6 +84,9 @@ from ashore.checkpoints.required import Required, list_done, parse_log_offset, p
 from ashore.checkpoints.survey import describe_place, read_files, require_checkpoint
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.protocol import names
+from ashore.protocol.plan_query import NO_BATCH
+
+T = TypeVar("T")
 
 TRIES = 5  # of a checkpoint that a query writes meanwhile
 PIECE_BYTES = 4 << 20
@@ -89,6 +98,7 @@ _PATHS = "paths in N entries of logs of file sources (--deep compares them with 
 _PATHS_ALONE = "paths in N entries of logs of file sources: not all of their files can be found"
 _PACKED = "N changes without a checksum, compressed with "
 _LARGE = f"N files of state without a checksum, over {WHOLE_MAX >> 20} MB"
+_NEWEST = "N texts of the newest batches: no checksum, and no later batch to compare with"
 _QUERY_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -155,7 +165,7 @@ class _Observer:
             bad=list(self.bad.values()),
             good=good,
             looked=Looked(files=len(self.files), **self.counted),
-            unproven=self._list_unproven(good),
+            doubted=self.doubted,
             not_looked=[f"{number:,} {what}" for what, number in sorted(self.unread.items())]
             + ([] if list_done(self.files) else ["state: no batch is done"]),
         )
@@ -181,16 +191,31 @@ class _Observer:
                 continue
             self._count("batches")
             parsed.append(path)
+        self._judge_batches(parsed, offsets, commits)
+        return offsets, commits
+
+    def _judge_batches(
+        self,
+        parsed: Sequence[BatchPath],
+        offsets: Mapping[int, OffsetsFile],
+        commits: Mapping[int, CommitFile],
+    ) -> None:
+        """Judge the texts of batches, now that the neighbours of each are known."""
         wrong = find_wrong_ends(offsets, list_last_entries(self.files))
-        for path in parsed:  # now that its neighbours are known
+        broken = find_break(offsets)  # from there on another program has planned
+        done = max(list_done(self.files), default=NO_BATCH)
+        outliers = find_outliers(_before(broken, offsets), _before(broken, commits))
+        for path in parsed:
             text = wrong.get(path.batch) if path.log is BatchLog.OFFSETS else None
             self.judged[path] = (
                 _judge_ends(path, offsets)
                 or _damaged(path.path, text)
                 or self._judge_sums(path, partial(_contradict, path, offsets, commits))
+                or _damaged(path.path, None if self._has_sum(path) else outliers.get(path))
             )
             self._note(self.judged[path])
-        return offsets, commits
+            if path.batch >= done and self.checkpoint.has_checksum_files:
+                self._doubt(path, _NEWEST)
 
     # ---- what a restart reads
 
@@ -389,14 +414,6 @@ class _Observer:
             with self.lock:
                 self.doubted[path] = what
 
-    def _list_unproven(self, good: Required | None) -> list[str]:
-        """Return what nothing proves, of the files that a restart reads, in words."""
-        needed = None if good is None else {each.of for each in good.files}
-        counted = Counter(
-            what for path, what in self.doubted.items() if needed is None or path in needed
-        )
-        return [what.replace("N", f"{number:,}", 1) for what, number in sorted(counted.items())]
-
     # ---- checksums
 
     def _judge_sums(
@@ -424,8 +441,7 @@ class _Observer:
         return None
 
     def _hidden_sum(self, path: CheckpointPath) -> CheckpointPath | None:
-        directory, name = names.parent(path.path), names.leaf(path.path)
-        found = self.there.get(names.join(directory, f".{name}.crc"))
+        found = self.there.get(local_sum_path(path.path))
         return None if found is None else found.of
 
     def _is_as_summed(self, path: CheckpointPath, hidden: CheckpointPath) -> bool:
@@ -477,6 +493,11 @@ class _Observer:
     def _read(self, path: CheckpointPath, start: int = 0, length: int | None = None) -> bytes:
         place = names.join(self.checkpoint.path, path.path)
         return self.checkpoint.storage.read(place, start, length)
+
+
+def _before(broken: int | None, texts: Mapping[int, T]) -> dict[int, T]:
+    """Return the texts of batches before one; all where it is None."""
+    return {batch: each for batch, each in texts.items() if broken is None or batch < broken}
 
 
 def _judge_ends(path: BatchPath, offsets: Mapping[int, OffsetsFile]) -> BadFile | None:

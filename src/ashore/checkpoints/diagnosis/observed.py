@@ -5,12 +5,19 @@ What it promises: nothing is judged here but whether a file can be read as what 
 What it must not know: storages; which finding follows.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ashore.checkpoints.files import CheckpointFile
-from ashore.checkpoints.layout import BatchLog, BatchPath, CommitFile, OffsetsFile
+from ashore.checkpoints.layout import (
+    BatchLog,
+    BatchPath,
+    CheckpointPath,
+    CommitFile,
+    OffsetsFile,
+)
 from ashore.checkpoints.required import Required, list_done
 from ashore.protocol.plan_query import NO_BATCH
 
@@ -87,7 +94,8 @@ class Observed:
         good: what the newest batch needs that is whole; None: no batch is.
         looked: what was looked at.
         not_looked: what was not, in words.
-        unproven: what a restart reads and no checksum was compared with, in words.
+        doubted: files whose content nothing proves, and in which words that is reported; N in
+            them is how many files it is.
         wanted_sources: how many the query reads now; None: nobody said.
         topics: what Kafka has of each topic; None: it was not asked.
 
@@ -102,9 +110,18 @@ class Observed:
     good: Required | None
     looked: Looked
     not_looked: Sequence[str] = ()
-    unproven: Sequence[str] = ()
+    doubted: Mapping[CheckpointPath, str] = field(default_factory=dict)
     wanted_sources: int | None = None
     topics: Mapping[str, TopicEnds] | None = None
+
+    @property
+    def unproven(self) -> Sequence[str]:
+        """What a restart reads and nothing proves, in words."""
+        needed = None if self.good is None else {each.of for each in self.good.files}
+        counted = Counter(
+            what for path, what in self.doubted.items() if needed is None or path in needed
+        )
+        return [what.replace("N", f"{number:,}", 1) for what, number in sorted(counted.items())]
 
     @property
     def batches(self) -> Mapping[BatchLog, Sequence[int]]:

@@ -8,19 +8,21 @@ What it must not know: jobs; what becomes of output that came after the batch.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.contents import local_sum_path, sum_as_hadoop
 from ashore.checkpoints.diagnosis.diagnose import (
     actual_provider,
     count_sources,
     is_recreated,
 )
 from ashore.checkpoints.diagnosis.findings import CheckpointFinding, Code
-from ashore.checkpoints.diagnosis.lineage import kafka_end
+from ashore.checkpoints.diagnosis.lineage import kafka_end, topic_ends
 from ashore.checkpoints.diagnosis.observed import Observed, TopicEnds
-from ashore.checkpoints.files import CheckpointFile
+from ashore.checkpoints.files import WORKERS, CheckpointFile
 from ashore.checkpoints.layout import (
     PROVIDER,
     BatchLog,
@@ -31,12 +33,15 @@ from ashore.checkpoints.layout import (
     OperatorPath,
     QueryPath,
     SourceEnd,
+    StatePath,
+    TablePath,
     write_kafka,
 )
 from ashore.checkpoints.required import Required
 from ashore.checkpoints.savepoints.links import link_between
 from ashore.checkpoints.savepoints.store import delete_tree
 from ashore.checkpoints.savepoints.transfer import (
+    PIECE_BYTES,
     Advance,
     ExpectedFile,
     read_whole,
@@ -61,6 +66,8 @@ class RepairPlan:
         copied: files that are taken as they are.
         offsets: those that are written anew, by batch.
         operators: what operators say, with the number of partitions that there are.
+        proven: paths of the files that a checksum of the original was compared with; the copy has
+            checksums of them, and of no other: that would make a doubtful file look proven.
 
     """
 
@@ -70,6 +77,14 @@ class RepairPlan:
     copied: tuple[CheckpointFile, ...]
     offsets: Mapping[int, OffsetsFile]
     operators: Mapping[OperatorPath, OperatorFile]
+    proven: frozenset[str] = frozenset()
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files that the copy has."""
+        offsets = (batch_path(batch).path for batch in self.offsets)
+        operators = (each.path for each in self.operators)
+        return frozenset([*(each.path for each in self.copied), *offsets, *operators])
 
 
 def plan_repair(seen: Observed, findings: list[CheckpointFinding]) -> RepairPlan | None:
@@ -92,7 +107,17 @@ def plan_repair(seen: Observed, findings: list[CheckpointFinding]) -> RepairPlan
         copied=tuple(each for each in seen.good.files if each.of not in {*left, *edited}),
         offsets={batch: each for batch, each in offsets.items() if batch_path(batch) not in left},
         operators=operators,
+        proven=frozenset(_list_proven(seen, seen.good)),
     )
+
+
+def _list_proven(seen: Observed, good: Required) -> Iterator[str]:
+    """Yield the files that a checksum was compared with: Hadoop's, Spark's, or their own."""
+    there = {each.path for each in seen.files}
+    for each in good.files:
+        has_own = isinstance(each.of, StatePath | TablePath) and each.of not in seen.doubted
+        if has_own or local_sum_path(each.path) in there:
+            yield each.path
 
 
 def batch_path(batch: int) -> BatchPath:
@@ -109,7 +134,7 @@ def _edit_offsets(
         for each in good.files
         if isinstance(each.of, BatchPath) and each.of.log is BatchLog.OFFSETS
     ]
-    edited = {}
+    edited, began = {}, _list_begun(seen, good) if Code.TOPIC_RECREATED in codes else {}
     for batch in needed:
         before = after = seen.offsets[batch]
         if Code.MISSING_LINE in codes:
@@ -117,7 +142,7 @@ def _edit_offsets(
         if Code.WRONG_FORMAT in codes:
             after = _name_provider(after, actual_provider(seen))
         if Code.TOPIC_RECREATED in codes:
-            after = _begin_topics(after, seen.topics or {})
+            after = _begin_topics(after, began)
         if after != before:
             edited[batch] = after
     return edited
@@ -137,16 +162,24 @@ def _name_provider(offsets: OffsetsFile, provider: str | None) -> OffsetsFile:
     return replace(offsets, settings=replace(settings, conf=conf))
 
 
-def _begin_topics(offsets: OffsetsFile, topics: Mapping[str, TopicEnds]) -> OffsetsFile:
+def _list_begun(seen: Observed, good: Required) -> dict[str, TopicEnds]:
+    """Return the topics that were created again, as the last batch tells: for all batches."""
+    topics = seen.topics or {}
+    return {
+        topic: topics[topic]
+        for topic, partitions in topic_ends(good.offsets).items()
+        if topic in topics and is_recreated(partitions, topics[topic])
+    }
+
+
+def _begin_topics(offsets: OffsetsFile, began: Mapping[str, TopicEnds]) -> OffsetsFile:
     """Return offsets that are at the beginning of the topics that were created again."""
     sources = []
     for each in offsets.sources:
         end = kafka_end(each.end)
         if end is not None:
             begun = {
-                topic: topics[topic].first
-                if is_recreated(partitions, topics[topic])
-                else partitions
+                topic: began[topic].first if topic in began else partitions
                 for topic, partitions in end.items()
             }
             sources.append(each if begun == end else SourceEnd(each.source, write_kafka(begun)))
@@ -186,6 +219,8 @@ def write_repair(
     try:
         transfer_files(others, source, target, link_between(source, target), advance)
         _write_edited(target, plan)
+        if target.has_checksum_files:
+            _write_sums(target, sorted((plan.proven & plan.paths) - {each.path for each in last}))
         judge()
     except PathExists:
         raise  # somebody else writes there: what is deleted might be theirs
@@ -194,7 +229,30 @@ def write_repair(
             delete_tree(target.storage, target.path)
         raise
     for each in last:
-        target.storage.create(names.join(target.path, each.path), read_whole(source, each))
+        data = read_whole(source, each)
+        if target.has_checksum_files and each.path in plan.proven:
+            place = names.join(target.path, local_sum_path(each.path))
+            target.storage.create(place, sum_as_hadoop([data]))
+        target.storage.create(names.join(target.path, each.path), data)
+
+
+def _write_sums(target: Checkpoint, files: Iterable[str]) -> None:
+    """Write the checksums that Hadoop would have kept of files, before Spark reads them."""
+
+    def write(file: str) -> None:
+        data = sum_as_hadoop(_pieces(target, file))
+        target.storage.create(names.join(target.path, local_sum_path(file)), data)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for _done in pool.map(write, files):
+            pass
+
+
+def _pieces(target: Checkpoint, file: str) -> Iterator[bytes]:
+    start, place = 0, names.join(target.path, file)
+    while data := target.storage.read(place, start, PIECE_BYTES):
+        yield data
+        start += len(data)
 
 
 def _write_edited(target: Checkpoint, plan: RepairPlan) -> None:

@@ -164,7 +164,7 @@ def repair(asked: DoctorAsked, clock: Clock, advance: Advance) -> Examined | Rep
     source = _source_of(asked, clock)
     trial = _trial_of(target, examined, asked, reach(target.uri).options)
     write_repair(source, target, plan, advance, trial.run)
-    return Repaired(examined, plan, describe_place(target), trial.result)
+    return Repaired(_of_copy(examined, plan), plan, describe_place(target), trial.result)
 
 
 def undo(asked: DoctorAsked) -> int:
@@ -269,7 +269,13 @@ def _repair_job(
         write_repair(newest, target, plan, advance, trials[-1].run)
 
     made = query.attempts.remake(epoch, newest, fill)
-    return Repaired(examined, plan, describe_place(made), trials[-1].result)
+    return Repaired(_of_copy(examined, plan), plan, describe_place(made), trials[-1].result)
+
+
+def _of_copy(examined: Examined, plan: RepairPlan) -> Examined:
+    """Return what was found, where only files that the copy has can be doubtful."""
+    doubted = {of: what for of, what in examined.seen.doubted.items() if of.path in plan.paths}
+    return replace(examined, seen=replace(examined.seen, doubted=doubted))
 
 
 def _require_job_plan(examined: Examined, query: "StoppedQuery", asked: DoctorAsked) -> RepairPlan:

@@ -38,7 +38,13 @@ from ashore.landing.job import load_job_file
 from ashore.landing.process import end_at_once, ended_in_words
 from ashore.protocol.names import SliceName
 from ashore.spark.assembly import assembled
-from ashore.spark.session import application_of, conf_of, start_session, with_java_options
+from ashore.spark.session import (
+    LIGHT_JVM,
+    application_of,
+    conf_of,
+    start_session,
+    with_java_options,
+)
 from ashore.spark.sql.assembly import SqlParts
 from ashore.spark.sql.settings import FORMAT
 from ashore.spark.sql.validate import open_query, plan_stored
@@ -84,7 +90,8 @@ def _rescale(request: str, events: EventWriter, start: Start, _asked: "_Asked") 
 def _load(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> None:
     asked = read_request(LoadRequest, request)
     reach = {f"spark.hadoop.{name}": value for name, value in asked.checkpoint.options}
-    conf = {**reach, **dict(asked.spark.conf), **READING, FORMAT: str(asked.state_format)}
+    conf = {**LIGHT_JVM, **reach, **dict(asked.spark.conf), **READING}
+    conf[FORMAT] = str(asked.state_format)
     spark = start("checkpoint doctor", asked.spark.master, conf)
     try:
         events.send(load(spark, asked, events.send))
