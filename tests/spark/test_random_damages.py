@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from tests.checkpoint_files import opened, unpack
 from tests.plain_spark import CASES, feed_again, run
+from tests.spark.test_rescaling import at_home
 from tests.spark.test_savepoints import expected
 
 from ashore.base.clock import SystemClock
@@ -28,19 +29,30 @@ from ashore.checkpoints.layout import (
 from ashore.checkpoints.survey import take_survey
 from ashore.control.checkpoints.doctor import DoctorAsked, Examined, examine, repair
 from ashore.errors import CheckpointUnfit
+from ashore.spark.internals.state import (
+    FAMILY,
+    KEY,
+    VALUE,
+    StateStores,
+    list_state,
+    read_state,
+)
 
 BASES = ["rocksdb-changelog", "rocksdb", "hdfs-backed", "format-2", "no-keys", "join-3", "join-2"]
+BASES += ["named-sources", "transform-with-state"]  # of the last Spark only loads the state
 KINDS = ["flip", "digit", "cut", "empty", "lose", "other"]
-OFTEN = {8}  # the seed that `make test` plays: a digit in a snapshot, with checksums
+OFTEN = {49}  # the seed that `make test` plays: a flipped bit in a snapshot, with checksums
+OF_PROGRAM = "transform-with-state"  # whose program needs protobuf, which is not here
 
 
 @dataclass(frozen=True, slots=True)
 class RandomDamage:
-    """A damage, drawn from a seed."""
+    """A damage, drawn from a seed. `compacts`: the logs of its sources are compacted."""
 
     base: str
     kind: str
     has_sums: bool
+    compacts: bool
     seed: int
 
 
@@ -50,6 +62,7 @@ def draw(seed: int) -> RandomDamage:
         BASES[seed % len(BASES)],
         chosen.choice(KINDS),
         chosen.random() < 0.5,
+        chosen.random() < 0.25,
         seed,
     )
 
@@ -109,7 +122,11 @@ def silent(_done: int, _total: int) -> None:
 def lay_out(damage: RandomDamage, directory: Path) -> tuple[Path, int]:
     """Return a checkpoint whose inputs are there, and how many it has read."""
     root = unpack(damage.base, directory)
+    root = at_home(root) if damage.base == OF_PROGRAM else root
     read = feed_again(root, directory / "inputs")
+    if damage.compacts:
+        for source in root.glob("sources/*"):
+            compact(source)
     for log in root.glob("sources/*/[0-9]*"):
         for line in log.read_text().split("\n")[1:]:
             entry = json.loads(line)
@@ -118,7 +135,30 @@ def lay_out(damage: RandomDamage, directory: Path) -> tuple[Path, int]:
     return root, read
 
 
+def compact(source: Path) -> None:
+    """Let the newest entry of a source's log have all of them, as Spark compacts it."""
+    logs = sorted(source.glob("[0-9]*"), key=lambda log: int(log.name))
+    lines = [line for log in logs for line in log.read_text().split("\n")[1:]]
+    logs[-1].with_name(f"{logs[-1].name}.compact").write_text("\n".join(["v1", *lines]))
+    logs[-1].unlink()
+
+
+def state_of(spark: SparkSession, root: Path, batch: int) -> dict[StateStores, list[Row]]:
+    """Return what all stores hold after a batch."""
+    return {
+        stores: sorted(
+            read_state(spark, root.as_uri(), batch, stores).select(KEY, VALUE, FAMILY).collect()
+        )
+        for stores in list_state(spark, root.as_uri())
+    }
+
+
 def goes_on(spark: SparkSession, damage: RandomDamage, root: Path, read: int) -> None:
+    if damage.base == OF_PROGRAM:
+        batch = take_survey(opened(root)).done[-1]
+        whole = at_home(unpack(damage.base, root.parent / "whole"))
+        assert state_of(spark, root, batch) == state_of(spark, whole, batch) != {}
+        return
     emitted = run(spark, CASES[damage.base], root, root.parent / "inputs")
     wanted = expected(damage.base, read)
     assert sorted(emitted[-len(wanted) :]) == sorted(wanted)
@@ -152,7 +192,7 @@ def play(spark: SparkSession, damage: RandomDamage, directory: Path) -> str:
 
 
 def cases() -> Iterator[object]:
-    for seed in range(60):
+    for seed in range(90):
         marks = [] if seed in OFTEN else [pytest.mark.long]  # the product of files and damages
         yield pytest.param(seed, marks=marks)
 

@@ -10,7 +10,7 @@ from tests.spark.site import Around, At, Site, events, table_of
 
 from ashore.control.jobs import open_job
 from ashore.control.take_over import accept_losses
-from ashore.errors import BadRecord, FilesLost, OffsetsGone, StorageError
+from ashore.errors import BadRecord, FilesLost, OffsetsGone, RecordsTooLarge, StorageError
 from ashore.landing.batch import BatchRunner
 from ashore.landing.recovery import open_and_find_lost, reland
 from ashore.protocol.entries import Prepare, Skip
@@ -39,6 +39,25 @@ def test_a_bad_record_stops_the_job_at_once(site: Site) -> None:
     site.writer(job_file).drain()
     assert len(site.landed_ids()) == 10
     site.prove(job_file)
+
+
+def test_a_record_that_is_too_large_for_the_limits_is_not_decoded_by_spark(site: Site) -> None:
+    """Key, value and headers count. What comes before it lands first."""
+    topic, large = site.topic(2), b"x" * 1_025
+    site.produce(topic, [*events(0, 5), large, *events(6, 4)], partition=1)
+    site.produce(topic, events(10, 3), partition=0)
+    select = {"select": ["id", "id % 2 AS parity"], "provenance": "headers"}
+    limits: dict[str, object] = {"record": "1KB"}
+
+    with pytest.raises(RecordsTooLarge) as caught:
+        site.writer(site.job_file(table_of(topic, **select), limits=limits)).drain()
+
+    assert f"the record at offset 5 of {topic}/1" in caught.value.message
+    assert sorted(site.landed_ids().values()) == [*range(5), *range(10, 13)]
+    skipping = site.job_file(table_of(topic, **select), limits={**limits, "on_too_large": "skip"})
+    site.writer(skipping).drain()
+    assert sorted(site.landed_ids().values()) == [*range(5), *range(6, 13)]
+    site.prove(skipping)
 
 
 def test_a_lake_that_executors_do_not_share_is_found_before_the_first_batch(

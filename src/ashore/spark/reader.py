@@ -4,6 +4,7 @@ What it is: splits of ranges, each read by a task itself; and Spark's own Kafka 
 that Spark decodes (`select`, `where`), told exactly which offsets to read and how to cut them.
 What it promises: every record of the plan is read by one task. `read_committed`, `failOnDataLoss`
 and the offsets are ours. Large ranges are cut into the plan's pieces, small ranges share tasks.
+Of a record that exceeds the limits only its size is looked at: it is not parsed, and not handed on.
 Nothing is read here: the frames are lazy.
 What it must not know: what becomes of the records.
 """
@@ -28,6 +29,7 @@ RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
 RECORD_DDL = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
 )
+TOO_LARGE = "_ashore_too_large"  # whether a record exceeds the limits; then it has no content
 HEADERS = "headers"  # the column after those of RECORD, where a table asks for it
 CORRUPT = "_ashore_corrupt"
 # After each fetch Spark asks for a partition's ends, and the answer comes behind a fetch that waits
@@ -55,9 +57,9 @@ def read_in_spark(
 ) -> list[DataFrame]:
     """Return frames with every record of the topics that Spark decodes, each once.
 
-    They have `decoded` and `keep` besides the columns of FETCHED.
+    They have `decoded`, `keep` and TOO_LARGE besides the columns of FETCHED.
     """
-    frames = []
+    frames, most = [], kafka.limits.record_bytes
     for stream in sorted({each.key.stream for each in plan.ranges}):
         if not tables[stream].is_decoded_by_spark:
             continue
@@ -67,13 +69,25 @@ def read_in_spark(
         if large:
             piece = plan.piece_records
             frame = read_ranges(spark, kafka, large, headers=spec.headers, piece=piece)
-            frames.append(decode_records(frame, spec))
+            frames.append(decode_records(mark_large(frame, most), spec, TOO_LARGE))
         if small:
             frame = read_ranges(spark, kafka, small, headers=spec.headers).coalesce(
                 count_tasks(small, plan)
             )
-            frames.append(decode_records(frame, spec))
+            frames.append(decode_records(mark_large(frame, most), spec, TOO_LARGE))
     return frames
+
+
+def mark_large(frame: DataFrame, most_bytes: int) -> DataFrame:
+    """Add TOO_LARGE to records, and take key, value and headers from those that are."""
+    sizes = [F.coalesce(F.length(name), F.lit(0)).cast("bigint") for name in ("key", "value")]
+    if HEADERS in frame.columns:
+        each = "length(h.key) + coalesce(length(h.value), 0)"
+        sizes.append(F.expr(f"coalesce(aggregate({HEADERS}, 0L, (a, h) -> a + {each}), 0L)"))
+    is_large = sum(sizes[1:], sizes[0]) > most_bytes
+    content = [name for name in ("key", "value", HEADERS) if name in frame.columns]
+    marked = frame.withColumn(TOO_LARGE, is_large)
+    return marked.withColumns({name: F.expr(f"if({TOO_LARGE}, NULL, {name})") for name in content})
 
 
 def read_ranges(
@@ -117,26 +131,28 @@ def read_ranges(
     return reader.load().select(*RECORD, *[HEADERS] * headers)
 
 
-def decode_records(frame: DataFrame, spec: LandingSpec) -> DataFrame:
+def decode_records(frame: DataFrame, spec: LandingSpec, *also: str) -> DataFrame:
     """Add `decoded` and `keep` to a frame with the columns of `record_columns`.
 
+    `also`: names of other columns, which stay as they are.
     The record's own columns are set aside under other names meanwhile: a schema may well have a
     column `offset` or `key`, and that is what `select` and `where` mean by it.
     """
     record = record_columns(spec)
     aside = [F.col(name).alias(f"_ashore_{name}") for name in record]
-    frame = frame.select(*aside, _parse(spec).alias("_ashore_parsed"))
+    frame = frame.select(*aside, *also, _parse(spec).alias("_ashore_parsed"))
     parsed = F.col("_ashore_parsed")
     is_good = parsed.isNotNull() & parsed.getField(CORRUPT).isNull()
     frame = frame.withColumn("_ashore_parsed", F.when(is_good, parsed.dropFields(CORRUPT)))
     frame = frame.select("*", "_ashore_parsed.*")
-    columns = frame.columns[len(record) + 1 :]
+    columns = frame.columns[len(record) + len(also) + 1 :]
     selected = [F.expr(each) for each in spec.select] or [F.col(f"`{name}`") for name in columns]
     keep = F.coalesce(F.expr(spec.where), F.lit(False)) if spec.where else F.lit(True)
     return frame.select(
         *[F.col(f"_ashore_{name}").alias(name) for name in record],
         F.when(parsed.isNotNull(), F.struct(*selected)).alias("decoded"),
         (parsed.isNull() | keep).alias("keep"),
+        *also,
     )
 
 

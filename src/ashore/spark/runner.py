@@ -92,7 +92,8 @@ class SparkRunner:
             sum(frame.rdd.getNumPartitions() for frame in frames),
             tuple(each for each in plan.ranges if tables[each.key.stream].is_decoded_by_spark),
         )
-        results = [frame.mapInArrow(functools.partial(land, order), RESULT_DDL) for frame in frames]
+        land_frame = functools.partial(land, order, self._kafka.limits)
+        results = [frame.mapInArrow(land_frame, RESULT_DDL) for frame in frames]
         if splits:
             numbers = self._spark.range(0, len(splits), 1, len(splits))
             read = functools.partial(land_splits_as_rows, land_mine)

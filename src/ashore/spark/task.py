@@ -25,10 +25,12 @@ from ashore.errors import (
 )
 from ashore.landing.batch import BatchOrder, LettersOrder, RowsOrder, TaskResult
 from ashore.landing.writer import check_rows, write_letters, write_probes, write_rows, write_task
-from ashore.protocol.positions import ShardRange
+from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
+from ashore.sources.limits import ReadLimits, records_too_large
 from ashore.sources.reading import ReadReport
+from ashore.spark.reader import TOO_LARGE
 from ashore.storage.open import LakeAddress
 
 T = TypeVar("T")
@@ -44,13 +46,35 @@ class Report(NamedTuple):
     content: bytes
 
 
-def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def land(
+    order: BatchOrder, limits: ReadLimits, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Write the records that Spark gives a task and yield its result. Runs on an executor.
 
     Which ranges they are of only Spark knows, which has cut them.
     If interrupted: in-progress files remain; no entry names them.
     """
-    yield _row(_report(lambda task: write_task(order, order.lake.open(), task, batches)))
+    records = _refuse_large(batches, limits)
+    yield _row(_report(lambda task: write_task(order, order.lake.open(), task, records)))
+
+
+def _refuse_large(
+    batches: Iterator[pa.RecordBatch], limits: ReadLimits
+) -> Iterator[pa.RecordBatch]:
+    """Yield what Spark has read; raise RecordsTooLarge for the first record that exceeds `limits`.
+
+    Such records have no content: see `mark_large`.
+    """
+    for batch in batches:
+        found = batch.column(TOO_LARGE)
+        if found.true_count:
+            at = found.index(True).as_py()
+            topic, partition, offset = (
+                batch.column(name)[at].as_py() for name in ("topic", "partition", "offset")
+            )
+            refused = OffsetRange(offset, offset + 1)
+            raise records_too_large(StreamShard(topic, str(partition)), refused, limits)
+        yield batch.drop_columns([TOO_LARGE])
 
 
 def land_splits(

@@ -1,13 +1,31 @@
 """How much a batch of a query reads at most."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from ashore.protocol.plan_batch import BYTES_UNKNOWN
+from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
-from ashore.spark.sql.limits import BatchLimits, measure_records, plan_limits
+from ashore.sources.limits import DEFAULT_LIMITS, records_too_large
+from ashore.spark.sql.limits import (
+    LARGE_BYTES,
+    BatchLimits,
+    ReadSizes,
+    measure_records,
+    plan_limits,
+)
 from ashore.testing import RecordedSource
 
 FIRST, SECOND = StreamShard("clicks", "0"), StreamShard("clicks", "1")
+
+
+def sizes_of(source: RecordedSource) -> ReadSizes:
+    def read(shard: StreamShard, some: OffsetRange) -> Iterator[int]:
+        for each in source.read_again(shard, some):
+            yield len(each.key or b"") + len(each.value or b"")
+
+    return read
 
 
 @pytest.fixture
@@ -34,14 +52,24 @@ def source() -> RecordedSource:
 def test_records_are_measured_where_reading_goes_on(
     source: RecordedSource, nexts: dict[StreamShard, int], average: float
 ) -> None:
-    assert measure_records(source, nexts) == average
+    assert measure_records(source, nexts, sizes_of(source)) == average
 
 
 def test_a_few_large_records_are_enough(source: RecordedSource) -> None:
     source.create("large")
     large = StreamShard("large", "0")
     source.append(large, *[b"x" * 3_000_000] * 2, b"")
-    assert measure_records(source, {large: 0}) == 3_000_000
+    assert measure_records(source, {large: 0}, sizes_of(source)) == 3_000_000
+
+
+def test_what_is_too_large_is_not_read(source: RecordedSource) -> None:
+    """A record that exceeds the limits counts, with those before it, as many bytes as a batch."""
+
+    def read(shard: StreamShard, some: OffsetRange) -> Iterator[int]:
+        yield from [10, 10, 10]
+        raise records_too_large(shard, OffsetRange(some.start + 3, some.start + 4), DEFAULT_LIMITS)
+
+    assert measure_records(source, {FIRST: 0}, read) == (30 + LARGE_BYTES) / 4
 
 
 @pytest.mark.parametrize(

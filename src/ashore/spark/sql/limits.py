@@ -7,17 +7,26 @@ records, about so for bytes. Each stream that it reads has an equal part, one of
 What it must not know: Spark.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ashore.errors import RecordsTooLarge
 from ashore.protocol.plan_batch import BYTES_UNKNOWN
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Source, StreamShard
+from ashore.sources.columns import KafkaAddress
+from ashore.sources.limits import DEFAULT_LIMITS, refused_range
 
 SHARDS_MEASURED = 4
 RECORDS_MEASURED = 50  # of each shard
 BYTES_MEASURED = 4_000_000  # then it is enough
+LARGE_BYTES = DEFAULT_LIMITS.batch_bytes  # that something too large to be measured counts
+
+ReadSizes = Callable[[StreamShard, OffsetRange], Iterator[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +55,16 @@ def plan_limits(
     }
 
 
-def measure_records(source: Source, nexts: Mapping[StreamShard, int]) -> float:
+def measure_records(
+    source: Source, nexts: Mapping[StreamShard, int], read_sizes: ReadSizes
+) -> float:
     """Return the bytes of an average record from where reading goes on.
 
     Arguments:
         source: of the streams.
         nexts: the offset of each shard that is read next.
+        read_sizes: yields the bytes of the records of a range, and raises RecordsTooLarge. What is
+            too large counts as what it exceeds.
 
     Where nothing is there to be read yet, a record counts BYTES_UNKNOWN. Raises SourceError.
 
@@ -67,9 +80,30 @@ def measure_records(source: Source, nexts: Mapping[StreamShard, int]) -> float:
     for shard in longest[:SHARDS_MEASURED]:
         start, end = ahead[shard].start, ahead[shard].end
         some = OffsetRange(start, min(end, start + RECORDS_MEASURED))
-        for record in islice(source.read_again(shard, some), RECORDS_MEASURED):
-            count += 1
-            size_bytes += len(record.key or b"") + len(record.value or b"")
-            if size_bytes >= BYTES_MEASURED:
-                return size_bytes / count
+        try:
+            for each in islice(read_sizes(shard, some), RECORDS_MEASURED):
+                count, size_bytes = count + 1, size_bytes + each
+                if size_bytes >= BYTES_MEASURED:
+                    break
+        except RecordsTooLarge as error:
+            records = refused_range(error)[1].size
+            count += records
+            size_bytes += LARGE_BYTES
+        if size_bytes >= BYTES_MEASURED:
+            break
     return size_bytes / count if count else BYTES_UNKNOWN
+
+
+def read_sizes(kafka: KafkaAddress, shard: StreamShard, offsets: OffsetRange) -> Iterator[int]:
+    """Yield the bytes of the records of a range, read within the limits of landing jobs.
+
+    Raises RecordsTooLarge, SourceError.
+    """
+    for batch in kafka.read({shard: offsets}):
+        yield from _sizes(batch).to_pylist()
+
+
+def _sizes(batch: pa.RecordBatch) -> pa.Array:
+    lengths = (pc.binary_length(batch.column(name)) for name in ("key", "value"))
+    key, value = (pc.coalesce(each.cast(pa.int64()), 0) for each in lengths)
+    return pc.add(key, value)

@@ -6,9 +6,10 @@ What it promises: names offsets only where a record, or a batch of Kafka, exceed
 What it must not know: how a query is run.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from subprocess import TimeoutExpired
+from subprocess import Popen, TimeoutExpired
 
 from py4j.protocol import Py4JError
 
@@ -21,13 +22,21 @@ from ashore.sources.limits import refused_range
 from ashore.spark.causes import JVM_GONE
 from ashore.spark.internals import process_of_jvm
 
-SIGN = "java.lang.OutOfMemoryError"
+# What has no room for a record says this, and not what lacks threads, classes or mapped files:
+# that may pass, and no batch is refused for it.
+SIGN = re.compile(
+    r"java\.lang\.OutOfMemoryError(?!: (?:unable to create|Metaspace|Compressed class|Map failed))"
+)
 EXIT_CODE = 52  # of a JVM in which a task has found no memory: Spark's SparkExitCode.OOM
 ENDS_WITHIN_S = 10.0
 
 
 def out_of_memory(
-    error: BaseException, name: SliceName, kafka: KafkaAddress, ranges: Iterable[ShardRange]
+    error: BaseException,
+    name: SliceName,
+    kafka: KafkaAddress,
+    ranges: Iterable[ShardRange],
+    find_jvm: Callable[[], Popen[bytes] | None] = process_of_jvm,
 ) -> AshoreError | None:
     """Return why a batch has failed whose error is that memory ran out; None: it is another one.
 
@@ -36,9 +45,10 @@ def out_of_memory(
         name: of the query.
         kafka: what it reads.
         ranges: of the batch.
+        find_jvm: returns the process that Spark runs in; None: another one has started it.
 
     """
-    if not _is_of_memory(error):
+    if not _is_of_memory(error, find_jvm()):
         return None
     read = list(ranges)
     with suppress(AshoreError):  # it is about memory, whatever else there is
@@ -63,14 +73,16 @@ def out_of_memory(
     )
 
 
-def _is_of_memory(error: BaseException) -> bool:
-    """Tell whether memory ran out: by what Spark says, or by how its JVM has ended since then."""
+def _is_of_memory(error: BaseException, process: Popen[bytes] | None) -> bool:
+    """Tell whether memory ran out: by what Spark says, or by how its JVM has ended since then.
+
+    A JVM that was killed, or has crashed, ends with another code: its batch is tried again.
+    """
     chain: list[BaseException] = [error]
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None:
         chain.append(before)
-    if any(SIGN in _text_of(each) for each in chain):
+    if any(SIGN.search(_text_of(each)) for each in chain):
         return True
-    process = process_of_jvm()
     if process is None or not any(isinstance(each, JVM_GONE) for each in chain):
         return False
     with suppress(TimeoutExpired):

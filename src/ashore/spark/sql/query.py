@@ -58,7 +58,7 @@ from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import PlannedFrame, QueryPlan, open_frame
 from ashore.spark.sql.held import hold_checkpoint, hold_plan
 from ashore.spark.sql.idleness import IdleInputs
-from ashore.spark.sql.limits import measure_records, plan_limits
+from ashore.spark.sql.limits import measure_records, plan_limits, read_sizes
 from ashore.spark.sql.memory import no_answer, out_of_memory
 from ashore.spark.sql.progress import Inputs, Reported, report
 from ashore.spark.sql.ranges import plan_ranges
@@ -357,6 +357,7 @@ class SqlQuery:
             view.name: measure_records(
                 self.parts.source,
                 {shard: start for shard, start in nexts.items() if shard.stream in view.topics},
+                functools.partial(read_sizes, self.parts.kafka),
             )
             for view in self.plan.read_views
             if set(view.topics) & set(self._topics)
