@@ -44,13 +44,17 @@ def test_a_bad_record_stops_the_job_at_once(site: Site) -> None:
 def test_a_record_that_is_too_large_for_the_limits_is_not_decoded_by_spark(site: Site) -> None:
     """Key, value and headers count. What comes before it lands first."""
     topic, large = site.topic(2), b"x" * 1_025
-    site.produce(topic, [*events(0, 5), large, *events(6, 4)], partition=1)
-    site.produce(topic, events(10, 3), partition=0)
     select = {"select": ["id", "id % 2 AS parity"], "provenance": "headers"}
     limits: dict[str, object] = {"record": "1KB"}
 
+    site.produce(topic, events(0, 2), partition=1)
+    writer = site.writer(site.job_file(table_of(topic, **select), limits=limits))
+    writer.drain()  # the batch after a start is looked through without Spark
+    site.produce(topic, [*events(2, 3), large, *events(6, 4)], partition=1)
+    site.produce(topic, events(10, 3), partition=0)
+
     with pytest.raises(RecordsTooLarge) as caught:
-        site.writer(site.job_file(table_of(topic, **select), limits=limits)).drain()
+        writer.drain()
 
     assert f"the record at offset 5 of {topic}/1" in caught.value.message
     assert sorted(site.landed_ids().values()) == [*range(5), *range(10, 13)]

@@ -491,8 +491,8 @@ class Job(Section):
     )
     limits: ReadLimitsSection = Field(
         default=ReadLimitsSection(),
-        description="What is too large to be read of a topic that is landed. Topics that Spark "
-        "reads (`select`, `where`, SQL) have no such limits.",
+        description="What is too large to be read of a topic that is landed. Of topics with "
+        "`select` or `where` only records have a limit; views of SQL have none.",
         examples=["{record: 16MB, on_too_large: skip}"],
     )
     clean: Clean = Field(default=Clean(), description="When unreferenced files are deleted.")

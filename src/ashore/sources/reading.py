@@ -252,10 +252,11 @@ class _Reading:
             return
         found = np.flatnonzero(_record_sizes(batch) > self._limits.record_bytes)
         if len(found):
-            row = batch.slice(int(found[0]), 1).to_pylist()[0]
-            shard = self._shards[row["topic"], row["partition"]]
-            offsets = OffsetRange(row["offset"], row["offset"] + 1)
-            raise records_too_large(shard, offsets, self._limits)
+            at = int(found[0])  # without its value, which is what is too large
+            names = ("topic", "partition", "offset")
+            topic, partition, offset = (batch.column(each)[at].as_py() for each in names)
+            offsets = OffsetRange(offset, offset + 1)
+            raise records_too_large(self._shards[topic, partition], offsets, self._limits)
 
     def _handle(self, event: ConsumerEvent) -> None:
         """Take what is no record: the end of a partition, a passing error, a failure."""

@@ -8,19 +8,28 @@ What it must not know: the log.
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ashore.errors import BatchFailed, OffsetsGone, StorageError, WorkerCrashed
+from ashore.errors import (
+    AshoreError,
+    BatchFailed,
+    OffsetsGone,
+    RecordsTooLarge,
+    StorageError,
+    WorkerCrashed,
+)
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.splits import plan_splits
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
+from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
+from ashore.sources.limits import HARD_LIMITS, ReadLimits, refused_range
 from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause
 from ashore.spark.internals import NumberedJobs, Work
 from ashore.spark.reader import read_in_spark
@@ -61,6 +70,9 @@ class SparkRunner:
         self._lake = lake
         self._group = group
         self._jobs = NumberedJobs(spark)
+        # A record that Spark's source has no memory for ends its JVM: the batch that a start, or a
+        # failure, is followed by is looked through first.
+        self._is_looked_through = False
 
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
         """Run one Spark job and return what its tasks report. Raises BatchFailed, BadRecord."""
@@ -68,6 +80,7 @@ class SparkRunner:
         try:
             reports, cut = self._land(order, plan)
         except (PySparkException, Py4JError) as error:
+            self._is_looked_through = False
             failure = WorkerCrashed if _WORKER_DIED in str(error) else BatchFailed
             raise failure(
                 f"batch {order.batch} failed in Spark: {innermost_cause(str(error))}",
@@ -85,13 +98,13 @@ class SparkRunner:
         tables = dict(order.tables)
         splits = plan_splits(plan, tables)
         land_mine = functools.partial(land_splits, order, self._kafka, splits)
+        decoded = tuple(each for each in plan.ranges if tables[each.key.stream].is_decoded_by_spark)
+        if not self._is_looked_through:
+            refuse_large(self._kafka, decoded)
         frames = read_in_spark(self._spark, self._kafka, plan, tables)
         if not frames:
             return self._jobs.run(len(splits), _numbered(land_mine)), _Cut(0, ())
-        cut = _Cut(
-            sum(frame.rdd.getNumPartitions() for frame in frames),
-            tuple(each for each in plan.ranges if tables[each.key.stream].is_decoded_by_spark),
-        )
+        cut = _Cut(sum(frame.rdd.getNumPartitions() for frame in frames), decoded)
         land_frame = functools.partial(land, order, self._kafka.limits)
         results = [frame.mapInArrow(land_frame, RESULT_DDL) for frame in frames]
         if splits:
@@ -99,6 +112,7 @@ class SparkRunner:
             read = functools.partial(land_splits_as_rows, land_mine)
             results.append(numbers.mapInArrow(read, RESULT_DDL))
         rows = functools.reduce(lambda left, right: left.union(right), results).collect()
+        self._is_looked_through = True
         return [Report(row.is_error, bytes(row.content)) for row in rows], cut
 
     def probe(self, files: Mapping[str, bytes]) -> None:
@@ -135,6 +149,29 @@ def _vouch(results: list[TaskResult], cut: _Cut) -> list[TaskResult]:
     if {result.task for result in results} >= set(range(cut.tasks)):
         return [*results, TaskResult(cut.tasks, (), (), (), ()).having_read(cut.ranges)]
     return results
+
+
+def refuse_large(kafka: KafkaAddress, ranges: Iterable[ShardRange]) -> None:
+    """Raise RecordsTooLarge where a record of ranges exceeds the limit, read without Spark.
+
+    Nothing is said of ranges that cannot be read so, and of batches of Kafka that are too large:
+    Spark's source decompresses them record by record.
+    """
+    limits = ReadLimits(kafka.limits.record_bytes, HARD_LIMITS.batch_bytes)
+    left = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in ranges}
+    while left:
+        try:
+            for _ in replace(kafka, limits=limits).read(left):
+                pass
+        except RecordsTooLarge as error:
+            shard, refused = refused_range(error)
+            if refused.size == 1:
+                raise
+            del left[shard]
+        except AshoreError:
+            return
+        else:
+            return
 
 
 def start_worker(spark: SparkSession) -> None:
