@@ -44,6 +44,7 @@ _HINTS = {
     errno.EOPNOTSUPP: _NO_SAFE_MOVE,
     errno.EPERM: _NO_SAFE_MOVE,  # what a file system without hard links answers
     errno.EACCES: "give the user of the process permission there",
+    errno.ENOTDIR: "a file is where a directory of this path should be: move it away",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
 

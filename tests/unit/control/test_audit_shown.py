@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.unit.control.lakes import DATE, JOB, TABLE, fill, make_lake
+from tests.unit.control.lakes import DATE, JOB, TABLE, Lake, fill, make_lake
 from tests.unit.control.watching import INTERVAL_S
 
 from ashore.catalogs import CatalogPartition, MemoryCatalog
@@ -279,3 +279,20 @@ def test_the_catalog_is_not_asked_in_each_interval(shown: Shown):
     assert shown.catalog.calls == calls
     shown.tick(1)
     assert shown.catalog.calls == calls + 1
+
+
+# ---- verify, which never asks the catalog
+
+
+def test_verify_notes_that_the_catalog_was_not_compared_and_what_is_not_registered() -> None:
+    def notes(lake: Lake) -> list[str]:
+        result = lake.verify()
+        assert result.exit_code == 0
+        return [each for each in result.notes if "metastore" in each]
+
+    assert notes(make_lake()) == []
+    (registered,) = notes(Shown().lake)
+    assert "not registered" not in registered
+    (waiting,) = notes(Shown(deferred(Action.REGISTER, EVEN)).lake)
+    assert "`ashore audit" in waiting
+    assert waiting.endswith("; 1 partitions are not registered in it yet")

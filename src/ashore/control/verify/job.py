@@ -8,6 +8,7 @@ What it must not know: terminals, Spark.
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
@@ -41,6 +42,7 @@ from ashore.control.verify.unchecked import ask_source, name_unread
 from ashore.control.verify.values import Access, compare_values
 from ashore.control.verify.verdict import Judge, find_orphans, plan_again, total
 from ashore.errors import AshoreError, JobFileInvalid, SourceError
+from ashore.protocol.effects import Action
 from ashore.sources.base import Source
 
 
@@ -115,6 +117,7 @@ def verify_job(
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     notes += [*_note_never_ran(opened, waiting), *answers.notes, *_note_records(opened)]
     notes += [*_note_tables(job, tables, since_ms), *_note_log(ledger, adopted, values)]
+    notes += _note_catalog(opened)
     return VerifyResult(
         job=job.job,
         slices=reading.slices(ledger),
@@ -292,6 +295,20 @@ def _note_records(opened: OpenJob) -> list[str]:
             notes += [text for _, text, _ in find_bad_shares(opened, name, fold)]
             notes += [text for _, text, _ in find_nulls(opened, name, fold)]
     return notes
+
+
+def _note_catalog(opened: OpenJob) -> list[str]:
+    """Return what readers through a metastore have to know: the verdict is about files."""
+    if opened.job.catalog.hive is None:
+        return []
+    kinds: Counter[str] = Counter()
+    for name in opened.slices:
+        with contextlib.suppress(AshoreError):
+            kinds.update(each.action for each in opened.fold(name).deferred.values())
+    partitions = kinds[Action.REGISTER]
+    waiting = f"; {partitions:,} partitions are not registered in it yet" if partitions else ""
+    where = f"`ashore audit {opened.job.path or 'JOB.yaml'}` does that"
+    return [f"the Hive metastore was not compared with the log: {where}{waiting}"]
 
 
 def _note_adopted(files: int) -> list[str]:
