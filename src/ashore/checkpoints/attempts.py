@@ -22,7 +22,14 @@ from ashore.checkpoints.checkpoint import STATE_FORMAT, Checkpoint
 from ashore.checkpoints.copying import copy_checkpoint
 from ashore.checkpoints.files import list_files
 from ashore.checkpoints.layout import is_number
-from ashore.errors import CheckpointUnfit, PathExists, PathMissing, check
+from ashore.errors import (
+    AshoreError,
+    CheckpointUnfit,
+    PathExists,
+    PathMissing,
+    StorageError,
+    check,
+)
 from ashore.landing.log_reader import read_log
 from ashore.protocol import names
 from ashore.protocol.names import AttemptFile, SliceName
@@ -147,14 +154,22 @@ class Attempts:
         fill: Callable[[Checkpoint], None] | None = None,
         complete: AttemptFile = AttemptFile.COMPLETE,
     ) -> Checkpoint:
-        """Make an attempt: empty, or a copy of the newest one, or what `fill` writes instead."""
+        """Make an attempt: empty, or a copy of the newest one, or what `fill` writes instead.
+
+        Where that fails its files are deleted: tries on a full disk must not fill it further.
+        """
         copied = newest.path if newest else None
         reported = json.dumps({"copy_of": copied, _FORMAT: STATE_FORMAT}).encode()
         self.storage.create(names.attempt_path(self.path, AttemptFile.STARTED, epoch), reported)
-        if fill is not None:
-            fill(self.attempt(epoch))
-        elif newest is not None:
-            copy_checkpoint(newest, self.attempt(epoch), upto)
+        try:
+            if fill is not None:
+                fill(self.attempt(epoch))
+            elif newest is not None:
+                copy_checkpoint(newest, self.attempt(epoch), upto)
+        except AshoreError:
+            with contextlib.suppress(StorageError):
+                self._delete_files(epoch)
+            raise
         self.storage.create(names.attempt_path(self.path, complete, epoch), reported)
         return self.attempt(epoch)
 
@@ -174,8 +189,7 @@ class Attempts:
             self._delete(names.attempt_path(self.path, AttemptFile.RELEASED, before))
         for started in self._find_followed(found, now_ms, ttl_ms):
             self._delete(self._complete_path(found, started))
-            for each in list_files(self.attempt(started)):
-                self._delete(names.join(self.attempt(started).path, each.path))
+            self._delete_files(started)
             self._delete(names.attempt_path(self.path, AttemptFile.STARTED, started))
 
     def newest_epoch(self) -> int | None:
@@ -231,6 +245,11 @@ class Attempts:
             self.storage.stat(names.attempt_path(self.path, AttemptFile.RELEASED, epoch))
             is not None
         )
+
+    def _delete_files(self, epoch: int) -> None:
+        path = self.attempt(epoch).path
+        for each in list_files(self.attempt(epoch)):
+            self._delete(names.join(path, each.path))
 
     def _delete(self, path: str) -> None:
         with contextlib.suppress(PathMissing):  # another process was faster

@@ -9,6 +9,7 @@ What it must not know: terminals; how state is rewritten.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -27,6 +28,8 @@ from ashore.checkpoints.migrating import (
 from ashore.checkpoints.moved_sources import Firsts, lay_out_sources, plan_sources
 from ashore.checkpoints.savepoints.save import Shelf, save
 from ashore.checkpoints.savepoints.shelf import open_shelf
+from ashore.checkpoints.savepoints.store import Savepoint
+from ashore.checkpoints.savepoints.sweep import remove_savepoint
 from ashore.checkpoints.savepoints.transfer import Advance
 from ashore.control.dropping import (
     PlannedBeginning,
@@ -42,7 +45,13 @@ from ashore.control.jobs import OpenJob
 from ashore.control.migration import JudgedChange, JudgedQuery
 from ashore.control.required import require_stopped
 from ashore.control.rollback import StoppedQuery, find_query
-from ashore.errors import QueryRefused, StateNotAccepted
+from ashore.errors import (
+    AshoreError,
+    CheckpointUnfit,
+    QueryRefused,
+    StateNotAccepted,
+    StorageError,
+)
 from ashore.jobs.events import StateMigrated, StateProgress, StateStep
 from ashore.jobs.requests import CheckpointAddress, MigrateRequest
 from ashore.landing.job import lake_of
@@ -273,7 +282,8 @@ def _is(judged: JudgedQuery, new: Mapping[str, PlannedQuery]) -> bool:
 def apply_change(opened: OpenJob, planned: PlannedChange, migrator: Migrator) -> AppliedChange:
     """Do what was planned, query by query; the next start has the new SQL.
 
-    If interrupted: each query starts with the old SQL, or with the new one; call it again.
+    If interrupted: each query starts with the old SQL, or with the new one; call it again. Where it
+    fails, what was written for that query is deleted, its savepoint too.
 
     Raises as `migrate_query`, `begin` and `Migrator.rewrite`;
     LogGrows where the job runs, unless it `takes_over`.
@@ -311,17 +321,22 @@ def _drop(opened: OpenJob, planned: PlannedDrop, migrator: Migrator) -> AppliedD
 def _apply(opened: OpenJob, planned: PlannedMigration, migrator: Migrator) -> AppliedMigration:
     query, began_s = planned.query, opened.clock.monotonic_s()
     shelf = open_savepoints(opened, planned.query.name, migrator.savepoints)
-    saved: list[str] = []
+    saved: list[Savepoint] = []
     done: list[StateMigrated] = []
 
     def keep(source: Checkpoint) -> str:
-        saved.append(save(source, None, shelf, opened.clock, migrator.advance).savepoint.place)
-        return saved[0]
+        saved.append(save(source, None, shelf, opened.clock, migrator.advance).savepoint)
+        return saved[0].place
 
     def fill(source: Checkpoint, target: Checkpoint, epoch: int) -> None:
-        state_format = _lay_out(opened, planned, source, target)
-        done.append(_rewrite(planned, migrator, source, target, state_format))
-        finish(source, target, epoch)
+        try:
+            state_format = _lay_out(opened, planned, source, target)
+            done.append(_rewrite(planned, migrator, source, target, state_format))
+            finish(source, target, epoch)
+        except AshoreError:  # no entry names the savepoint, and none will
+            with suppress(StorageError, CheckpointUnfit):
+                remove_savepoint(saved[0], unique)
+            raise
 
     def move(into: StoppedQuery, source: Checkpoint) -> str:
         """Let the other query begin: this one is dropped after it."""
@@ -341,7 +356,7 @@ def _apply(opened: OpenJob, planned: PlannedMigration, migrator: Migrator) -> Ap
         drop_query(opened, query, planned.wish, partial(move, planned.into))
     took_s = opened.clock.monotonic_s() - began_s
     into = planned.into.fills if planned.into else ""
-    return AppliedMigration(query.fills, planned.batch, saved[0], done[0], took_s, into)
+    return AppliedMigration(query.fills, planned.batch, saved[0].place, done[0], took_s, into)
 
 
 def _plan_query(

@@ -13,9 +13,9 @@ from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.copying import copy_checkpoint
 from ashore.checkpoints.layout import OperatorFile
-from ashore.errors import CheckpointUnfit, PathMissing
+from ashore.errors import CheckpointUnfit, JobProcessEnded, PathMissing, StorageError
 from ashore.storage import LocalStorage, MemoryStorage, Storage
-from ashore.testing import FakeClock
+from ashore.testing import FailBefore, FakeClock, FaultyStorage
 from ashore.testing.wrapped import WrappedStorage
 
 DIRECTORY = "_checkpoints/insert"
@@ -209,6 +209,24 @@ def test_a_copy_in_part_is_never_taken(storage: Storage) -> None:
     assert attempts.newest() == attempts.attempt(1)
     assert attempts.take(3, is_mine=False) == attempts.attempt(3)
     assert f"{STORE}/2.changelog" in files(attempts.attempt(3))
+
+
+def test_an_attempt_that_cannot_be_written_leaves_no_files(storage: Storage) -> None:
+    """A full disk would have less room after each try."""
+    begun(storage, 2)
+    with pytest.raises(StorageError):
+        attempts_of(FaultyStorage(storage, [FailBefore(8)])).take(2, is_mine=False)
+
+    def fill(target: Checkpoint) -> None:
+        write(target, "offsets/0")
+        write(target, f"{STORE}/.2.zip.tmp")
+        raise JobProcessEnded("no space left on device")
+
+    attempts = attempts_of(storage)
+    with pytest.raises(JobProcessEnded):
+        attempts.migrate(3, fill)
+    assert [files(attempts.attempt(each)) for each in (2, 3)] == [set(), set()]
+    assert attempts.newest() == attempts.attempt(1)
 
 
 def test_attempts_are_deleted_once_they_have_had_a_successor_for_long(storage: Storage) -> None:
