@@ -47,8 +47,6 @@ ANSWER_S = 5
 WAITING_MAX = 1_000  # events that wait for the database; later ones are read from the files
 AGAIN_S = 10.0  # until a database that did not answer is asked again
 
-_HINT = "GET /api/events has the newest; the index takes in what it has missed once it answers"
-
 _META = MetaData()
 _ABOUT = Table("ashore_index", _META, Column("version", Integer, primary_key=True))
 _EVENTS = Table(
@@ -159,7 +157,7 @@ class Index:
                 answer.cancel()
                 failed = error
         self.problem = _describe(failed)
-        raise ServerRefused(self.problem, hint=_HINT)
+        raise _refused(self.problem)
 
     def _take(self, event: Mapping[str, object], reported_s: float) -> None:
         if self._reach() and not self._has_read(event, reported_s):
@@ -224,12 +222,12 @@ class Index:
 
     def _ask(self, question: "Select[Any]") -> Sequence[str]:
         if not self._is_open:
-            raise ServerRefused("the index is closed", hint=_HINT)
+            raise _refused("the index is closed")
         return self._wait_for(partial(self._read_rows, question))
 
     def _read_rows(self, question: "Select[Any]") -> Sequence[str]:
         if not self._reach() or self._engine is None:
-            raise ServerRefused(self.problem, hint=_HINT)
+            raise _refused(self.problem)
         with self._engine.connect() as connection:
             return [str(value) for value in connection.scalars(question)]
 
@@ -279,3 +277,11 @@ def _row(event: Mapping[str, object]) -> dict[str, Any]:
 def _describe(error: Exception) -> str:
     """Say what went wrong, without what may be a password in an address."""
     return f"the index does not answer: {type(error).__name__}"
+
+
+def _refused(problem: str) -> ServerRefused:
+    return ServerRefused(
+        problem,
+        hint="GET /api/events has the newest; the index takes in what it has missed once it "
+        "answers",
+    )
