@@ -199,7 +199,9 @@ class Health(Section):
         "or have no event time. Ten records at least, or all of them.",
     )
     records: Count = Field(
-        default=10_000, description="The number of last records of a table that count."
+        default=10_000,
+        description="The number of last records of a table that count. A `where` that filters all "
+        "of them is reported, too.",
     )
 
 

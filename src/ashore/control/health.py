@@ -22,7 +22,7 @@ WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)
 BAD_STATES = (JobState.STUCK, JobState.FAILED, JobState.NEVER_STARTED)
 DECISIONS = ("gap", "replaced", "missing", "went_back", "truncated", "stopped", "log_ahead")
 
-UNWELL = ("unclosed", "owed", "bad_records", "null_column")
+UNWELL = ("unclosed", "owed", "bad_records", "all_filtered", "null_column")
 
 
 @dataclass(frozen=True, slots=True)

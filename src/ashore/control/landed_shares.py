@@ -1,13 +1,14 @@
 """What of a job's last records became no row or has no usable time, from its log and its topics.
 
-What it is: `find_bad_shares`, and `find_nulls` of columns that no row sets, for `status` and
-whatever shows it.
+What it is: `find_bad_shares`; `find_filtered`, tables whose `where` passes nothing; and
+`find_nulls`, columns that no row sets. For `status` and whatever shows it.
 What it promises: reads only; a slice without a bad record costs nothing. An entry is read once by
 a process that looks again and again.
 What it must not know: terminals.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ashore.base.recent import Recent
 from ashore.config import match_topics
@@ -34,6 +35,8 @@ from ashore.landing.shares import (
     OF_TOPICS,
     BadShare,
     BatchShares,
+    count_filtered,
+    describe_filtered,
     find_bad,
     summarize,
 )
@@ -45,6 +48,7 @@ from ashore.protocol.names import SliceName
 
 ENTRIES = 200  # the newest, are looked through
 KNOWN_MAX = 20_000
+CHARS_MAX = 200  # of a condition or a record
 
 _known = Recent[tuple[str, SliceName, int], tuple[BatchShares | None]](KNOWN_MAX)
 
@@ -88,6 +92,53 @@ def find_bad_shares(
             filed = "" if each.is_of_query and each.kind == "far_future" else _FILED.get(each.kind)
             why = _explain_times(opened, fold, each)
             yield each, f"{each.text}{filed or ''}{why}", _HINT_TIMES
+
+
+_HINT_FILTER = (
+    "compare `where` with the records; where it is right that none of so many passes, raise "
+    "`health.records`"
+)
+
+
+def find_filtered(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[tuple[str, str, str]]:
+    """Yield a table, a sentence and what to do for each whose `where` passes nothing.
+
+    Raises LogDamaged, StorageError.
+    """
+    if name != opened.name:
+        return  # of a query, which has its conditions in its SQL
+    specs, least = _specs(opened, fold), opened.job.health.records
+    conditions: dict[str, set[str]] = {}
+    for spec in specs.values():
+        if spec.where:
+            conditions.setdefault(spec.table, set()).add(spec.where)
+    filtered, landed = dict.fromkeys(conditions, 0), set[str]()
+    for key, state in fold.shards.items():
+        table = specs[key.stream].table if key.stream in specs else None
+        if table in filtered:
+            filtered[table] += state.filtered
+            landed |= {table} if state.landed else set()
+    filtered = {table: count for table, count in filtered.items() if count >= least}
+    newest = filtered.keys() & landed  # what landed may be of another `where`
+    if newest:
+        filtered |= count_filtered(_newest(opened, name, fold.end), newest)
+    for table, count in sorted(filtered.items()):
+        if count >= least:
+            where = "; ".join(sorted(conditions[table]))
+            text = f"{describe_filtered(table, count)}: {_clip(where)}"
+            yield table, f"{text}{_show_sample(opened, fold, specs, table)}", _HINT_FILTER
+
+
+def _show_sample(opened: OpenJob, fold: Fold, specs: Mapping[str, LandingSpec], table: str) -> str:
+    """Return one of the newest records; empty: not known."""
+    for topic in [each for each, spec in specs.items() if spec.table == table][:TOPICS_MAX]:
+        for sample in read_samples(opened.source, fold, topic, 1):
+            return f"; {sample.place} is {_clip(json.dumps(sample.fields))}"
+    return ""
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= CHARS_MAX else f"{text[:CHARS_MAX]}..."
 
 
 def _newest(opened: OpenJob, name: SliceName, end: int) -> Iterator[BatchShares]:

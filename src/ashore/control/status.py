@@ -15,7 +15,7 @@ from ashore.config import Job, ResolvedTable, match_topics
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import SealSection
 from ashore.control.jobs import OpenJob
-from ashore.control.landed_shares import find_bad_shares, find_nulls
+from ashore.control.landed_shares import find_bad_shares, find_filtered, find_nulls
 from ashore.control.last_writer import read_writers
 from ashore.control.lost_logs import find_lost_logs
 from ashore.control.queries import QueryStatus, read_query
@@ -48,7 +48,7 @@ class Warned:
     """Something that somebody should look at."""
 
     # log_lost | kafka | stopped | held_back | unclosed | owed | replaced | missing | gap
-    # | went_back | truncated | held_up | bad_records | null_column
+    # | went_back | truncated | held_up | bad_records | all_filtered | null_column
     kind: str
     subject: str  # what it is about: a slice, a topic, a topic partition
     text: str
@@ -511,6 +511,8 @@ def _warn_deferred(name: SliceName, status: SliceStatus) -> Iterator[Warned]:
 def _warn_bad_records(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[Warned]:
     for share, text, hint in find_bad_shares(opened, name, fold, _explain_letters):
         yield Warned("bad_records", ", ".join(share.tables), text, hint)
+    for table, text, hint in find_filtered(opened, name, fold):
+        yield Warned("all_filtered", table, text, hint)
     for table, text, hint in find_nulls(opened, name, fold):
         yield Warned("null_column", table, text, hint)
 

@@ -1,13 +1,14 @@
 """Which share of the last records became no row, or has no usable event time, as the log counts.
 
-What it is: `summarize`, what counts of a batch; `ShareWindow`, the last records of a slice.
+What it is: `summarize`, what counts of a batch; `ShareWindow`, the last records of a slice;
+`count_filtered`, the records that `where` has filtered since a row landed.
 What it promises: pure. One bad record of a small topic is no warning: there are `FEW` at least, or
-nothing landed at all.
+nothing landed at all. Nor is a filter that passes few records.
 What it must not know: files, terminals.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ashore.landing.sinks import FAR_FUTURE, NEAR_1970, UNDECODABLE, UNTIMED
@@ -39,6 +40,8 @@ class TableShare:
     table: str
     fetched: int
     bad: tuple[tuple[str, int], ...]  # by kind
+    filtered: int = 0  # by `where`
+    landed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class BadShare:
 def summarize(body: Prepare, filled: str = "") -> BatchShares:
     """Return what counts of a batch. `filled`: the topic that a query fills, where no table."""
     is_of_query = body.query is not None
-    fetched: Counter[str] = Counter()
+    fetched, filtered, landed = Counter[str](), Counter[str](), Counter[str]()
     bad: dict[str, Counter[str]] = {DEAD: Counter(), DROPPED: Counter()}
     for read in body.shards:
         table = read.table or filled
@@ -90,11 +93,15 @@ def summarize(body: Prepare, filled: str = "") -> BatchShares:
         fetched[table] += read.offsets.size if is_of_query else read.fetched
         bad[DEAD][table] += read.dead
         bad[DROPPED][table] += read.dropped
+        filtered[table] += read.filtered
+        landed[table] += read.landed
     tables = tuple(
         TableShare(
             table,
             fetched[table],
             tuple((kind, counts[table]) for kind, counts in bad.items() if counts[table]),
+            filtered[table],
+            landed[table],
         )
         for table in sorted(fetched)
     )
@@ -135,6 +142,29 @@ def find_bad(newest_first: Iterable[BatchShares], records: int, share: float) ->
     ]
 
 
+def count_filtered(newest_first: Iterable[BatchShares], tables: Collection[str]) -> dict[str, int]:
+    """Return how many records `where` has filtered since a row landed in each of these tables.
+
+    Reads no further back than it has to.
+    """
+    found = dict.fromkeys(tables, 0)
+    left = set(tables)
+    for batch in newest_first:
+        for each in batch.tables:
+            if each.table in left and each.landed:
+                left.discard(each.table)
+            elif each.table in left:
+                found[each.table] += each.filtered
+        if not left:
+            break
+    return found
+
+
+def describe_filtered(table: str, records: int) -> str:
+    """Say that a filter passes nothing."""
+    return f"none of the last {records:,} records of {table} passes its `where`"
+
+
 def _is_bad(bad: int, records: int, share: float) -> bool:
     return bad > share * records and (bad >= FEW or bad == records)
 
@@ -151,6 +181,7 @@ class ShareWindow:
         self._fetched: Counter[str] = Counter()  # of all these batches, by table
         self._bad = 0  # how many of them have bad records
         self._known: set[tuple[str, tuple[str, ...]]] = set()
+        self._filtered: dict[str, int] = {}  # since a row landed, by table
 
     def take(self, body: Prepare) -> Iterator[str]:
         """Take a batch. Yields a sentence for each share that has come above what is allowed."""
@@ -164,6 +195,12 @@ class ShareWindow:
             if (each.kind, each.tables) not in self._known:
                 yield f"{each.text}; `ashore status` shows why"
         self._known = {(each.kind, each.tables) for each in found}
+        for share in batch.tables:
+            before = self._filtered.get(share.table, 0)
+            filtered = 0 if share.landed else before + share.filtered
+            self._filtered[share.table] = filtered
+            if before < self._records <= filtered:
+                yield f"{describe_filtered(share.table, filtered)}; `ashore status` shows it"
 
     def _count(self, batch: BatchShares, sign: int) -> None:
         for each in batch.tables:

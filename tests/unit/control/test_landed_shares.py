@@ -125,6 +125,62 @@ def test_bad_records_of_a_query_are_a_share_of_the_offsets_that_it_read():
     assert "hold records that cannot be decoded" in found[0]
 
 
+WHERE = JOB.replace("    late:", "    where: id > 100\n    late:")
+
+
+def filtering(records: int) -> Lake:
+    lake = a_lake(records)
+    lake.job = parse_job(WHERE)
+    lake.job = lake.job.model_copy(update={"health": replace_health(lake, records=100)})
+    return lake
+
+
+def filter_warnings_of(lake: Lake) -> list[Warned]:
+    return [each for each in status_of(lake).warnings if each.kind == "all_filtered"]
+
+
+def test_a_filter_that_passes_nothing_is_reported_with_its_condition_and_a_record():
+    lake = filtering(150)
+    lake.source.append(CLICKS_0, b'{"id": 7}')
+    lake.land({lake.key(): (0, 99)}, filtered=range(99))
+    assert filter_warnings_of(lake) == []  # few records: it may be right
+    lake.land({lake.key(): (99, 151)}, filtered=range(99, 151))
+    (warned,) = filter_warnings_of(lake)
+    assert warned.subject == TABLE
+    text = f"none of the last 151 records of {TABLE} passes its `where`: id > 100; clicks/0 offset "
+    assert warned.text == f'{text}150 is {{"id": 7}}'
+    assert "health.records" in warned.hint
+    assert code_of(lake) == 1
+    assert warned.text in lake.verify().notes
+
+
+def test_a_filter_that_passes_one_record_of_the_last_ones_is_healthy():
+    lake = filtering(250)
+    lake.land({lake.key(): (0, 150)}, filtered=range(149))
+    assert code_of(lake) == 0
+    lake.land({lake.key(): (150, 240)}, filtered=range(150, 240))
+    assert code_of(lake) == 0
+    lake.land({lake.key(): (240, 250)}, filtered=range(240, 250))
+    assert "none of the last 100 records" in filter_warnings_of(lake)[0].text
+
+
+def test_a_running_job_reports_a_filter_that_passes_nothing_once():
+    lake = a_lake(500)
+    window = ShareWindow(150, 0.01)
+
+    def take(start: int, filtered: range) -> list[str]:
+        entry = lake.land({lake.key(): (start, start + 100)}, filtered=filtered)
+        assert isinstance(entry.body, Prepare)
+        return list(window.take(entry.body))
+
+    assert take(0, range(100)) == []
+    (text,) = take(100, range(100, 200))
+    assert text.startswith(f"none of the last 200 records of {TABLE} passes its `where`")
+    assert take(200, range(200, 300)) == []
+    assert take(300, range(300, 399)) == []
+    assert take(400, range(400, 500)) == []
+
+
 def test_a_running_job_reports_a_share_once_and_again_after_it_was_right():
     lake = a_lake(500)
     window = ShareWindow(100, 0.01)
