@@ -117,7 +117,6 @@ def verify_job(
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     notes += [*_note_never_ran(opened, waiting), *answers.notes, *_note_records(opened)]
     notes += [*_note_tables(job, tables, since_ms), *_note_log(ledger, adopted, values)]
-    notes += _note_catalog(opened)
     return VerifyResult(
         job=job.job,
         slices=reading.slices(ledger),
@@ -126,7 +125,7 @@ def verify_job(
         totals=total(tables),
         problems=findings.named(),
         problem_counts=findings.counts,
-        notes=tuple(notes),
+        notes=(*notes, *_note_catalog(opened)),
         has_run=waiting == 0,
         uncounted_files=uncounted,
         values=values,
