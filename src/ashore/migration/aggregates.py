@@ -9,6 +9,7 @@ What it must not know: what stands below the operator, which is the same.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ashore.migration.same_state import SAME_STATE, find_same_state
 from ashore.migration.side import KeptOperator, tell_apart
 from ashore.migration.verdicts import ColumnVerdict, StateVerdict, worst
 from ashore.migration.widening import find_widened, is_lossless, is_same_value
@@ -163,9 +164,9 @@ def _judge_functions(
     old: KeptOperator, new: KeptOperator, change: _KeyChange
 ) -> Iterator[ColumnVerdict]:
     was = {old.side.digests[each]: each for each in old.functions}
-    widened = find_widened(old, new)
+    widened, same = find_widened(old, new), find_same_state(old, new)
     now = {new.side.digests[each]: each for each in new.functions}
-    kept = widened.values()
+    kept = {*widened.values(), *same.values()}
     gone = [each for digest, each in was.items() if digest not in now and each not in kept]
     alike = {old.tell(each) for each in gone} & {new.tell(each) for each in now.values()}
     is_same_form = _form(old) == _form(new) and old.digests(old.grouped) == new.digests(new.grouped)
@@ -173,7 +174,7 @@ def _judge_functions(
         name = new.tell(term, is_full=digest not in was and new.tell(term) in alike)
         if (
             change.merges
-            and (digest in was or term in widened)
+            and (digest in was or term in widened or term in same)
             and new.side.term(term).name not in MERGEABLE
         ):
             why = "what it keeps of two groups cannot be merged"
@@ -182,6 +183,8 @@ def _judge_functions(
             yield ColumnVerdict(
                 name, worst([change.verdict, StateVerdict.CONVERT]), f"it is {WIDER}"
             )
+        elif term in same:
+            yield ColumnVerdict(name, worst([change.verdict, StateVerdict.CONVERT]), SAME_STATE)
         elif digest not in was:
             start = _OF_NONE.get(new.side.term(term).name, "NULL")
             why = f"{BEGINS} {start}"

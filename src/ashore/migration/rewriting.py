@@ -16,6 +16,7 @@ from enum import StrEnum
 from ashore.errors import QueryRefused
 from ashore.migration.aggregates import find_source, is_wider, only_widens_keys
 from ashore.migration.compared import compare_plans
+from ashore.migration.same_state import find_same_state
 from ashore.migration.side import SESSIONS, WITHIN, KeptOperator
 from ashore.migration.sources import match_sources
 from ashore.migration.verdicts import MappedPair, QueryVerdict, StateVerdict
@@ -374,12 +375,12 @@ def _values(old: KeptOperator, new: KeptOperator) -> Iterator[ValueSource]:
     now = {(new.side.digests[each.term], each.part) for each in new.columns}
     if len(was) != len(old.columns) or len(now) != len(new.columns):
         raise _CannotRewrite(new.operator.name, "two of its functions cannot be distinguished")
-    widened = find_widened(old, new)
+    widened, same = find_widened(old, new), find_same_state(old, new)
     for each in new.columns:
-        before = widened.get(each.term)
+        before = widened.get(each.term, same.get(each.term))
         digest = new.side.digests[each.term] if before is None else old.side.digests[before]
         place = was.get((digest, each.part))
-        is_wider_now = place is not None and before is not None
+        is_wider_now = place is not None and each.term in widened
         if place is not None:
             kept = old.columns[place]
             _require_kept(old, new, replace(kept, type=each.type) if is_wider_now else kept, each)

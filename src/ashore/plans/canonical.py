@@ -16,6 +16,12 @@ from ashore.plans.terms import NULLABLE, OF_BRANCH, Term, TermKind
 
 _MIRRORED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
 _COMMUTATIVE = {"EqualTo", "EqualNullSafe", "Add", "Multiply"}
+_NEGATED = {
+    "GreaterThan": "LessThanOrEqual",
+    "LessThanOrEqual": "GreaterThan",
+    "LessThan": "GreaterThanOrEqual",
+    "GreaterThanOrEqual": "LessThan",
+}
 _CONDITIONALS = {"If", "CaseWhen"}
 # Functions that truncate a time, and which of their arguments is the unit, in any case.
 _UNITS = {"TruncTimestamp": 0, "TruncDate": 1}
@@ -84,6 +90,47 @@ class Canonical:
                 return self._element(term, made)
             case _:
                 return made
+
+    def counted(self, term: Term) -> tuple[str, ...] | None:
+        """Return the conditions that rows meet which a function counts; None: it is no such one.
+
+        `count_if(p)`, `count(*) FILTER (WHERE p)` and `count(CASE WHEN p THEN 1 END)` count the
+        same rows.
+        """
+        if term.kind is not TermKind.AGGREGATE or term.name != "Count" or term.is_distinct:
+            return None
+        found = {self.digests[each] for each in term.filters}
+        for each in term.arguments:
+            found |= self._not_null(each)
+        return tuple(sorted(found))
+
+    def _not_null(self, place: int) -> set[str]:
+        """Return the conditions under which a term is not NULL."""
+        term = self.terms[place]
+        if term.kind is TermKind.LITERAL:
+            return set()
+        if term.kind is TermKind.CALL and term.name in _CONDITIONALS:
+            condition, then, *others = term.arguments
+            has_other = any(self.terms[each].kind is not TermKind.NULL for each in others)
+            if len(others) < 2 and not has_other:
+                return {self.digests[condition], *self._not_null(then)}
+            if len(others) == 1 and self.terms[then].kind is TermKind.NULL:
+                (other,) = others
+                if self._is_negation(condition, other):
+                    return {self.digests[other]}
+        return {self.digest_of(Term(TermKind.CALL, "IsNotNull", arguments=(place,)))}
+
+    def _is_negation(self, place: int, of: int) -> bool:
+        """Tell whether one condition is true where another one is false, and only there."""
+        term, other = self.terms[place], self.terms[of]
+        if term.kind is not TermKind.CALL:
+            return False
+        if term.name == "Not":
+            return term.arguments == (of,)
+        if term.name == "EqualTo" and of in term.arguments:
+            return any(_is_false(self.terms[each]) for each in term.arguments)
+        is_comparison = other.kind is TermKind.CALL and _NEGATED.get(term.name) == other.name
+        return is_comparison and term.arguments == other.arguments
 
     def _conditional(self, term: Term, made: CanonicalCall) -> CanonicalCall:
         """Return the form of a conditional with one branch; without ELSE it is NULL."""
@@ -171,3 +218,7 @@ class Canonical:
             return made
         before = self.digest_of(Term(TermKind.LITERAL, str(int(number.name) - 1), "int"))
         return CanonicalCall("GetArrayItem", (self.digests[array], before), term.options)
+
+
+def _is_false(term: Term) -> bool:
+    return term.kind is TermKind.LITERAL and (term.type, term.name.lower()) == ("boolean", "false")

@@ -56,6 +56,9 @@ class TermDigests:
         return hash_form(self._form(term))
 
     def _form(self, term: Term) -> Json:
+        counted = self._canonical.counted(term) if self.is_canonical else None
+        if counted is not None:
+            return [term.kind.value, term.name, [*counted]]
         window: Window | None = term.window
         is_random = term.name in RANDOM and not self.has_seeds
         is_united = term.kind is TermKind.CALL and term.name == UNITED

@@ -10,6 +10,7 @@ from tests.spark.compatibility.change import (
     Change,
 )
 
+SAME_STATE = "its result is computed of the state that another function of the old SQL has"
 REPLAY = "it takes other rows from now on: results differ from those of a replay"
 STARTS = "it is new: for the groups that are there it starts at NULL"
 DROPPED = "the new SQL does not compute it: it is dropped"
@@ -17,6 +18,7 @@ COMES_OUT = "what is in the state and does not meet the new condition would stil
 ZERO = "it is new: for the groups that are there it starts at 0"
 OTHER_INPUTS = "an operator below it computes other rows"
 CANNOT = "the new groups cannot be computed of the old ones"
+LISTED = "listagg(CAST(id AS STRING), '{}') WITHIN GROUP (ORDER BY CAST(id AS STRING){})"
 SINCE = "FILTER (WHERE ts >= HALF)"
 BY = "GROUP BY country"
 NAMED = ("", "SELECT t.*, name FROM (BASE) AS t JOIN countries ON code = country")
@@ -61,6 +63,58 @@ GROUPS = Base(
             [("min(id)", "min(element_at(split(country, 'E'), 1))")],
             FULL,
             before=[("min(id)", "min(split(country, 'E')[0])")],
+        ),
+        Change(
+            "counts of some rows written in another way",
+            [
+                ("count(*)", "count(*) FILTER (WHERE 3 < id)"),
+                ("min(id)", "count(CASE WHEN country = 'DE' THEN amount END)"),
+            ],
+            FULL,
+            before=[
+                ("count(*)", "count_if(id > 3)"),
+                ("min(id)", "count(amount) FILTER (WHERE country = 'DE')"),
+            ],
+        ),
+        Change(
+            "other results of the same state",
+            [
+                ("sum(amount)", "stddev_pop(amount)"),
+                ("count(*)", "percentile(id, 0.9)"),
+                ("min(id)", LISTED.format(" / ", " DESC")),
+            ],
+            CONVERT,
+            SAME_STATE,
+            before=[
+                ("sum(amount)", "stddev_samp(amount)"),
+                ("count(*)", "percentile(id, 0.5)"),
+                ("min(id)", LISTED.format(",", "")),
+            ],
+            columns={"stddev_pop(": CONVERT, "percentile(": CONVERT, "list_agg(": CONVERT},
+        ),
+        Change(
+            "another fraction of an approximate percentile",
+            [("sum(amount)", "percentile_approx(id, 0.25)")],
+            CONVERT,
+            SAME_STATE,
+            before=[("sum(amount)", "percentile_approx(id, 0.5)")],
+            columns={"min(": CONVERT},
+        ),
+        Change(
+            "another accuracy of an approximate percentile",
+            [("sum(amount)", "percentile_approx(id, 0.5, 200)")],
+            LOST,
+            DROPPED,
+            before=[("sum(amount)", "percentile_approx(id, 0.5, 100)")],
+            meant=[("0.5, 200)", f"0.5, 200) {SINCE}")],
+        ),
+        Change(
+            "a function that ignores NULL",
+            [("sum(amount)", "first(amount, true)")],
+            LOST,
+            "ignoreNulls true",
+            before=[("sum(amount)", "first(amount)")],
+            meant=[("first(amount, true)", f"first(amount, true) {SINCE}")],
         ),
         Change(
             "the branches of a `CASE` in another order",
@@ -297,6 +351,13 @@ TWO_KEYS = Base(
             "groups are merged",
             columns={"sum(": CONVERT, "key": CONVERT},
             is_run=True,
+        ),
+        Change(
+            "a key dropped, and another result of the same state",
+            [("country, id", "country"), ("sum(amount)", "stddev_pop(amount)")],
+            CONVERT,
+            SAME_STATE,
+            before=[("sum(amount)", "stddev_samp(amount)")],
         ),
         Change("the other key dropped", [("country, id", "id")], CONVERT, "groups are merged"),
         Change(

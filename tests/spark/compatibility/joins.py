@@ -411,6 +411,45 @@ ONE_VIEW_TWICE = Base(
         ),
     ),
 )
+BOTH_READ = f"""SELECT {HOUR} AS w, side, sum(amount) AS s FROM (
+    SELECT 'much' AS side, ts, amount FROM clicks WHERE amount > 20
+    UNION ALL SELECT 'little' AS side, ts, amount FROM clicks WHERE amount <= 20
+) GROUP BY {HOUR}, side"""
+WINDOWS_TWICE = Base(
+    "windows over both readings of one view",
+    BOTH_READ,
+    "append",
+    (
+        Change("nothing", (), FULL, is_run=True),
+        Change(
+            "labels exchanged",
+            [("'much'", "'?'"), ("'little'", "'much'"), ("'?'", "'little'")],
+            REFUSED,
+            CANNOT,
+        ),
+        Change(
+            "a condition of one reading",
+            [("amount <= 20", "amount <= 20 AND amount > 5")],
+            FULL,
+            "it takes other rows from now on",
+            meant=[("AND amount > 5", "AND (amount > 5 OR ts < HALF)")],
+        ),
+        Change(
+            "what one reading sums",
+            [("'little' AS side, ts, amount", "'little' AS side, ts, amount * 2 AS amount")],
+            LOST,
+            "the new SQL does not compute it",
+            meant=[("sum(amount)", "sum(amount) FILTER (WHERE ts >= HALF)")],
+        ),
+        Change(
+            "a function added",
+            [("sum(amount) AS s", "sum(amount) AS s, max(amount) AS hi")],
+            PARTIAL,
+            STARTS,
+            meant=[("max(amount)", "max(amount) FILTER (WHERE ts >= HALF)")],
+        ),
+    ),
+)
 ITSELF = "SELECT a.id, a.country, b.amount, b.country AS other FROM {0} a JOIN {0} b ON a.id = b.id"
 SELF = f"{ITSELF.format('v')} WHERE a.amount > 20"
 CONDITION = " WHERE a.amount > 20"
@@ -449,6 +488,17 @@ SELF_JOIN = Base(
             "the new SQL does not use it",
             meant=[("a.amount", "if(a.ts < HALF, NULL, a.amount) AS amount")],
             before=[(CONDITION, "")],
+        ),
+        Change(
+            "columns of the other side, and a condition on one that was there",
+            [
+                ("a.country, b.amount, b.country", "b.country, a.amount, a.country"),
+                ("a.amount > 20", "b.country > 'E'"),
+            ],
+            LOST,
+            "the new SQL does not use it",
+            meant=[("a.amount,", "if(a.ts < HALF, NULL, a.amount) AS amount,")],
+            before=[("a.amount > 20", "b.country > 'E'")],
         ),
     ),
 )

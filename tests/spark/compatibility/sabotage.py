@@ -197,6 +197,11 @@ MUTATIONS = (
         ((Side, "watermarked", frozenset()),),
     ),
     Mutation(
+        "another result of the same state is another function",
+        *("groups", "other results of the same state"),
+        ((aggregates, "find_same_state", _always({})),),
+    ),
+    Mutation(
         "both readings of a view are one",
         *("a union of one view with itself", "labels exchanged"),
         ((build, "separate_branches", _same),),

@@ -23,6 +23,7 @@ from tests.spark.compatibility.joins import (
     SELF_JOIN,
     STATELESS,
     UNION,
+    WINDOWS_TWICE,
 )
 from tests.spark.compatibility.nexmark import Q3, Q5, Q7, Q8, Q12, Q20
 from tests.spark.compatibility.widths import KEYS, SCHEMAS, WIDTHS
@@ -30,7 +31,7 @@ from tests.spark.compatibility.widths import KEYS, SCHEMAS, WIDTHS
 BASES: tuple[Base, ...] = (
     *(GROUPS, TWO_KEYS, TUMBLING, SLIDING, SESSIONS, DISTINCT),
     *(INNER, INTERVAL, OUTER, UNION, ABOVE),
-    *(ONE_VIEW_TWICE, SELF_JOIN, BOTH_SIDES, COUNTS),
+    *(ONE_VIEW_TWICE, WINDOWS_TWICE, SELF_JOIN, BOTH_SIDES, COUNTS),
     *(DEDUPLICATED, SUBQUERY, STATELESS),
     *(WIDTHS, KEYS, SCHEMAS),
     *(Q3, Q5, Q7, Q8, Q12, Q20),

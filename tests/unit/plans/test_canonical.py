@@ -134,6 +134,65 @@ def test_an_element_that_may_be_null_or_a_default_is_none_of_an_array() -> None:
     assert made("ElementAt", 1, lenient) != made("GetArrayItem", 0, *ANSI)
 
 
+def count(*arguments: Written, where: Written = None, is_distinct: bool = False) -> str:
+    """Return the digest of `count(arguments) FILTER (WHERE ...)`."""
+    terms = Terms()
+    filters = () if where is None else (_add(terms, where),)
+    places = tuple(_add(terms, each) for each in arguments)
+    made = Term(
+        TermKind.AGGREGATE, "Count", arguments=places, filters=filters, is_distinct=is_distinct
+    )
+    graph = PlanGraph((SOURCE,), (*terms.table, made), (), ())
+    return TermDigests(graph, ["clicks"])[len(terms.table)]
+
+
+MORE, NOT_MORE = ("GreaterThan", "a", 3), ("LessThanOrEqual", "a", 3)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        count(("CaseWhen", MORE, 1)),
+        count(("If", MORE, 1, None)),
+        count(("If", ("LessThan", 3, "a"), "'x'", None)),
+        # What Spark makes of `count_if(a > 3)`, before and after it simplifies `= false`.
+        count(("If", ("Not", MORE), None, MORE)),
+        count(("If", NOT_MORE, None, MORE)),
+        count(2, where=MORE),
+        count(1, 2, where=MORE),
+    ],
+)
+def test_counts_of_the_same_rows_have_one_digest(other: str) -> None:
+    assert other == count(1, where=MORE)
+
+
+def test_counts_of_what_is_not_null_have_one_digest() -> None:
+    of_both = count("b", where=MORE)
+    assert count(("If", MORE, "b", None)) == of_both == count(("CaseWhen", MORE, "b"))
+    assert count("b") == count(1, where=("IsNotNull", "b"))
+    assert count("a", "b") == count("b", "a")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        count(1),
+        count("a"),
+        count(1, where=NOT_MORE),
+        count("b", where=MORE),
+        count(1, where=MORE, is_distinct=True),
+        count(("If", MORE, 1, 0)),
+        count(("If", MORE, None, 1)),  # counts where the condition is NULL, too
+        count(("If", NOT_MORE, None, ("GreaterThan", "b", 3))),
+        count(("If", ("LessThan", "a", 3), None, MORE)),
+        count(("If", MORE, None, None)),
+        count(("CaseWhen", MORE, 1, NOT_MORE, 1)),
+    ],
+)
+def test_counts_of_other_rows_have_two(other: str) -> None:
+    assert other != count(1, where=MORE)
+
+
 def test_operands_that_are_shared_are_read_once() -> None:
     """Each step doubles what it reads: written out, the last would have 2 to the 60th operands."""
     table = [Term(TermKind.COLUMN, "a", "int", source=0)]
