@@ -4,11 +4,11 @@ from tests.spark.compatibility.change import CONVERT, FULL, LOST, PARTIAL, REFUS
 from tests.spark.compatibility.groups import (
     CANNOT,
     COMES_OUT,
-    HOUR,
     NAMED,
     STARTS,
 )
 from tests.spark.compatibility.widths import WIDER
+from tests.spark.compatibility.windows import HOUR
 
 NEW = "it is new: in the rows that wait it is NULL"
 GONE = "the new SQL does not use it: it is dropped"

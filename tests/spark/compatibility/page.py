@@ -20,6 +20,10 @@ Where that is not done, the reason stands in brackets.
 What is not refused here can be done by `ashore migrate apply`. Before it writes it compares what
 Spark plans with the checkpoint; where that differs, it refuses and changes nothing. Other
 queries have the verdicts of their operators.
+
+`avg(v)` written as `sum(v) / count(v)` loses the average: Spark keeps its sum as a DOUBLE that
+begins with 0, and `sum(v)` adds integers as integers and begins with NULL, so neither state can be
+made of the other.
 """
 TITLES = "| Change | Old SQL | New SQL | Verdict | Why |\n|---|---|---|---|---|"
 

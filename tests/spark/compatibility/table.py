@@ -7,9 +7,6 @@ from tests.spark.compatibility.frames import DEDUPLICATED, SUBQUERY
 from tests.spark.compatibility.groups import (
     DISTINCT,
     GROUPS,
-    SESSIONS,
-    SLIDING,
-    TUMBLING,
     TWO_KEYS,
 )
 from tests.spark.compatibility.joins import (
@@ -27,6 +24,7 @@ from tests.spark.compatibility.joins import (
 )
 from tests.spark.compatibility.nexmark import Q3, Q5, Q7, Q8, Q12, Q20
 from tests.spark.compatibility.widths import KEYS, SCHEMAS, WIDTHS
+from tests.spark.compatibility.windows import SESSIONS, SLIDING, TUMBLING
 
 BASES: tuple[Base, ...] = (
     *(GROUPS, TWO_KEYS, TUMBLING, SLIDING, SESSIONS, DISTINCT),
