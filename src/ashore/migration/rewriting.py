@@ -403,9 +403,7 @@ def _with_nulls(old: KeptOperator, new: KeptOperator, made: OperatorRewrite) -> 
         return made  # what is never NULL from now on never was
     names = _widened_names(old, new)
     never = {
-        (names.get((digest, side), digest), part, side)
-        for (digest, part, side), is_nullable in new.nullable.items()
-        if not is_nullable
+        (names.get((digest, side), digest), part, side) for digest, part, side in new.never_null
     }
     found = tuple(
         NeverNull(of, place)

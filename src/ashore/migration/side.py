@@ -33,6 +33,7 @@ from ashore.plans.regions import (
     number_sources,
     walk_region,
 )
+from ashore.plans.sources import list_fixed
 from ashore.plans.stored import StoredPlan
 from ashore.plans.terms import NULLABLE, Term, TermKind
 from ashore.plans.words import Words
@@ -201,15 +202,30 @@ class KeptOperator:
             for each in (*keys, *self.columns)
         }
 
-    def is_null_excluded(self, term: int) -> bool:
-        """Tell whether the conditions below it leave out the rows in which a term is NULL.
+    @property
+    def never_null(self) -> frozenset[tuple[str, str, str]]:
+        """The columns of its state that Spark may read as if none of them was NULL."""
+        by_plan = {of for of, is_nullable in self.nullable.items() if not is_nullable}
+        by_conditions = {
+            (self.side.digests[each.term], each.part, each.side)
+            for each in self.columns
+            if each.side and self.is_null_excluded(each.term)
+        }
+        return frozenset(by_plan | by_conditions)
 
-        Spark adds such a condition for whatever an author's conditions compare.
+    def is_null_excluded(self, term: int) -> bool:
+        """Tell whether Spark may take a term for never NULL, though the plan does not say so.
+
+        Of a stream of files each batch is planned with fewer columns, so that a filter may stand
+        right below the operator: what its conditions leave out is never NULL then. Spark adds such
+        a condition for whatever an author's conditions compare. With Kafka the plan is what runs.
         """
         return term in self._null_excluded
 
     @cached_property
     def _null_excluded(self) -> frozenset[int]:
+        if not list_fixed(self.side.plan.graph.sources):
+            return frozenset()
         terms = self.side.plan.graph.terms
         conditions = (terms[each] for each in self.conditions.values())
         found = {each.arguments[0] for each in conditions if each.name == "IsNotNull"}

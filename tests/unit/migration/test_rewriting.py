@@ -17,6 +17,7 @@ from ashore.migration.judge import OTHER_NULLS, judge_query
 from ashore.migration.rewriting import RewriteKind, StateRewrite, plan_rewrite
 from ashore.migration.verdicts import StateVerdict
 from ashore.plans.graph import PlanGraph
+from ashore.plans.regions import FILTER
 from ashore.plans.stored import StoredPlan
 
 SOME = ["q0", "q3", "q5", "q7", "q8", "q11"]
@@ -104,20 +105,49 @@ def without_columns(plan: StoredPlan, name: str) -> StoredPlan:
     return replace(plan, texts=("less",), graph=replace(plan.graph, nodes=nodes))
 
 
-def test_a_new_column_of_which_a_condition_leaves_out_null_is_refused() -> None:
+def over_files(plan: StoredPlan) -> StoredPlan:
+    """Return a plan whose streams are of files."""
+    sources = tuple(replace(each, format="json") for each in plan.graph.sources)
+    return replace(plan, graph=replace(plan.graph, sources=sources))
+
+
+def without_conditions(plan: StoredPlan) -> StoredPlan:
+    """Return a plan whose filters let all rows pass."""
+    nodes = (
+        replace(each, expressions=()) if each.kind == FILTER else each for each in plan.graph.nodes
+    )
+    return replace(plan, texts=("all",), graph=replace(plan.graph, nodes=tuple(nodes)))
+
+
+def test_a_new_column_of_which_a_condition_leaves_out_null_is_refused_with_files() -> None:
     """Spark may read the NULL of a row that waits as 0, though the plan says that it is NULL."""
-    plan = PLANS["q3"]  # ON seller = id
+    plan = over_files(PLANS["q3"])  # ON seller = id
     (join,) = (each for each in plan.graph.nodes if each.kind.startswith("StreamingSymmetric"))
     assert join.state is not None
     names = {plan.graph.terms[each.term].name for each in join.state.columns if each.is_nullable}
     assert {"seller", "city"} <= names
     found = judge_query(without_columns(plan, "seller"), plan)
     assert found.verdict is StateVerdict.REFUSED
-    assert "auction.seller is new and never NULL" in found.operators[0].why[-1]
+    assert "seller is new and never NULL" in found.operators[0].why[-1]
     found = judge_query(without_columns(plan, "city"), plan)
     assert found.verdict is StateVerdict.PARTIAL
     with pytest.raises(QueryRefused, match="is new and never NULL"):
         plan_rewrite(without_columns(plan, "seller"), plan, found)
+    kafka = PLANS["q3"]  # a batch is planned as the query was
+    assert judge_query(without_columns(kafka, "seller"), kafka).verdict is StateVerdict.PARTIAL
+
+
+def test_rows_that_wait_are_searched_for_nulls_that_a_new_condition_leaves_out() -> None:
+    """Of files: Spark would read the NULL of a column that the state had already as 0."""
+    new = over_files(PLANS["q3"])
+    old = without_conditions(new)
+    assert judge_query(old, new).verdict is StateVerdict.PARTIAL
+    (join,) = rewrite_of(old, new).operators
+    assert join.kind is RewriteKind.KEEP
+    assert {each.of for each in join.never_null} == {"left", "right"}
+    kafka = PLANS["q3"]
+    (join,) = rewrite_of(without_conditions(kafka), kafka).operators
+    assert not join.never_null
 
 
 def test_a_rewrite_crosses_to_the_state_process() -> None:
