@@ -134,6 +134,8 @@ def _report(preflight: Preflight) -> None:
         say(escape(f"note: {table} decodes slowly: {'; '.join(reasons)}"))
     for expression in preflight.unmatched:
         say(f"[yellow]warning[/] {escape(expression)} matches no topic yet")
+    for text in preflight.removed:
+        say(f"[yellow]warning[/] {escape(text)}")
 
 
 def warn_running(job: RunningJob) -> None:

@@ -17,6 +17,7 @@ from ashore.cli.output import CommandAnswer, print_json, reported_errors, waitin
 from ashore.control import jobs
 from ashore.control.fleet import FleetRow, read_fleet, read_job
 from ashore.control.health import ANSWERS, DECIDE, UNKNOWN, WORST_FIRST, Ailment, Allowed, worst
+from ashore.control.pending import describe_pending
 from ashore.errors import LogError
 
 READING = "reading the log, and offsets from Kafka"
@@ -51,11 +52,12 @@ def status(
     with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_files[0]) as opened:
         with waiting(READING, quiet=as_json):
             found, ailments = read_job(opened, allowed)
+            changes = describe_pending(opened) if found.is_source_reachable else None
         if as_json:
             health = {"ailments": _plain(ailments), "exit_code": worst(ailments)} if check else {}
-            print_json({**found.to_dict(), **health})
+            print_json({**found.to_dict(), "changes": changes, **health})
         else:
-            status_view.show(found)
+            status_view.show(found, changes)
             status_view.show_ailments(ailments, found.job)
         code = worst(ailments)
         raise CommandAnswer(code, ANSWERS[code])

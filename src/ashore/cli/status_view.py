@@ -18,8 +18,11 @@ BLOCKED_SHOWN = 10
 TABLES = {"table": "left", "partitions": "right", "unsealed": "right", "rows": "right"}
 
 
-def show(status: JobStatus) -> None:
-    """Print a status to stdout: the slices, what they have landed, what is to be looked at."""
+def show(status: JobStatus, changes: Sequence[str] | None = ()) -> None:
+    """Print a status to stdout: the slices, what they have landed, what is to be looked at.
+
+    `changes`: what the next start reports; None: it is not known.
+    """
     out.print(f"job {escape(status.job)} on {escape(status.lake)}: {_state(status)}")
     out.print(escape(status.why))
     if status.reader is not None:
@@ -40,6 +43,8 @@ def show(status: JobStatus) -> None:
         out.print(f"[bold]warning[/] {escape(warning.subject)}: {escape(warning.text)}")
         if warning.hint:
             out.print(f"[bold]next[/]    {escape(warning.hint)}")
+    for change in changes or ():
+        out.print(f"the next start reports: {escape(change)}")
 
 
 def show_fleet(rows: Sequence[FleetRow]) -> None:

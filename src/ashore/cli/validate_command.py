@@ -13,7 +13,7 @@ from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import print_answer, reported_errors, say, waiting
 from ashore.config import Job
 from ashore.control import jobs
-from ashore.control.preflight import check_tables
+from ashore.control.pending import find_pending
 
 
 def _found(job: Job, topics: int) -> str:
@@ -27,7 +27,7 @@ def _found(job: Job, topics: int) -> str:
 
 def _shown(changes: Iterable[str]) -> list[str]:
     """Return what the next start changes, one line each."""
-    return [f"the next start reports and records: {each}" for each in changes]
+    return [f"the next start reports: {each}" for each in changes]
 
 
 def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -> None:
@@ -38,7 +38,7 @@ def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -
             waiting("reading topics from Kafka, and tables of the lake", quiet=as_json),
         ):
             job, topics = opened.job, opened.known_topics()
-            changes = check_tables(job, topics, opened.fold(opened.name)).reported
+            changes = find_pending(opened, topics)
         if job.sql is None:
             lines = [_found(job, len(topics)), *_shown(changes)]
             print_answer(lines, {"queries": [], "changes": changes}, as_json=as_json)

@@ -9,7 +9,7 @@ What it must not know: Spark.
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ashore.base.native import why_not_native
 from ashore.base.operator import operator
@@ -19,11 +19,11 @@ from ashore.catalogs import open_catalog
 from ashore.config import Job, ResolvedTable, Table, match_topics, select_topics
 from ashore.config.section import Key, key_text
 from ashore.control.jobs import OpenJob
+from ashore.control.pending import check_tables
 from ashore.errors import AnswerUnknown, NotApplied, PathMissing, StorageError, StreamMissing
 from ashore.landing.clock_guard import log_ahead
-from ashore.landing.definitions import DefinePlan, plan_define, require_readable
 from ashore.landing.histories import Histories
-from ashore.landing.job import define_tables, lake_of, landing_spec, slow_reasons, tables_of
+from ashore.landing.job import lake_of, landing_spec, slow_reasons, tables_of
 from ashore.landing.joins import (
     check_streams,
     look_again,
@@ -32,6 +32,7 @@ from ashore.landing.joins import (
     went_back,
 )
 from ashore.landing.log_reader import read_log
+from ashore.landing.other_slices import find_removed
 from ashore.landing.owner import require_free
 from ashore.landing.sinks import sink_slice
 from ashore.landing.table_directories import require_directories
@@ -54,6 +55,7 @@ class Preflight:
     tables: tuple[ResolvedTable, ...]
     slow: tuple[tuple[str, tuple[str, ...]], ...]  # table, why its topic decodes slowly
     unmatched: tuple[str, ...] = ()  # expressions that match no topic now
+    removed: tuple[str, ...] = ()  # INSERTs that the job file no longer has, in words
 
     def to_dict(self) -> dict[str, object]:
         """Return what `--json` prints."""
@@ -61,6 +63,7 @@ class Preflight:
             "tables": {each.topic: str(each.table) for each in self.tables},
             "decoded_slowly": {table: list(reasons) for table, reasons in self.slow},
             "unmatched": list(self.unmatched),
+            "removed": list(self.removed),
         }
 
 
@@ -102,7 +105,8 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
         if reasons := slow_reasons(each, is_native=is_native):
             slow[str(each.table)] = tuple(reasons)
     unmatched = find_unmatched(job, existing)
-    return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())), unmatched)
+    removed = find_removed(storage, job)
+    return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())), unmatched, removed)
 
 
 def _sinks(job: Job) -> list[Table]:
@@ -129,37 +133,6 @@ def find_unmatched(job: Job, existing: Iterable[str]) -> tuple[str, ...]:
 
 def _topic_line(job: Job, item: Table) -> int:
     return job.line_of("tables", job.tables.index(item), "topic")
-
-
-def check_tables(
-    job: Job,
-    resolved: Mapping[str, ResolvedTable],
-    known: Fold,
-    accepted_by: str = "",
-) -> DefinePlan:
-    """Return what a start changes in the tables of topics.
-
-    Raises SchemaConflict where readers of a table could not stand what the job would write now. The
-    job compares again, with what only Spark can tell: the columns of `select` and of queries.
-
-    Arguments:
-        job: the job file.
-        resolved: its tables, by topic.
-        known: what its log says.
-        accepted_by: who accepts risky changes; empty: they are refused.
-
-    """
-    specs = {topic: landing_spec(each, known) for topic, each in resolved.items()}
-    of_spark = {spec.table for spec in specs.values() if spec.select}
-    defined = [
-        replace(each, columns=known.tables[each.table].columns)
-        if each.table in of_spark & known.tables.keys()
-        else each
-        for each in define_tables(job, specs, known.tables)
-    ]
-    planned = plan_define(known.tables, defined)
-    require_readable(planned, accepted_by)
-    return planned
 
 
 def check_times(opened: OpenJob, folds: Iterable[Fold], made_ms: int | None) -> None:

@@ -95,6 +95,7 @@ class TableStatus:
     rows: int
     files: int
     watermark_ms: int | None
+    rules: Mapping[str, str]  # which rows its topics give, by the log: keys of the job file
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,6 +444,7 @@ def _tables(fold: Fold) -> tuple[TableStatus, ...]:
             rows=sum(state.rows for state in states),
             files=sum(state.files for state in states),
             watermark_ms=fold.watermarks.get(table),
+            rules=dict(fold.tables[table].rules) if table in fold.tables else {},
         )
         for table, states in sorted(by_table.items())
     )

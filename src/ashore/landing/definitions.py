@@ -153,6 +153,12 @@ def _find_left(
         for topic in old.topics:
             by_table.setdefault(new.get(topic), []).append(topic)
         notes += [_describe_left(topics, name, table) for table, topics in by_table.items()]
+        notes += [
+            f"{each.table}, compared with {name}: {text}"
+            for each in wanted
+            if each.table in by_table
+            for text in _compare_rules(old, each)
+        ]
         if old.topics and name not in recorded:
             left.append(replace(old, topics=()))
     return left, notes

@@ -1,26 +1,36 @@
 """Tables as the other slices of a job know them: the slice of its topics, and those of its INSERTs.
 
-What it is: `read_others`, for a table that a slice does not know yet, and that another one filled.
+What it is: `read_others`, for a table that a slice does not know yet, and that another one filled,
+and `find_removed`, the INSERTs that the job file no longer has.
 What it promises: reads only, and only the logs of slices that could have filled such a table.
 What it must not know: what becomes of the table.
 """
 
 from collections.abc import Collection, Mapping
 
+from ashore.config import Job
 from ashore.landing.job import MAIN
 from ashore.landing.log_reader import read_log
+from ashore.landing.sinks import sink_slice, sinks_of
+from ashore.plans.stored import is_released, read_stored
 from ashore.protocol import names
+from ashore.protocol.codec import Malformed
+from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, insert_into_table
 from ashore.protocol.tables import TableDefinition
 from ashore.storage.base import Storage
+
+REMOVED = (
+    "{} was filled by an INSERT that the job file no longer has: nothing is added to it; its rows "
+    "and the state of the query stay, and an INSERT into it continues where its log ends"
+)
 
 
 def read_others(
     storage: Storage, name: SliceName, tables: Collection[str]
 ) -> Mapping[str, TableDefinition]:
     """Return tables that a slice does not know, as others do. Raises LogDamaged, StorageError."""
-    listed = storage.list(names.job_directory(name.job))
-    there = {names.leaf(each.path) for each in listed if each.is_directory}
+    there = _list_slices(storage, name.job)
     found = {}
     for table in tables:
         other = insert_into_table(table) if name.slice == MAIN else MAIN
@@ -29,3 +39,37 @@ def read_others(
             if definition is not None:
                 found[table] = definition
     return found
+
+
+def find_removed(storage: Storage, job: Job) -> tuple[str, ...]:
+    """Return the INSERTs that have a log and that the job file no longer has, in words.
+
+    What a migration has dropped is not among them. Raises LogDamaged, StorageError.
+    """
+    known = {sink_slice(job.job, item).slice for item in sinks_of(job).values()}
+    found = []
+    for each in sorted(_list_slices(storage, job.job) - known - {MAIN}):
+        fold = read_log(storage, SliceName(job.job, each))
+        if fold.end >= 0 and not _is_dropped(fold):
+            found.append(REMOVED.format(_find_filled(each, fold)))
+    return tuple(found)
+
+
+def _list_slices(storage: Storage, job: str) -> set[str]:
+    listed = storage.list(names.job_directory(job))
+    found = {names.leaf(each.path) for each in listed if each.is_directory}
+    return {each for each in found if names.SLICE.fullmatch(each) and names.is_visible(each)}
+
+
+def _is_dropped(fold: Fold) -> bool:
+    try:
+        return fold.plan is not None and is_released(read_stored(fold.plan.document))
+    except Malformed:
+        return False
+
+
+def _find_filled(name: str, fold: Fold) -> str:
+    """Return what an INSERT fills, by its log."""
+    target = names.parse_insert(name)
+    tables = [each for each in target.tables if each in fold.tables]
+    return tables[0] if tables else f"topic {target.topic or name}"

@@ -150,6 +150,8 @@ class JobRun:
             self._recorder.take(Note("", f"{table} decodes slowly: {'; '.join(reasons)}"))
         for expression in found.unmatched:
             self._recorder.take(Note("", f"{expression} matches no topic yet ({job.job})"))
+        for text in found.removed:
+            self._recorder.take(Note("", text))
 
     def _take(self, event: Event, count: Callable[[Event], None]) -> None:
         count(event)

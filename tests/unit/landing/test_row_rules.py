@@ -8,6 +8,7 @@ import pytest
 from tests.unit.landing.shop import (
     LEFT,
     NAME,
+    QUERY,
     RESULT,
     World,
     define_job,
@@ -20,12 +21,18 @@ from tests.unit.landing.shop import (
 )
 
 from ashore.config import Job, match_topics, parse_job
-from ashore.control.preflight import check_tables
+from ashore.control.jobs import OpenJob
+from ashore.control.pending import check_tables, describe_pending
+from ashore.control.status import read_status
 from ashore.errors import SchemaConflict
 from ashore.landing.assembly import JobAssembly
 from ashore.landing.committer import Quiet
 from ashore.landing.definitions import plan_define
 from ashore.landing.log_reader import read_log
+from ashore.landing.other_slices import REMOVED, find_removed
+from ashore.landing.row_rules import rules_of
+from ashore.plans.stored import released_plan, write_stored
+from ashore.protocol.query import PlanState
 from ashore.server.pages.entry_words import describe
 
 
@@ -188,3 +195,50 @@ def test_a_look_before_a_start_has_what_the_start_reports(world: World) -> None:
     selected = job_of(table="ods.visits", on_invalid="drop", select=["id"])
     [note] = look(selected)
     assert note == f"ods.visits: select changed from none to `id`{FROM_NOW_ON}"
+
+
+def test_a_table_that_is_renamed_with_other_rules_has_both_reported(world: World) -> None:
+    renamed = job_of(on_invalid="drop", table="ods.visits")
+    [moved, rule] = world.run(renamed)
+    assert moved.startswith("topic clicks was landed in ods.clicks and is landed in ods.visits")
+    text = "ods.visits, compared with ods.clicks: on_invalid changed from `dead_letter` to `drop`"
+    assert rule == f"{text}{FROM_NOW_ON}"
+    assert world.run(renamed) == []
+    text = "ods.clicks, compared with ods.visits: on_invalid changed from `drop` to `dead_letter`"
+    assert f"{text}{FROM_NOW_ON}" in world.run(job_of())
+
+
+def test_an_insert_that_the_job_file_no_longer_has_is_reported(world: World) -> None:
+    def find(job: Job) -> tuple[str, ...]:
+        return find_removed(world.storage, job)
+
+    queried = document_of(land=False, on_invalid="drop")
+    queried["tables"].append({"table": "ods.result"})
+    queried["sql"] = "INSERT INTO ods.result SELECT * FROM clicks"
+    assert find(job_of()) == ()
+    open_sink(world, RESULT)
+    open_sink(world, RESULT, name="topic__results")
+    assert find(parse_job(json.dumps(queried)))[0].startswith("topic results was filled by")
+    [table, topic] = find(job_of())
+    assert table == REMOVED.format("ods.result")
+    assert topic == REMOVED.format("topic results")
+    sink = JobAssembly(job_of(), world.environment(Quiet(), "")).sink(QUERY, RESULT, 1_000)
+    sink.open()
+    sink.take_plan(PlanState("d" * 64, write_stored(released_plan("one"))))
+    assert find(job_of()) == (topic,), "a migration has dropped the other one"
+
+
+def test_status_has_the_rules_of_rows_and_what_the_next_start_reports(world: World) -> None:
+    def opened(job: Job) -> OpenJob:
+        return OpenJob(job, world.storage, world.source, world.clock)
+
+    [main] = read_status(opened(job_of())).to_dict()["slices"]
+    assert {each["table"]: each["rules"] for each in main["tables"]} == {
+        "ods.clicks": dict(rules_of([*job_of().tables]))
+    }
+    assert describe_pending(opened(job_of())) == ()
+    changed = job_of(on_invalid="drop", table="ods.visits")
+    assert list(describe_pending(opened(changed))) == world.run(changed)
+    [refused] = describe_pending(opened(job_of(table="ods.visits", format="parquet")))
+    assert refused.startswith("a start is refused: ")
+    assert "files are jsonl, new files would be parquet" in refused
