@@ -15,6 +15,7 @@ from tests.unit.cli.test_commands import invoke
 from tests.unit.server.conftest import Served, serving_app
 from tests.unit.server.test_access import OPEN, all_routes
 
+from ashore.errors import ServerRefused
 from ashore.runtime.files import read_lines
 from ashore.runtime.supervisor import Happened
 from ashore.runtime.tokens import UserRole
@@ -258,7 +259,8 @@ def test_streams_tell_nothing_of_other_jobs(teams: Served, reader: Asker, admin:
     made = admin.ask("POST", "/api/jobs/returns/operations/validate", {}).json()["id"]
     own = admin.ask("POST", "/api/jobs/payouts/operations/validate", {}).json()["id"]
     for query in ("job=returns", "job=no-such-job", f"command={made}", "command=no-such-one"):
-        assert reader.ask("GET", f"/ui/events?{query}").status_code == 403, query
+        with teams.client.stream("GET", f"/ui/events?{query}", headers=reader.headers) as stream:
+            assert stream.status_code == 403, query
     with teams.client.stream("GET", "/ui/events?command=*", headers=reader.headers) as stream:
         line = next(each for each in stream.iter_lines() if each.startswith("data: "))
     assert own in line
@@ -307,6 +309,22 @@ def test_a_name_that_was_a_job_is_not_taken_over(
     found = operator.deploy("secret", "labels: {team: payments}\n")
     assert found.status_code == 403
     assert "was a job secret before" in found.json()["detail"]
+
+
+def test_a_file_that_changes_while_it_is_checked_is_not_replaced(teams: Served) -> None:
+    """Else labels that were checked would not be those of the file that is replaced."""
+    path = write_simulated_job(teams.files.jobs, "raced", labels="{team: payments}")
+    text = path.read_text()
+    theirs = text.replace("payments", "orders")
+    with pytest.raises(ServerRefused, match="has changed meanwhile"):
+        teams.context.verbs.deploy("raced", text, permit=lambda _job: write_anew(path, theirs))
+    assert path.read_text() == theirs
+    path.unlink()
+
+
+def write_anew(path: Path, text: str) -> None:
+    path.unlink()
+    path.write_text(text)
 
 
 def test_a_file_beside_another_team_s_job_is_neither_written_nor_named(
