@@ -88,6 +88,7 @@ def teams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             for team in ("payments", "orders"):
                 tokens.allow("group", f"{team}-{role}", role, f"team={team}")
         tokens.allow("group", "not-orders", UserRole.OPERATE, "team!=orders")
+        tokens.allow("group", "nothing", UserRole.READ, "team=no-such-team")
         tokens.allow("user", "admin", UserRole.OPERATE)
         tokens.allow("group", "everybody", UserRole.READ)
         admin = Asker(served, "admin")
@@ -246,6 +247,9 @@ def test_pages_show_what_the_caller_may_read(teams: Served, reader: Asker, admin
     assert "payouts" in reader.ask("GET", "/ui/jobs").text
     assert "team=payments" in reader.ask("GET", "/ui/jobs").text
     assert "1 jobs" in reader.ask("GET", "/ui/jobs").text
+    empty = Asker(teams, "xenia", "nothing").ask("GET", "/ui/jobs").text
+    assert "No job that you may read" in empty
+    assert "/ui/drills" not in empty
     page = reader.ask("GET", "/ui/jobs/payouts").text
     assert "/do/start" not in page
     assert "may only read this job" in page

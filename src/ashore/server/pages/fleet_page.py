@@ -40,10 +40,20 @@ class MadeList(NamedTuple):
     html: Markup
 
 
-def list_jobs(view: FleetView, directory: str, problem: str = "") -> Markup:
-    """Return the part of the page below its head. `problem`: of the server itself."""
+def list_jobs(
+    view: FleetView, directory: str, problem: str = "", *, is_part: bool = False
+) -> Markup:
+    """Return the part of the page below its head.
+
+    Arguments:
+        view: the jobs.
+        directory: where job files are looked for.
+        problem: of the server itself.
+        is_part: whether its reader may not read every job.
+
+    """
     shown = {"view": view, "rows": [_row(each) for each in view.rows], "directory": directory}
-    return Markup(render("jobs_main.html", **shown, problem=problem))  # noqa: S704
+    return Markup(render("jobs_main.html", **shown, problem=problem, is_part=is_part))  # noqa: S704
 
 
 @lru_cache(ROWS_MAX)
@@ -73,7 +83,8 @@ class FleetPage:
                 stamp = self._plane.stamp(None)
                 jobs = [each for each in self._plane.jobs() if self._is_shown(each.name, which)]
                 view = view_fleet(jobs, which.sort, which.words)
-                html = list_jobs(view, self._plane.directory, self._plane.problem)
+                told = (self._plane.directory, self._plane.problem)
+                html = list_jobs(view, *told, is_part=bool(which.scope))
                 made = self._made.put(which, MadeList(stamp, time.monotonic(), html))
             return made
 

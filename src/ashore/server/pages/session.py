@@ -39,6 +39,11 @@ class Visitor:
         return cls(caller, csrf, caller.may_operate)
 
     @property
+    def sees_all(self) -> bool:
+        """Whether they have a role on all jobs, and so on the server."""
+        return self.caller.grant_on(None) is not None
+
+    @property
     def role(self) -> str:
         """Their role on all jobs, or that they have some by the labels of jobs."""
         grant = self.caller.grant_on(None)
