@@ -168,7 +168,7 @@ def test_limits_hold_for_each_codec(kafka: Kafka, codec: str) -> None:
     settings |= {"message.max.bytes": 100_000_000, "batch.size": 900_000}
     for partition, sizes in enumerate(([200_000] * 4, [500_000], [200_000] * 4)):
         with Sender(servers, topic, **settings) as sender:
-            sender.send([value(each, size) for each, size in enumerate(sizes)], partition)
+            sender.send([value(each, size) for each, size in enumerate(sizes)], partition=partition)
     limits = {0: ReadLimits(300_000, 700_000), 1: ReadLimits(300_000), 2: ReadLimits(300_000)}
 
     def read(partition: int, use: Use) -> tuple[int, int] | int:

@@ -28,6 +28,9 @@ DISTINCT_RATIO_MAX = 0.6
 # by turns, or side by side, would not show among those that stand first, or apart.
 FEW_ROWS = 2_048
 CLEAR_RATIOS = (0.15, 0.97)
+# A value this large fits in no dictionary and no statistics of a file: Arrow leaves them out, but
+# holds the smallest and the largest value of a column three times while it encodes them.
+LARGE_VALUE_BYTES = 1 << 20
 RATIO_GUESS = 0.25  # file bytes per Arrow byte, until a row group has been measured
 
 
@@ -108,6 +111,7 @@ class ParquetEncoder:
                 compression_level=3,  # the default of zstd itself, of Spark and of Flink
                 data_page_size=PAGE_BYTES,
                 use_dictionary=choose_dictionary_columns(first),
+                write_statistics=_choose_statistics(first),
                 coerce_timestamps="us",
                 # Only Arrow reads its own schema; all of it follows from the Parquet one.
                 store_schema=False,
@@ -141,10 +145,43 @@ def choose_dictionary_columns(table: pa.Table) -> list[str]:
     sample = table.slice(0, SAMPLE_ROWS)
     paths: list[str] = []
     for field, column in zip(sample.schema, sample.columns, strict=True):
-        for path, leaf in _leaves(field.name, column.combine_chunks()):
-            if not pa.types.is_boolean(leaf.type) and _repeats(leaf):
+        whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        for path, leaf in _leaves(field.name, whole):
+            is_counted = not (pa.types.is_boolean(leaf.type) or _has_large(leaf))
+            if is_counted and _repeats(leaf):
                 paths.append(path)
     return paths
+
+
+def _choose_statistics(table: pa.Table) -> bool | list[str]:
+    """Return the paths of leaf columns that get statistics; True: all."""
+    if table.nbytes < LARGE_VALUE_BYTES:
+        return True
+    leaves = [
+        (path, any(_has_large(part) for part in parts))
+        for field, column in zip(table.schema, table.columns, strict=True)
+        for path, parts in _leaves_of_chunks(field.name, column).items()
+    ]
+    small = [path for path, is_large in leaves if not is_large]
+    return True if len(small) == len(leaves) else small
+
+
+def _leaves_of_chunks(name: str, column: pa.ChunkedArray) -> dict[str, list[pa.Array]]:
+    found: dict[str, list[pa.Array]] = {}
+    for chunk in column.chunks or [pa.array([], column.type)]:
+        for path, leaf in _leaves(name, chunk):
+            found.setdefault(path, []).append(leaf)
+    return found
+
+
+def _has_large(leaf: pa.Array) -> bool:
+    """Tell whether a leaf column has a value of LARGE_VALUE_BYTES or more."""
+    if leaf.nbytes < LARGE_VALUE_BYTES or not (
+        pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type)
+    ):
+        return False
+    longest = pc.max(pc.binary_length(leaf)).as_py()
+    return longest is not None and longest >= LARGE_VALUE_BYTES
 
 
 def _repeats(leaf: pa.Array) -> bool:

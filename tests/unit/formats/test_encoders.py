@@ -158,6 +158,18 @@ def test_dictionaries_only_where_values_repeat():
     assert [c.path_in_schema for c in columns if c.has_dictionary_page] == chosen
 
 
+def test_columns_of_large_values_have_neither_statistics_nor_a_dictionary():
+    """Arrow would hold such a value three times more, for statistics that no file has."""
+    large = "x" * subject.LARGE_VALUE_BYTES
+    table = pa.table({"id": [1, 1], "pad": [large, large], "tags": [["a", large], ["a"]]})
+    data = write("parquet", table, schema=table.schema)
+    file = pq.ParquetFile(pa.BufferReader(data))
+    columns = [file.metadata.row_group(0).column(i) for i in range(3)]
+    assert [each.statistics is not None for each in columns] == [True, False, False]
+    assert [each.has_dictionary_page for each in columns] == [True, False, False]
+    assert file.read().equals(table)
+
+
 def test_few_rows_answer_for_the_sample_only_where_they_are_clear(monkeypatch):
     counted = []
     count = subject.pc.count_distinct
