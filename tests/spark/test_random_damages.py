@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from tests.checkpoint_files import opened, unpack
 from tests.plain_spark import CASES, feed_again, run
@@ -187,7 +189,14 @@ def play(spark: SparkSession, damage: RandomDamage, directory: Path) -> str:
     assert not isinstance(found, Examined)
     if found.examined.seen.unproven:
         return f"{path}: copied, not proven"
-    goes_on(spark, damage, copy, read)
+    try:
+        goes_on(spark, damage, copy, read)
+    except (PySparkException, Py4JError) as error:
+        # Spark 4.2 loads no changes of several column families without a snapshot: what the trial
+        # of a copy notices, which reads the state as it is read here.
+        if damage.base != OF_PROGRAM or "CANNOT_LOAD_STATE_STORE" not in str(error):
+            raise
+        return f"{path}: refused by the trial"
     return f"{path}: repaired"
 
 
