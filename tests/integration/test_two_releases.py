@@ -13,14 +13,25 @@ from pathlib import Path
 import pytest
 from tests.kafka_tools import produce
 from tests.served import SCRIPT, ServedJob
+from typer.testing import CliRunner
 
 import ashore
+from ashore.cli.app import app
 
 PACKAGE = Path(ashore.__file__).parent
 NEWER = (
     ("FORMAT_VERSION = 1", "FORMAT_VERSION = 2"),
     ("version != FORMAT_VERSION:", "version not in (1, FORMAT_VERSION):"),
 )
+
+
+class ThisRelease:
+    """The release of these tests: its commands run in this process, which has loaded them."""
+
+    def run(self, *arguments: object) -> tuple[int, str]:
+        """Run a command; return its exit code and all that it printed."""
+        result = CliRunner().invoke(app, [*map(str, arguments)])
+        return result.exit_code, result.output
 
 
 class Release:
@@ -58,17 +69,17 @@ def edit(path: Path, edits: tuple[tuple[str, str], ...]) -> None:
 
 
 @pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
+def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ThisRelease | Release]:
     made = tmp_path_factory.mktemp("releases")
     return {
-        "old": Release(PACKAGE.parent),
+        "old": ThisRelease(),
         "next": Release.made(made / "next", "0.2.0", ()),
         "newer": Release.made(made / "newer", "0.3.0", NEWER),
     }
 
 
 def test_an_upgrade_its_rollback_and_a_format_too_new(
-    site: ServedJob, releases: dict[str, Release]
+    site: ServedJob, releases: dict[str, ThisRelease | Release]
 ) -> None:
     job_file = site.jobs / "landing.yaml"
 

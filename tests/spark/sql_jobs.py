@@ -8,11 +8,15 @@ from pathlib import Path
 from tests.spark.site import LOCAL, Site
 
 from ashore.checkpoints.attempts import Attempts
-from ashore.landing.committer import Progress
+from ashore.landing.committer import Progress, Quiet
+from ashore.landing.job import load_job_file
+from ashore.plans.planned_query import PlannedQuery
 from ashore.protocol.names import SliceName, checkpoint_attempt, checkpoint_directory
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.kafka import KafkaSource
+from ashore.spark.assembly import assembled
+from ashore.spark.sql.validate import plan_stored
 
 START_MS = 1_795_003_200_000  # the start of a minute
 MINUTE_MS = 60_000
@@ -72,6 +76,12 @@ def sql_job(
 def run(site: Site, job_file: Path, progress: Progress | None = None) -> None:
     """Run the job until all that is there has been read, as `--available-now` does."""
     site.writer(job_file, progress).job.loop(until_drained=True).run()
+
+
+def plan_here(site: Site, job_file: Path) -> tuple[PlannedQuery, ...]:
+    """Return what a job would do, by the session of the tests: a Spark of its own takes longer."""
+    with assembled(load_job_file(job_file), site.spark, Quiet()) as assembly:
+        return plan_stored(assembly.sql)
 
 
 def per_minute(records: Iterable[Click], *, watermark_ms: int) -> dict[tuple[int, str], int]:

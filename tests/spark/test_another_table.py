@@ -15,6 +15,7 @@ from tests.spark.sql_jobs import (
     clicks,
     encode,
     per_minute,
+    plan_here,
     read_only,
     read_per_minute,
     run,
@@ -29,7 +30,6 @@ from ashore.control.checkpoints.each_query import save_each_query
 from ashore.control.checkpoints.savepoints import take_savepoint
 from ashore.control.checkpoints.where import find_checkpoint
 from ashore.control.jobs import open_job
-from ashore.control.migration_process import plan_job
 from ashore.errors import AshoreError, CheckpointUnfit, QueryRefused
 from ashore.landing.log_reader import read_history, read_log
 from ashore.plans.planned_query import PlannedQuery
@@ -87,9 +87,9 @@ class Moving:
         return found[0]
 
     def plan(self) -> Sequence[PlannedQuery]:
-        """Return what the new job would do, by a Spark of its own, as the command has it."""
+        """Return what the new job would do, as the process of the command plans it."""
         if self._planned is None:
-            self._planned = plan_job(self.new, "moved")
+            self._planned = plan_here(self.site, self.new)
         return self._planned
 
     def files(self, job: str) -> dict[Path, bytes]:
@@ -191,7 +191,7 @@ def test_a_query_of_plain_spark_goes_on_as_a_job(site: Site, tmp_path: Path) -> 
     plain = find_checkpoint(str(place), None, clock)
     saved = take_savepoint(plain, None, shelf, clock, silent).savepoint
     job_file = sql_job(site, INTO_ANEW, read_only(topic), ANEW, job="moved")
-    planned = plan_job(job_file, "moved")
+    planned = plan_here(site, job_file)
     found: list[BegunElsewhere] = []
 
     def begin(**told: bool) -> None:

@@ -14,11 +14,16 @@ from tests.spark.sql_jobs import (
     Click,
     clicks,
     encode,
+    plan_here,
     read_only,
     run,
     sql_job,
 )
 from tests.spark.test_migrate_apply import migrate
+
+from ashore.control.jobs import open_job
+from ashore.control.migration import JudgeAsked, judge_change
+from ashore.errors import QueryRefused
 
 FIRST, SECOND = clicks(0, 100), clicks(100, 100)
 COUNTS = PER_MINUTE.replace("sum(id) AS ids", "count(*) AS ids")
@@ -94,7 +99,7 @@ def test_a_new_aggregate_is_filled_and_what_is_gone_refuses_it(site: Site) -> No
 
     assert migrate("undo", new, "--output", "roll-back", "--take-over")["done"]
     delete_records(site.servers, topic, 0, 10)
-    refused = migrate(*asked, code=2)
-    assert "Kafka has deleted" in refused["error"]["message"]
+    with open_job(old) as opened, pytest.raises(QueryRefused, match="Kafka has deleted"):
+        judge_change(opened, lambda _: plan_here(site, new), JudgeAsked(fills=True))
     run(site, old)
     assert sum(landed(site).values()) == len(FIRST) + len(SECOND)

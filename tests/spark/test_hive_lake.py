@@ -7,16 +7,19 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from tests.kafka_tools import create_topic, produce
 from tests.raw_headers import RawRecord, produce_raw
-from tests.spark.site import LOCAL, SHORT_LIVED
+from tests.spark.site import LOCAL, SHORT_LIVED, Site
 
 from ashore.base.clock import SystemClock
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
-from ashore.catalogs.hive_wire import Address
+from ashore.catalogs.hive_wire import Address, thrift
 from ashore.control.audit.follow import audit_once
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
@@ -156,42 +159,35 @@ def _spoil_and_mend(hive: Hive, job_file: Path, topic: str, directory: Path) -> 
 
 
 SQL_OF_HEADERS = """\
-  - table: ods.numbers
+  - table: ods.{sink}
     partition_by: []
     on_error: dead_letter
 sql: |
-  INSERT INTO ods.numbers SELECT id, CAST(user AS INT) AS number FROM {topic};
+  INSERT INTO ods.{sink} SELECT id, CAST(user AS INT) AS number FROM {topic};
 catalog:"""
 
 
-def test_headers_are_columns_that_a_metastore_knows(
-    kafka: Kafka, hive: Hive, tmp_path: Path
-) -> None:
-    """Of rows and of dead letters, also of those of SQL: Spark reads them through the metastore."""
-    topic, lake = "hive_headers", tmp_path / "lake"
-    lake.mkdir()
-    written = job_of(kafka, hive, topic, lake)
-    written = written.replace("    late:", "    provenance: headers\n    late:")
-    written = written.replace("catalog:", SQL_OF_HEADERS.format(topic=topic))
-    job_file = tmp_path / "job.yaml"
-    job_file.write_text(written)
-    create_topic(kafka.bootstrap_servers, topic, 1)
-    now_ms = int(time.time() * 1000)
-    bad = {"id": 3, "user": "three", "ts": now_ms}
-    values = [b'{"id": 1, "user": "1", "ts": %d}' % now_ms, b"no JSON", json.dumps(bad).encode()]
-    sent = [RawRecord(value, [(b"trace", b"%d" % each)]) for each, value in enumerate(values)]
-    produce_raw(kafka.bootstrap_servers, topic, sent)
-    with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
-        events = list(launch.events())
-        assert launch.wait() == 0, events[-3:]
+def test_headers_are_columns_that_a_metastore_knows(site: Site, kafka: Kafka, hive: Hive) -> None:
+    """Of rows and of dead letters, also of those of SQL."""
+    topic, sink = land_headers(site, kafka, hive)
+    kinds = [columns_of(hive, each) for each in (topic, f"{topic}__dead", f"{sink}__dead")]
+    headers = "array<struct<key:string,value:binary>>"
+    assert [each.get("kafka_headers") for each in kinds] == [headers, None, None]
+    assert [each.get("headers") for each in kinds] == [None, headers, headers]
+    assert site.read(f"ods.{topic}").count() == 2
+
+
+@pytest.mark.long  # every day a reader with other columns: tests/integration/test_hive_spark.py
+def test_headers_are_read_through_a_metastore(site: Site, kafka: Kafka, hive: Hive) -> None:
+    topic, sink = land_headers(site, kafka, hive)
     headers = "transform({0}, h -> concat(h.key, '=', CAST(h.value AS STRING))) AS headers"
     rows = query(
         hive,
         f"SELECT 'row' AS kind, id, {headers.format('kafka_headers')} FROM ods.{topic} "
         f"UNION ALL SELECT 'dead', offset, {headers.format('headers')} FROM ods.{topic}__dead "
         f"UNION ALL SELECT 'dead of sql', offset, {headers.format('headers')} "
-        "FROM ods.numbers__dead ORDER BY kind, id",
-        tmp_path,
+        f"FROM ods.{sink}__dead ORDER BY kind, id",
+        site.directory,
     )
     assert [(row["kind"], row["id"], row["headers"]) for row in rows] == [
         ("dead", 1, ["trace=1"]),
@@ -201,9 +197,41 @@ def test_headers_are_columns_that_a_metastore_knows(
     ]
 
 
-def drop(hive: Hive, topic: str, partition: str) -> None:
-    """Drop a partition as somebody does who does not know of the job."""
+def land_headers(site: Site, kafka: Kafka, hive: Hive) -> tuple[str, str]:
+    """Land a topic with headers, and what SQL makes of it; return the names of the tables."""
+    topic = f"hive_headers_{uuid4().hex[:8]}"
+    sink = f"{topic}_n"
+    written = job_of(kafka, hive, topic, site.lake)
+    written = written.replace("    late:", "    provenance: headers\n    late:")
+    written = written.replace("catalog:", SQL_OF_HEADERS.format(topic=topic, sink=sink))
+    job_file = site.directory / "job.yaml"
+    job_file.write_text(written)
+    create_topic(kafka.bootstrap_servers, topic, 1)
+    now_ms = int(time.time() * 1000)
+    bad = {"id": 3, "user": "three", "ts": now_ms}
+    values = [b'{"id": 1, "user": "1", "ts": %d}' % now_ms, b"no JSON", json.dumps(bad).encode()]
+    sent = [RawRecord(value, [(b"trace", b"%d" % each)]) for each, value in enumerate(values)]
+    produce_raw(kafka.bootstrap_servers, topic, sent)
+    site.writer(job_file).drain()
+    return topic, sink
+
+
+def columns_of(hive: Hive, table: str) -> dict[str, str]:
+    """Return the type of each column of a table, as the metastore has it."""
+    with connected(hive) as client:
+        found = client.call("get_table_req", thrift.GetTableRequest("ods", table)).table
+    return {each.name: each.type for each in found.sd.cols}
+
+
+@contextmanager
+def connected(hive: Hive) -> Iterator[HiveClient]:
     host, _, port = hive.uri.removeprefix("thrift://").rpartition(":")
     client = HiveClient(ClientSettings((Address(host, int(port)),), 60, ""), SystemClock())
-    assert client.call("drop_partition_by_name", "ods", topic, partition, False)
+    yield client
     client.close()
+
+
+def drop(hive: Hive, topic: str, partition: str) -> None:
+    """Drop a partition as somebody does who does not know of the job."""
+    with connected(hive) as client:
+        assert client.call("drop_partition_by_name", "ods", topic, partition, False)

@@ -3,8 +3,10 @@
 import json
 from collections import Counter
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.spark.programs import contents
 from tests.spark.site import Site
 from tests.spark.sql_jobs import (
@@ -36,19 +38,24 @@ def minute_of(row: dict[str, Any]) -> int:
     return int(start.timestamp() * 1000) // MINUTE_MS
 
 
-def test_state_and_table_are_all_that_was_read_and_columns_have_the_names_of_the_sql(
-    site: Site,
-) -> None:
+def land_twice(site: Site) -> Path:
+    """Run a job twice, and return its file."""
     topic = site.topic(1)
     job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE)
     for start in (0, 200):
         site.produce(topic, encode(clicks(start, 200)), 0)
         run(site, job_file)
+    return job_file
+
+
+def test_state_and_table_are_all_that_was_read_and_columns_have_the_names_of_the_sql(
+    site: Site,
+) -> None:
+    job_file = land_twice(site)
     attempt = checkpoint(site, "ods__per_minute")
     before = contents(attempt)
 
     shown = answer("inspect", job_file, "--rows", "--limit", 1000)
-    differing = answer("diff", job_file, 0, "--key", "country=CN")
 
     assert contents(attempt) == before
     (table,) = shown["tables"]
@@ -68,6 +75,13 @@ def test_state_and_table_are_all_that_was_read_and_columns_have_the_names_of_the
     for each in rows:
         assert each["value"]["ids"] == ids[minute_of(each), each["key"]["country"]]
 
+
+@pytest.mark.long  # one more Spark; every day without the command: tests/spark/test_state_rows.py
+def test_batches_of_a_job_are_compared_by_key(site: Site) -> None:
+    job_file = land_twice(site)
+    before = contents(checkpoint(site, "ods__per_minute"))
+    differing = answer("diff", job_file, 0, "--key", "country=CN")
+    assert contents(checkpoint(site, "ods__per_minute")) == before
     (changes,) = differing["tables"]
     assert {each["key"]["country"] for each in changes["rows"]} == {"CN"}
     assert changes["added"]
