@@ -190,7 +190,7 @@ class Fenced(LogError):
 
 
 class LogGrows(LogError):
-    """Another process appends to the log. The command needs `--take-over`."""
+    """The job runs: its process is there, or its log grows. The command needs `--take-over`."""
 
     code = "log-grows"
     exit_code = 4

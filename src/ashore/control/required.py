@@ -5,8 +5,9 @@ What it must not know: terminals; what is changed.
 """
 
 from ashore.config import Job
+from ashore.control.ask import RunningJob
 from ashore.control.jobs import OpenJob
-from ashore.errors import JobFileInvalid, QueryRefused
+from ashore.errors import JobFileInvalid, LogGrows, QueryRefused
 from ashore.landing.dead_job import require_quiet
 from ashore.landing.log_reader import read_log
 from ashore.landing.traces import require_whole
@@ -16,13 +17,22 @@ WATCH_S_MAX = 15.0
 
 
 def require_stopped(opened: OpenJob, *, takes_over: bool) -> None:
-    """Raise LogGrows where a log of the job grows within two intervals, at most 15 s.
+    """Raise LogGrows where the job runs: here, or a log grows within two intervals, at most 15 s.
 
-    Every use case that takes slices over checks first, unless `takes_over`.
+    Every use case that takes slices over checks first, unless `takes_over`. A process of this
+    machine is known also while it has nothing to land, or is frozen.
     """
     if takes_over:
         return
-    watch_s = min(2 * opened.job.batch.interval_ms / 1000, WATCH_S_MAX)
+    job = opened.job
+    running = RunningJob(job.job, str(job.lake), opened.clock, lambda _line: None)
+    beat = running.beat()
+    if beat is not None and beat.ended is None and (beat.is_alive or running.find_beating()):
+        raise LogGrows(
+            f"job {job.job} is running on {beat.host}, process {beat.pid}; nothing was changed",
+            hint="stop the job first, or repeat the command with --take-over",
+        )
+    watch_s = min(2 * job.batch.interval_ms / 1000, WATCH_S_MAX)
     require_quiet(opened.storage, opened.slices, opened.clock, watch_s)
 
 

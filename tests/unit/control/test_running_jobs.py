@@ -1,6 +1,9 @@
 """What takes a job over looks first: whether there is something to do, and whether the job runs."""
 
+import os
+import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.unit.config.test_sql import SQL_JOB
@@ -9,6 +12,7 @@ from tests.unit.control.lakes import Lake, fill, make_lake
 
 from ashore.control import rollback
 from ashore.control.jobs import OpenJob
+from ashore.control.required import require_stopped
 from ashore.control.take_over import (
     GivenUp,
     accept_losses,
@@ -17,6 +21,7 @@ from ashore.control.take_over import (
     rejoin_topic,
 )
 from ashore.errors import LogGrows
+from ashore.jobs.heartbeat import Heart
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Commit
@@ -76,6 +81,25 @@ def test_a_job_that_runs_is_left_alone(name: str) -> None:
     with pytest.raises(LogGrows) as refused:
         USE_CASES[name](opened, False)
     assert "--take-over" in refused.value.hint
+
+
+def test_a_job_that_runs_here_and_lands_nothing_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log does not grow: nothing came, or all queries wait."""
+    monkeypatch.setenv("ASHORE_HOME", str(tmp_path))
+    lake = make_lake()
+    opened = lake.opened()
+    beating = threading.Event()
+    heart = Heart(lake.job.job, str(lake.job.lake), lambda: ("idle", 0), beating.set)
+    heart.start()
+    beating.wait()
+    with pytest.raises(LogGrows, match=f"is running on .*, process {os.getpid()};") as refused:
+        require_stopped(opened, takes_over=False)
+    assert "--take-over" in refused.value.hint
+    require_stopped(opened, takes_over=True)
+    heart.end(None)
+    require_stopped(opened, takes_over=False)
 
 
 @pytest.mark.parametrize("name", USE_CASES)
