@@ -22,7 +22,8 @@ WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)
 BAD_STATES = (JobState.STUCK, JobState.FAILED, JobState.NEVER_STARTED)
 DECISIONS = ("gap", "replaced", "missing", "went_back", "truncated", "stopped", "log_ahead")
 
-UNWELL = ("unclosed", "owed", "bad_records", "all_filtered", "null_column")
+OF_RECORDS = ("bad_records", "all_filtered", "null_column")
+UNWELL = ("unclosed", "owed", *OF_RECORDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ashore.base.recent import Recent
 from ashore.errors import StorageError
 from ashore.formats.ddl import Field, Struct, parse_ddl
 from ashore.landing.samples import Path, Respelled, SampledRecord, find_respelled
-from ashore.landing.shares import FEW
+from ashore.landing.shares import FEW, SEE_STATUS
 from ashore.landing.specs import LandingSpec
 from ashore.protocol.entries import Prepare
 from ashore.protocol.files import BatchPlace, DataFile, Role, Target
@@ -258,7 +258,7 @@ class NullColumnWatch:
         }
         for key, each in found.items():
             if key not in self._known:
-                yield f"{each.text}; {HINT}"
+                yield f"{each.text}{SEE_STATUS}"
         self._known = set(found)
         self._files.clear()
         self._rows, self._has_unknown = 0, False

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ashore.landing.sinks import FAR_FUTURE, NEAR_1970, UNDECODABLE, UNTIMED
 from ashore.protocol.entries import Prepare
 
+SEE_STATUS = "; `ashore status` shows why"  # ends a warning of a running job
 FEW = 10  # bad records that a share is worth speaking of
 
 DEAD, DROPPED = "dead", "dropped"
@@ -193,14 +194,14 @@ class ShareWindow:
         found = find_bad(self._batches, self._records, self._share) if self._bad else []
         for each in found:
             if (each.kind, each.tables) not in self._known:
-                yield f"{each.text}; `ashore status` shows why"
+                yield f"{each.text}{SEE_STATUS}"
         self._known = {(each.kind, each.tables) for each in found}
         for share in batch.tables:
             before = self._filtered.get(share.table, 0)
             filtered = 0 if share.landed else before + share.filtered
             self._filtered[share.table] = filtered
             if before < self._records <= filtered:
-                yield f"{describe_filtered(share.table, filtered)}; `ashore status` shows it"
+                yield f"{describe_filtered(share.table, filtered)}{SEE_STATUS}"
 
     def _count(self, batch: BatchShares, sign: int) -> None:
         for each in batch.tables:

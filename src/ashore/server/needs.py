@@ -12,11 +12,12 @@ from enum import IntEnum
 from typing import TypeGuard
 
 from ashore.base.units import format_duration
-from ashore.control.health import BAD_STATES, DECISIONS
+from ashore.control.health import BAD_STATES, DECISIONS, OF_RECORDS
 from ashore.control.run import AGAIN
 from ashore.control.state import JobState
 from ashore.control.status import JobStatus
 from ashore.errors import AshoreError, JobFileInvalid
+from ashore.landing.shares import SEE_STATUS
 from ashore.runtime.decide import CONTINUES, FILE, NEVER, PERSON
 from ashore.server.observation import SeenJob, Supervised
 
@@ -25,6 +26,7 @@ TRIED_AGAIN = "the server starts it again by itself"
 LOOKED_AGAIN = "the server looks again by itself, and a running job tries again by itself"
 PASSES_NOT = PERSON | NEVER | FILE  # exit codes of errors that no later try repairs
 GOES_ON = "The job tries again by itself, and nothing is lost as long as Kafka keeps the records"
+WHY_OF_RECORDS = "for the reason, run: ashore status JOB.yaml"
 GONE = (
     "was the topic deleted? create it again, then run: ashore rejoin JOB.yaml TOPIC; what the old "
     "one held stays in the table"
@@ -106,7 +108,8 @@ def _all_needs(seen: SeenJob) -> Iterator[Need]:
     if supervised is not None and problem is None:
         yield from _of_supervisor(seen.name, supervised)
     is_retrying = seen.fresh is not None and seen.fresh.retrying_since_ms is not None
-    for text in seen.warnings[:1]:
+    warnings = [text for text in seen.warnings if not _is_in_status(text, status)]
+    for text in warnings[:1]:
         yield _of_warning(seen.name, text, is_retrying=is_retrying)
     if status is None:
         return
@@ -148,8 +151,17 @@ def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
+def _is_in_status(text: str, status: JobStatus | None) -> bool:
+    """Whether a warning of a job process is in the status too, which has the reason."""
+    found = () if status is None else status.warnings
+    about = [each.subject for each in found if each.kind in OF_RECORDS]
+    return text.endswith(SEE_STATUS) and any(subject in text for subject in about)
+
+
 def _of_warning(name: str, text: str, *, is_retrying: bool) -> Need:
     """Return what a warning of a job process asks for, where its words tell."""
+    if text.endswith(SEE_STATUS):
+        return Need(Level.WATCH, name, text.removesuffix(SEE_STATUS), WHY_OF_RECORDS)
     for words, hint in KNOWN.items():
         if words.casefold() in text.casefold():
             return Need(Level.BROKEN, name, text, f"{hint}. {GOES_ON}")

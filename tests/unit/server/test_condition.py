@@ -269,4 +269,5 @@ def need_of(need: Need) -> dict[str, str]:
 
 
 def text_of(row: str) -> str:
-    return html.unescape(re.sub(r"<[^>]+>", " ", row))
+    coded = re.sub("</?code>", "`", row)  # a page shows as code what stands between backticks
+    return html.unescape(re.sub(r"<[^>]+>", " ", coded))

@@ -1,5 +1,6 @@
 """What needs a person: gravest first, nothing twice, each with what to do."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,13 @@ from tests.unit.control.lakes import make_lake
 from ashore.config import parse_job
 from ashore.control.fleet import FleetRow
 from ashore.control.run import AGAIN
-from ashore.control.status import read_status
+from ashore.control.status import Warned, read_status
 from ashore.errors import JobFileInvalid
+from ashore.landing.shares import SEE_STATUS
 from ashore.server.needs import Level, find_needs
 from ashore.server.observation import SeenJob, Supervised
 from ashore.server.pages.fleet_view import SORTS, view_fleet, view_row
+from ashore.server.pages.render import coded
 
 RUNS = Supervised("running", "running", "", "", False, 0, 0, False, ("stop",), 7, None)
 
@@ -47,6 +50,25 @@ def test_a_file_that_cannot_be_read_says_how_to_correct_it():
     assert (found.level, found.text, found.hint) == (
         *(Level.DECIDE, "its file cannot be run: line 3 is wrong", "write x"),
     )
+
+
+def test_what_the_status_says_of_records_is_there_once_and_hides_no_other_warning():
+    """The job process warns of it too, in other numbers and without the reason."""
+    lake = make_lake()
+    found = "50 of the last 50 records of ods.clicks (100 %) are dead letters"
+    warned = Warned("bad_records", "ods.clicks", f"{found}: id is text", "compare `schema`")
+    status = replace(read_status(lake.opened()), warnings=(warned,))
+    told = (f"{found}{SEE_STATUS}".replace("50", "40"), "batch 0 failed: No space left on device")
+    needs = find_needs(seen(row=FleetRow("clicks", status, (), None), warnings=told))
+    assert [each.text for each in needs if each.subject != "main"] == [told[1], warned.text]
+    (alone,) = find_needs(seen(warnings=told))
+    assert alone.text.startswith("40 of the last 40")
+    assert alone.hint == "for the reason, run: ashore status /jobs/clicks.yaml"
+
+
+def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup():
+    html = coded("compare `schema` with <b>, or `a<b`")
+    assert html == ("compare <code>schema</code> with &lt;b&gt;, or <code>a&lt;b</code>")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ where they are shown. A page may load what this server sends, and nothing else.
 What it must not know: what is shown.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,13 @@ def bytes_text(value: bytes | None) -> str:
     return text + (f" ... {len(value):,} bytes in all" if len(value) > VALUE_MAX else "")
 
 
+def coded(text: str) -> Markup:
+    """Return a message, with what stands between backticks as code."""
+    parts = re.split(r"`([^`\n]+)`", text)  # every second one stood between backticks
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(each) if at % 2 else each for at, each in enumerate(parts))
+
+
 def make_environment() -> Environment:
     """Return what renders the templates of this package."""
     made = Environment(
@@ -83,6 +91,7 @@ def make_environment() -> Environment:
         "count": count,
         "age": age,
         "bytes_text": bytes_text,
+        "coded": coded,
         "size": lambda size: UNKNOWN if size is None else format_size(size),
         "moment": moment,
         "picture": Markup,
