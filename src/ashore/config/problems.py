@@ -119,8 +119,18 @@ def _dash(given: object, known: Sequence[str]) -> str:
     return f"begin each item with a dash: `- {first}: ...`" if first else ""
 
 
+# Names that others have for a key and that are not spelled like it.
+_MEANT = {
+    **dict.fromkeys(("statement", "statements", "query", "queries", "insert", "inserts"), "text"),
+    **dict.fromkeys(("path", "script"), "file"),
+}
+
+
 def _unknown(key: Key, known: Sequence[str]) -> Finding:
     name = str(key[-1])
+    meant = _MEANT.get(name.casefold())
+    if meant in known:
+        return Finding(key, f"{name!r} is not a known key", f"did you mean `{meant}`?")
     instead = suggest(name, known, f"known keys: {', '.join(known)}")
     return Finding(key, f"{name!r} is not a known key", instead)
 

@@ -41,6 +41,15 @@ def test_sql_is_text_or_a_file(written: str) -> None:
     assert job(changed(SQL_JOB, (old, written))).sql is not None
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"), [("statements", "text"), ("path", "file"), ("topic", "topics")]
+)
+def test_a_key_of_sql_that_others_use_is_known(key: str, meant: str) -> None:
+    old = '"INSERT INTO ods.big SELECT * FROM clicks;"'
+    found = problems(changed(SQL_JOB, (old, f"{{text: SELECT 1, {key}: x}}")))
+    assert [each["instead"] for each in found] == [f"did you mean `{meant}`?"]
+
+
 @pytest.mark.parametrize("written", ["null", '"null"', "~"])
 def test_null_is_a_choice_though_yaml_reads_it_as_nothing(written: str) -> None:
     loaded = job(
