@@ -12,6 +12,7 @@ What it must not know: requests; cookies.
 import hashlib
 import hmac
 import json
+import logging
 import os
 import re
 import secrets
@@ -32,6 +33,7 @@ LOCK_S, LOCK_LOOK_S = 10.0, 0.05
 _Mark = tuple[int, int, int]
 NAME_MAX = 200  # of a user or a group
 _BYTES = 32
+_log = logging.getLogger("ashore.server")
 _BYTES_MAX = 1 << 20  # of the file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}")
 
@@ -164,6 +166,8 @@ class TokenFile:
                     self._tokens, self._mark = _parse(self.path, _read(self.path)), mark
             except (NotAllowed, OSError) as error:
                 told = error.message if isinstance(error, NotAllowed) else str(error)
+                if told != self._tokens.problem:
+                    _log.error("nobody is admitted: %s", told)
                 self._tokens, self._mark = Tokens(key=self._tokens.key, problem=told), None
         return self._tokens
 
@@ -295,7 +299,9 @@ def _parse(path: Path, document: Mapping[str, Any]) -> Tokens:
             owner = "token" if kind == "name" else kind
             found[kind, name] = (*found.get((kind, name), ()), _grant(owner, name, each))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _no_tokens(path, f"{where}: {type(error).__name__}") from None
+        is_value = isinstance(error, ValueError)  # what others say may quote a token
+        told = str(error) if is_value else type(error).__name__
+        raise _no_tokens(path, f"{where}: {told}") from None
     callers = {
         digest: Caller(name, (grant, *found.get(("name", name), ())), _id_of(key, digest))
         for digest, (name, grant) in own.items()
@@ -311,10 +317,12 @@ def _named(
     item: Mapping[str, object], kinds: tuple[str, ...], more: Collection[str] = ()
 ) -> tuple[str, str]:
     """Return whose a rule is. Raises ValueError: a key that is mistyped must not widen a rule."""
-    (kind,) = (each for each in kinds if each in item)
-    if not item.keys() <= {kind, "role", "jobs", *more}:
-        raise ValueError
-    return kind, str(item[kind])
+    named = [each for each in kinds if each in item]
+    unknown = sorted(item.keys() - {*kinds, "role", "jobs", *more})
+    if len(named) != 1 or unknown:
+        wrong = f"`{unknown[0]}` is not one of its keys" if unknown else "it names one"
+        raise ValueError(f"{wrong}: `role`, `jobs`, and one of {', '.join(kinds)}")
+    return named[0], str(item[named[0]])
 
 
 def _grant(owner: str, name: str, item: Mapping[str, str]) -> Grant:

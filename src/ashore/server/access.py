@@ -92,7 +92,7 @@ class RequestAccess:
             named = self.proxied(scope, headers)
             if named is None:
                 raise NotAllowed(
-                    f"the user {user[:100]!r} has no role here",
+                    self.current().problem or f"the user {user[:100]!r} has no role here",
                     hint="`ashore token allow` gives one to a user or a group",
                 )
             return named

@@ -88,9 +88,7 @@ class Doorway:
         is_change = scope["method"] not in SAFE and not self._is_look(scope["path"])
         note_caller(scope, caller, is_change=is_change)
         if is_change and not caller.may_operate:  # of no job; of which, the route asks
-            raise NotAllowed(
-                f"the token `{caller.name}` may only read", hint="use one whose role is `operate`"
-            )
+            raise NotAllowed(f"`{caller.name}` may only read", hint="this needs the role `operate`")
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on. The audit line of a change is there before its answer is sent."""

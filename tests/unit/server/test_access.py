@@ -326,6 +326,8 @@ def test_a_user_whom_a_trusted_proxy_names_has_their_role(tmp_path: Path) -> Non
         assert served.client.post(act, data={}, headers=anna).status_code == 403, "no word"
         assert served.client.post(act, data=sent, headers=anna).status_code == 303
         assert served.client.get("/ui/jobs", headers=eve).status_code == 303
+        assert "The user eve" in served.client.get("/ui/login", headers=eve).text
+        assert "The user" not in served.client.get("/ui/login", headers=anna).text
         tokens.revoke("anna@example.com")
         threading.Event().wait(LOOK_S + 0.1)
         assert served.client.post(stop, headers=anna).status_code == 403

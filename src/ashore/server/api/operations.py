@@ -163,8 +163,8 @@ def _check_paths(
     is_written = any(each.flag and values.get(each.name) for each in command.parameters)
     if is_written and not command.changes:
         raise NotAllowed(
-            f"the token `{caller.name}` may only read, and this may write a file",
-            hint="leave the file out, or use a token whose role is `operate`",
+            f"`{caller.name}` may only read, and this may write a file",
+            hint="leave the file out: it needs the role `operate`",
         )
 
 

@@ -26,7 +26,7 @@ FORM_BYTES_MAX = 1_000_000
 LOGIN_BYTES_MAX = 10_000  # anybody may send one
 FIELDS_MAX = 10_000
 WHY_MAX = 1_000
-MAY_ONLY_READ = "this token may only read: log in with one of role `operate`"
+MAY_ONLY_READ = "you may only read: this needs the role `operate`"
 
 
 class Admits(Enum):
@@ -89,6 +89,12 @@ class PageGuard:
         if found is None:
             raise LoginNeeded
         return found
+
+    def unknown_user(self, request: Request) -> str:
+        """Return the user whom the proxy names and who has no role here; empty: there is none."""
+        if self._access.proxied(request.scope, request.headers) is not None:
+            return ""
+        return self._access.user_of(request.scope, request.headers)
 
     def log_in(self, request: Request, token: str) -> dict[str, object] | None:
         """Return the arguments of the cookie for a token; None: it is not one."""

@@ -75,8 +75,11 @@ def _login_routes(frame: PageFrame) -> APIRouter:
         return RedirectResponse("/ui/jobs", 303)
 
     @router.get("/ui/login")
-    async def login(next: str = "/ui/jobs") -> Response:  # noqa: A002 - what the address calls it
-        return _login_page(next, 200)
+    async def login(
+        request: Request,
+        next: str = "/ui/jobs",  # noqa: A002 - what the address calls it
+    ) -> Response:
+        return _login_page(next, 200, guard.unknown_user(request))
 
     @router.post("/ui/login")
     async def take_token(request: Request) -> Response:
@@ -118,9 +121,9 @@ def _logout_routes(frame: PageFrame) -> APIRouter:
     return router
 
 
-def _login_page(target: str, status: int) -> HTMLResponse:
+def _login_page(target: str, status: int, user: str = "") -> HTMLResponse:
     shown = {"visitor": None, "events": "", "stamp": "", "at": "", "next": target}
-    text = render("login.html", **shown, refused=status != 200)
+    text = render("login.html", **shown, refused=status != 200, user=user)
     return HTMLResponse(text, status, HEADERS)
 
 
