@@ -14,6 +14,7 @@ from tests.spark.sql_jobs import (
     Click,
     clicks,
     encode,
+    plan_here,
     read_only,
     run,
     sql_job,
@@ -22,7 +23,10 @@ from typer.testing import CliRunner
 
 from ashore.checkpoints.attempts import Attempts
 from ashore.cli.app import app
-from ashore.errors import QueryRefused
+from ashore.control.jobs import open_job
+from ashore.control.migrating import ApplyAsked, plan_change
+from ashore.control.migration import judge_change
+from ashore.errors import QueryRefused, StateNotAccepted
 from ashore.landing.log_reader import read_history, read_log
 from ashore.protocol.entries import Migrate
 from ashore.protocol.names import SliceName, checkpoint_directory
@@ -91,15 +95,18 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(
     new = sql_job(site, RIGHT, *tables).rename(site.directory / "new.yaml")
 
     mapping = site.directory / "mapping.yaml"
-    pins = write_mapping(old, new, mapping)
     asked = ("apply", old, "--to", new, "--take-over", "--why", "wrong country")
     end = read_log(site.storage, NAME).end
-    refused = migrate(*asked, code=4)
-    assert refused["error"]["code"] == "state-not-accepted"
+    with open_job(old) as opened, open_job(new) as other:
+        judged = judge_change(opened, lambda _: plan_here(site, new))
+        with pytest.raises(StateNotAccepted):
+            plan_change(opened, other, judged, ApplyAsked("convert", (), ""))
     shown = migrate(*asked, "--accept", "partial", "--explain")
     assert (shown["done"], shown["applied"]) == (False, [])
     assert [each["rewrite"] for each in shown["planned"][0]["operators"]] == ["recode"]
     assert read_log(site.storage, NAME).end == end, "nothing was appended"
+    pins = [{"old": each["old"], "new": each["new"]} for each in shown["mapping"]]
+    mapping.write_text(json.dumps({"pin": pins, "forbid": []}), "utf-8")  # JSON is YAML
 
     attempt = newest_attempt(site)
     done = migrate(*asked, "--accept", "partial", "--mapping", mapping)
@@ -160,14 +167,6 @@ def change_again(
     run(site, new)
     assert len(migrations(site)) == 3
     assert landed(site)[minute, "DE"] == totals(third, "DE")[minute]
-
-
-def write_mapping(old: Path, new: Path, mapping: Path) -> list[dict[str, object]]:
-    """Check, and write the pairs that are found; return them."""
-    found = migrate("check", old, "--to", new, "--write-mapping", mapping, code=4)
-    assert found["verdict"] == "partial"
-    assert found["queries"][0]["edits"] == {"pin": [], "forbid": []}
-    return [{"old": each["old"], "new": each["new"]} for each in found["mapping"]]
 
 
 def mixed(first: list[Click], second: list[Click]) -> dict[tuple[int, str], object]:
