@@ -7,7 +7,9 @@ What it must not know: terminals.
 
 import sys
 import tempfile
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -22,6 +24,7 @@ from ashore.errors import fail
 from ashore.jobs.events import Validated
 from ashore.jobs.requests import CasesRequest, SqlRequest, read_request
 from ashore.jobs.writer import EventWriter
+from ashore.landing.job import MAIN
 from ashore.landing.process import JobProcess, run_process
 from ashore.spark.asked import verbs_of
 from ashore.spark.assembly import SparkJob, assembled
@@ -35,6 +38,7 @@ from ashore.spark.session import (
 from ashore.spark.sql.adhoc import answer_query
 from ashore.spark.sql.cases import run_cases
 from ashore.spark.sql.validate import describe_queries
+from ashore.spark.stopped_workers import StoppedWorkers
 
 
 class SparkEngine:
@@ -58,11 +62,16 @@ class SparkEngine:
         """See Engine."""
         start_worker(self._session())
 
+    @contextmanager
     def assemble(
         self, job: Job, events: EventWriter, clock: Clock, accepted_by: str
-    ) -> AbstractContextManager[SparkJob]:
+    ) -> Iterator[SparkJob]:
         """See Engine."""
-        return assembled(job, self._session(), events, clock, accepted_by)
+        with (
+            StoppedWorkers(partial(events.warn, MAIN)),
+            assembled(job, self._session(), events, clock, accepted_by) as found,
+        ):
+            yield found
 
     def stop(self) -> None:
         """See Engine."""
