@@ -46,12 +46,11 @@ class OnlyWatched:
 
     def jobs(self) -> Sequence[SeenJob]:
         """Return all jobs by name, as they were last seen."""
-        return [SeenJob.of(each) for each in self._watch.jobs()]
+        return self._watch.jobs()
 
     def job(self, name: str) -> SeenJob | None:
         """Return a job as it was last seen, or None."""
-        found = self._watch.job(name)
-        return None if found is None else SeenJob.of(found)
+        return self._watch.job(name)
 
     def labels(self, name: str) -> None:
         """None are known: these tests have roles on all jobs."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from ashore.control.fleet import FleetRow
 from ashore.errors import AshoreError
 from ashore.runtime.records import SliceSeen
-from ashore.server.watching import RateSample, WatchedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +58,15 @@ class FreshNumbers:
 
 
 @dataclass(frozen=True, slots=True)
+class RateSample:
+    """Where a job stood at a moment; None: it was not known."""
+
+    at_ms: int
+    records_per_s: float | None
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class SeenJob:
     """A job as the server last saw it.
 
@@ -90,10 +98,3 @@ class SeenJob:
     steps: tuple[SliceSeen, ...] = ()
     problem: AshoreError | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, found: WatchedJob) -> "SeenJob":
-        """Return what a watch has seen, of a job that nobody here starts."""
-        status = found.row.status
-        seen_ms = found.seen_ms if status is None else status.now_ms
-        return cls(found.name, found.path, found.row, seen_ms, found.samples, found.slow_since_ms)

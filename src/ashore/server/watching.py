@@ -24,6 +24,7 @@ from ashore.errors import AshoreError
 from ashore.jobs.heartbeat import read_heartbeat
 from ashore.runtime.background import END_S, Background
 from ashore.runtime.job_files import KnownJobs, find_job_files
+from ashore.server.observation import RateSample, SeenJob
 from ashore.sources.base import Source
 from ashore.sources.later import open_later
 
@@ -36,37 +37,6 @@ LOOKS_MAX, AGAIN_MAX = 5, 3  # that begin in a round: of changed jobs, and of al
 Marks = Callable[[str], object]  # changes when a job, by its name, did something
 Opener = Callable[[Path], AbstractContextManager[OpenJob]]
 Follow = Callable[[str, OpenJob], None]  # reads the logs of a job on
-
-
-@dataclass(frozen=True, slots=True)
-class RateSample:
-    """Where a job stood at a moment; None: it was not known."""
-
-    at_ms: int
-    records_per_s: float | None
-    lag: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedJob:
-    """A job as it was last seen.
-
-    Arguments:
-        name: of its file, without the ending.
-        path: of the job file.
-        row: its status, or why it could not be read.
-        seen_ms: when.
-        samples: of the last minutes, oldest first.
-        slow_since_ms: when the look began that has not ended; None: none takes long.
-
-    """
-
-    name: str
-    path: Path
-    row: FleetRow
-    seen_ms: int
-    samples: tuple[RateSample, ...] = ()
-    slow_since_ms: int | None = None
 
 
 @dataclass
@@ -84,7 +54,7 @@ class _Place:
     followed: object = None  # the logs, as they were when they had been read on
     read_ms: int = 0
     began_ms: int | None = None
-    seen: WatchedJob | None = None
+    seen: SeenJob | None = None
     samples: deque[RateSample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     changes: int = 0
 
@@ -130,13 +100,13 @@ class FleetWatch:
         for source in self._sources.values():
             source.close()
 
-    def jobs(self) -> Sequence[WatchedJob]:
+    def jobs(self) -> Sequence[SeenJob]:
         """Return all jobs by name, as they were last seen."""
         with self._lock:
             places = sorted(self._places.items())
         return [found for name, each in places if (found := self._watched(each))]
 
-    def job(self, name: str) -> WatchedJob | None:
+    def job(self, name: str) -> SeenJob | None:
         """Return a job as it was last seen, or None."""
         with self._lock:
             place = self._places.get(name)
@@ -278,18 +248,19 @@ class FleetWatch:
             rates = [each.records_per_s for each in status.slices if each.records_per_s is not None]
             place.samples.append(RateSample(now_ms, sum(rates) if rates else None, status.lag))
         with self._lock:
-            place.seen = WatchedJob(place.path.stem, place.path, row, now_ms, tuple(place.samples))
+            seen_ms = now_ms if status is None else status.now_ms
+            place.seen = SeenJob(place.path.stem, place.path, row, seen_ms, tuple(place.samples))
             place.changes += 1
             self._changes += 1
 
-    def _watched(self, place: _Place) -> WatchedJob | None:
+    def _watched(self, place: _Place) -> SeenJob | None:
         seen, slow = place.seen, self._slow_since(place)
         if seen is None:
             if slow is None:
                 return None
             row = FleetRow(place.path.stem, None, (), None)
-            return WatchedJob(place.path.stem, place.path, row, slow, (), slow)
-        return WatchedJob(seen.name, seen.path, seen.row, seen.seen_ms, seen.samples, slow)
+            return SeenJob(place.path.stem, place.path, row, slow, (), slow)
+        return replace(seen, slow_since_ms=slow)
 
     def _slow_since(self, place: _Place) -> int | None:
         began_ms = place.began_ms

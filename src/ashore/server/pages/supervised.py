@@ -31,10 +31,10 @@ from ashore.runtime.verbs import Asker, Verbs
 from ashore.server.condition import LAG_MS_MAX
 from ashore.server.deploy_check import NewFile, check_deploy
 from ashore.server.job_access import JobAccess
-from ashore.server.observation import FreshNumbers, SeenJob, Supervised
+from ashore.server.observation import FreshNumbers, RateSample, SeenJob, Supervised
 from ashore.server.pages.commands import Commands
 from ashore.server.pages.drafts import Drafts
-from ashore.server.watching import FleetWatch, Marks, RateSample, WatchedJob
+from ashore.server.watching import FleetWatch, Marks
 
 SAMPLE_S = 5.0
 SAMPLES = 120
@@ -179,7 +179,7 @@ class SupervisedJobs:
 
     # ---- one job
 
-    def _seen(self, view: ManagedJob, watched: WatchedJob | None, now_ms: int) -> SeenJob:
+    def _seen(self, view: ManagedJob, watched: SeenJob | None, now_ms: int) -> SeenJob:
         seen = view.seen if _is_of_process(view) else None
         path = view.file.path if view.file else self._layout.jobs / f"{view.name}.yaml"
         row = watched.row if watched else FleetRow(view.name, None, (), None)
