@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.json_decoders import decode_with_all
 from tests.spark.programs import Use
 
 from ashore.formats.ddl import parse_ddl
+from ashore.spark.reader import CORRUPT, JSON_OPTIONS
 
 PAGE = Path(__file__).parents[2] / "docs/concepts/records.md"
 INVALID = "invalid"
@@ -61,16 +62,26 @@ def made_here(column_type: str, text: str) -> str:
     return str(value.replace(tzinfo=None) if isinstance(value, datetime) else value)
 
 
+def decoded(schema: str) -> Column:
+    """The column `value` as a query decodes it."""
+    return F.from_json(F.col("value").cast("string"), f"{schema}, {CORRUPT} STRING", JSON_OPTIONS)
+
+
+def test_a_string_may_be_longer_than_what_jackson_reads_by_default(spark: SparkSession) -> None:
+    long = "CAST(concat('{\"v\":\"', repeat('x', 20000001), '\"}') AS BINARY) AS value"
+    frame = spark.range(1).selectExpr(long).select(decoded("v STRING").alias("r"))
+    assert frame.selectExpr("length(r.v)").collect()[0][0] == 20_000_001
+
+
 def made_by_spark(spark: SparkSession, column_type: str, texts: list[str]) -> list[str]:
     """What `from_json` makes of records, as a query that keeps what is corrupt uses it."""
     given = [(index, bytearray(text.encode())) for index, text in enumerate(texts)]
     frame = spark.createDataFrame(given, "i INT, value BINARY")
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "c"}
-    record = F.from_json(F.col("value").cast("string"), f"v {column_type}, c STRING", options)
+    record = decoded(f"v {column_type}")
     value = "CAST(r.v AS STRING)" if column_type in TIMES else "r.v"
     rows = (
         frame.select("i", record.alias("r"))
-        .selectExpr("i", "r IS NULL OR r.c IS NOT NULL AS bad", f"{value} AS v")
+        .selectExpr("i", f"r IS NULL OR r.{CORRUPT} IS NOT NULL AS bad", f"{value} AS v")
         .orderBy("i")
         .collect()
     )

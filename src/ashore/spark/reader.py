@@ -32,6 +32,12 @@ RECORD_DDL = (
 TOO_LARGE = "_ashore_too_large"  # whether a record exceeds the limits; then it has no content
 HEADERS = "headers"  # the column after those of RECORD, where a table asks for it
 CORRUPT = "_ashore_corrupt"
+JSON_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": CORRUPT,
+    # Jackson's own limit is 20 million characters: what a record may have is `limits.record`.
+    "maxStringLen": f"{2**31 - 1}",
+}
 # After each fetch Spark asks for a partition's ends, and the answer comes behind a fetch that waits
 # for records to come: half a second a partition, where a batch reads up to the end, as it does.
 NO_WAIT = {"fetch.max.wait.ms": "10"}
@@ -197,8 +203,7 @@ def output_schema(spark: SparkSession, spec: LandingSpec) -> str:
 def _parse(spec: LandingSpec) -> Column:
     if spec.decode == "json":
         schema = f"{spec.decode_schema}, {CORRUPT} STRING"
-        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        return F.from_json(F.col("value").cast("string"), schema, options)
+        return F.from_json(F.col("value").cast("string"), schema, JSON_OPTIONS)
     column = spec.decode_schema.split()[0]
     value = F.col("value").cast("string") if spec.decode == "text" else F.col("value")
     corrupt = F.lit(None).cast("string").alias(CORRUPT)
