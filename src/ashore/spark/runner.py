@@ -8,7 +8,7 @@ What it must not know: the log.
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from py4j.protocol import Py4JError
@@ -29,7 +29,7 @@ from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
-from ashore.sources.limits import HARD_LIMITS, ReadLimits, refused_range
+from ashore.sources.limits import refused_range
 from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause
 from ashore.spark.internals import NumberedJobs, Work
 from ashore.spark.reader import read_in_spark
@@ -157,11 +157,10 @@ def refuse_large(kafka: KafkaAddress, ranges: Iterable[ShardRange]) -> None:
     Nothing is said of ranges that cannot be read so, and of batches of Kafka that are too large:
     Spark's source decompresses them record by record.
     """
-    limits = ReadLimits(kafka.limits.record_bytes, HARD_LIMITS.batch_bytes)
     left = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in ranges}
     while left:
         try:
-            for _ in replace(kafka, limits=limits).read(left):
+            for _ in kafka.read(left):
                 pass
         except RecordsTooLarge as error:
             shard, refused = refused_range(error)
