@@ -217,7 +217,7 @@ CASES = {
         1,
         "base",
         "'base' is not a known key",
-        "known keys: job, lake",
+        "known keys: job, labels, lake",
         others=("job",),
     ),
     "no source": Case(

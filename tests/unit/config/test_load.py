@@ -61,7 +61,11 @@ ERRORS = [
     # what is changed, line, key, part of the message, part of what to write instead
     pytest.param(("gap:", "gaps:"), 8, "source.gaps", "'gaps' is not a known key", "mean `gap`?"),
     pytest.param(
-        ("durability: close", "zzz: 1"), 28, "zzz", "not a known key", "known keys: job, lake"
+        ("durability: close", "zzz: 1"),
+        28,
+        "zzz",
+        "not a known key",
+        "known keys: job, labels, lake",
     ),
     pytest.param(
         ("after: 2h", "aftr: 2h"), 17, "tables[0].late.aftr", "not a known key", "mean `after`?"
