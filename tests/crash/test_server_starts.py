@@ -22,7 +22,7 @@ from ashore.runtime.verbs import Asker, Verbs
 from ashore.testing.simulated import simulated_command, write_simulated_job
 
 WITHIN_S = 60.0
-STEPS_MAX = 400
+STEPS_MAX = 600
 
 
 @pytest.fixture
