@@ -14,8 +14,10 @@ from ashore.protocol.entries import Prepare
 from ashore.protocol.files import Role
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_commit import MoveOutcome
+from ashore.protocol.side_tables import DEAD_SUFFIX, LATE_SUFFIX
 
 _OUTCOMES = {Role.MAIN: "landed", Role.LATE: "late", Role.DEAD: "dead"}
+_SUFFIXES = {Role.MAIN: "", Role.LATE: LATE_SUFFIX, Role.DEAD: DEAD_SUFFIX}
 
 
 def count_batch(slice_name: str, body: Prepare) -> BatchCounted:
@@ -29,7 +31,9 @@ def _count_files(body: Prepare) -> Iterator[TableCounts]:
     records, files, sizes = (Counter[tuple[str, str]]() for _ in range(3))
     for file in body.files:
         target = body.targets[file.target]
-        key = target.table, _OUTCOMES[target.role]
+        # The table that the records are for, so that the outcomes of a table can be compared.
+        main = target.table.removesuffix(_SUFFIXES[target.role])
+        key = main, _OUTCOMES[target.role]
         records[key] += file.rows
         files[key] += 1
         sizes[key] += file.size_bytes

@@ -130,8 +130,9 @@ DEFERRED = _gauge(
 RECORDS = _counter(
     "ashore_records",
     ("table", "outcome"),
-    "records of batches that count. Outcomes: `landed`, `late` (in the late table), `dead`, "
-    "`filtered`, `dropped`, and `sent` into a topic, whose name `table` is then",
+    "records of batches that count, by the table that they are for. Outcomes: `landed`, `late` "
+    "(in its late table), `dead` (in its dead-letter table), `filtered`, `dropped`, and `sent` "
+    "into a topic, whose name `table` is then",
 )
 BYTES = _counter("ashore_bytes", ("table", "outcome"), "bytes of their files")
 FILES = _counter("ashore_files", ("table", "outcome"), "their files")

@@ -150,6 +150,9 @@ class JobMetrics:
             self._counter(families.RECORDS, *key).inc(each.records)
             self._counter(families.FILES, *key).inc(each.files)
             self._counter(families.BYTES, *key).inc(each.size_bytes)
+            if each.outcome == "landed":
+                # From 0 on: Prometheus sees no increase in the first value of a series.
+                self._counter(families.RECORDS, each.table, "dead")
         for name, count in event.counters:
             self._counter(families.COUNTED, event.slice, name).inc(count)
         self._counter(families.FETCHED, event.slice).inc(event.fetched_bytes)

@@ -281,6 +281,19 @@ def test_records_that_cannot_be_decoded_are_seen() -> None:
     assert site.run(30) == {"AshoreDeadRecords"}
 
 
+def test_few_dead_letters_among_many_records_fire_nothing() -> None:
+    site = Site()
+    produce = site.produce
+
+    def produce_mixed(_count: int, _value: bytes | None = None) -> None:
+        produce(150)
+        produce(1, b"no json")
+
+    site.produce = produce_mixed  # type: ignore[method-assign,assignment]
+    assert site.run(30) == set()
+    assert (site.value("ashore_records_total", table="ods.clicks", outcome="dead") or 0) >= 30
+
+
 # What takes a query, a catalog or a supervisor is reported as these do.
 
 
