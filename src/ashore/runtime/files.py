@@ -6,6 +6,7 @@ What it must not know: what is in them.
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -158,9 +159,12 @@ def take_lock(path: Path) -> int | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether somebody holds a lock. Who looks at the same time is not taken for that."""
+    """Return whether somebody holds a lock. Who looks at the same time is not taken for that.
+
+    Raises OSError where that cannot be determined.
+    """
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        handle = _open_lock(path)
     except FileNotFoundError:
         return False
     try:
@@ -171,6 +175,15 @@ def is_locked(path: Path) -> bool:
         return False
     finally:
         os.close(handle)
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)  # NFS locks only what is open for writing
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _sync_directory(path: Path) -> None:

@@ -154,6 +154,7 @@ class Supervisor:
         self._thread = Background("supervisor", self._look_again)
         self._unreadable = ""  # why the directory of job files cannot be read
         self._unwritten = ""  # why what has happened cannot be written down
+        self._unknown = ""  # why it is not known which processes live
         self._owed: dict[Path, ExitRecord | RetryRecord] = {}  # that
 
     # ---- for readers, by any thread
@@ -166,7 +167,7 @@ class Supervisor:
     @property
     def problem(self) -> str:
         """Why jobs are not kept as they should be, whichever they are; empty: they are."""
-        return self._unreadable or self._thread.failure or self._unwritten
+        return self._unreadable or self._thread.failure or self._unknown or self._unwritten
 
     @property
     def is_alive(self) -> bool:
@@ -231,6 +232,7 @@ class Supervisor:
         else:
             self._unreadable = ""
         self._processes.reap()
+        self._unknown = ""
         self._write_owed()
         now_ms = self._clock.now_ms()
         for name in self._names(files) - self._jobs.keys():
@@ -296,8 +298,12 @@ class Supervisor:
     def _find(self, managed: _Managed) -> LivingProcess | None:
         try:
             return self._processes.find(managed.name)
-        except OSError:
-            return managed.living  # the state directory does not answer: nothing is known
+        except OSError as error:
+            self._unknown = (
+                f"{managed.run.lock} cannot be read: {error.strerror}. Whether the process of "
+                f"{managed.name} lives is not known, and its state is the last one that was"
+            )
+            return managed.living
 
     def _refresh_seen(self, managed: _Managed) -> None:
         mark = _mark(managed.run.seen)

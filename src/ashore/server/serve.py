@@ -21,7 +21,7 @@ from types import FrameType
 import uvicorn
 
 from ashore.base.clock import SystemClock
-from ashore.errors import RequestInvalid, ServerRefused, ServerRuns
+from ashore.errors import RequestInvalid, ServerDiskFailed, ServerRefused, ServerRuns
 from ashore.runtime.check_process import CheckProcesses
 from ashore.runtime.files import take_lock
 from ashore.runtime.index import Index
@@ -78,13 +78,13 @@ class ServerSettings:
 
 
 def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
-    """Run a server until SIGTERM or Ctrl-C. Raises ServerRuns, ServerRefused, NotAllowed, OSError.
+    """Run a server until SIGTERM or Ctrl-C. Raises ServerRuns, ServerDiskFailed,
+    ServerRefused, NotAllowed, OSError.
 
     `started` is called with its address once it can be asked.
     """
     files = settings.files
     sys.setswitchinterval(SWITCH_S)
-    files.make()
     allow_files()
     with _alone(files), _listening(settings) as listener:
         tokens = TokenFile(files.tokens)
@@ -234,8 +234,16 @@ def _ending_in_order() -> Iterator[None]:
 
 @contextmanager
 def _alone(files: ServerFiles) -> Iterator[None]:
-    """Be the one server of a state directory while inside. Raises ServerRuns."""
-    handle = take_lock(files.lock)
+    """Be the one server of a state directory while inside. Raises ServerRuns, ServerDiskFailed."""
+    try:
+        files.make()
+        handle = take_lock(files.lock)
+    except OSError as error:
+        raise ServerDiskFailed(
+            f"the state directory {files.state} cannot be written: {error.strerror}",
+            hint="let the server's user write there: free space, or mount its disk writable; or "
+            "name another directory with --state, which knows nothing of jobs that run",
+        ) from None
     if handle is None:
         raise ServerRuns(
             f"another server runs the jobs of {files.jobs}",

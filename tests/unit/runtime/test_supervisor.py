@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import psutil
 import pytest
 
 from ashore.config import Job
+from ashore.errors import ServerDiskFailed
 from ashore.landing.http_post import ALLOW
 from ashore.landing.job import load_job_file
 from ashore.runtime.decide import KILLED, Phase
@@ -23,6 +25,7 @@ from ashore.runtime.processes import Command, Processes, StartOrder
 from ashore.runtime.records import ExitRecord
 from ashore.runtime.supervisor import Happened, Supervisor
 from ashore.runtime.verbs import Asker, Verbs
+from ashore.server.serve import ServerSettings, serve
 from ashore.testing.clock import FakeClock
 from ashore.testing.simulated import simulated_command, write_simulated_job
 
@@ -82,6 +85,26 @@ def test_a_disk_that_takes_no_writes_is_said_and_keeps_no_job_from_being_started
     last = read_record(ExitRecord, run.exit)
     assert last is not None
     assert (last.run, last.code) == (process.run, KILLED)
+    supervisor.end()
+
+
+def test_a_lock_that_cannot_be_read_is_a_problem_of_the_server(files: ServerFiles) -> None:
+    supervisor = Supervisor(files, Processes(files, simulated_command))
+    look_until(supervisor, "clicks", Phase.RUNNING)
+    run = files.run_of("clicks")
+    process = supervisor.views["clicks"].process
+    assert process is not None
+    run.lock.rename(run.root / "aside")
+    run.lock.mkdir()
+    os.kill(process.pid, signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(process.pid)], 10)
+    supervisor.look()
+    assert "run.lock cannot be read" in supervisor.problem
+    assert "Whether the process of clicks lives is not known" in supervisor.problem
+    run.lock.rmdir()
+    (run.root / "aside").rename(run.lock)
+    look_until(supervisor, "clicks", Phase.BACKING_OFF)
+    assert supervisor.problem == ""
     supervisor.end()
 
 
@@ -259,3 +282,16 @@ def test_since_when_a_job_is_in_its_phase_survives_the_server(files: ServerFiles
     assert third.views["clicks"].since_ms > since_ms["clicks"], "another run"
     assert third.views["orders"].since_ms == since_ms["orders"]
     third.end()
+
+
+def test_a_state_directory_that_cannot_be_written_ends_the_start_of_a_server(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "full").write_text("")
+    interval_s = sys.getswitchinterval()
+    try:
+        with pytest.raises(ServerDiskFailed, match="full/state cannot be written") as failed:
+            serve(ServerSettings(tmp_path, tmp_path / "full" / "state"), lambda _url: None)
+    finally:
+        sys.setswitchinterval(interval_s)
+    assert "--state" in (failed.value.hint or "")
