@@ -75,7 +75,7 @@ class ProcessRunner:
         except StorageError as error:
             raise StorageError(
                 f"a task cannot write to the lake: {error.message}",
-                hint="check the address of the lake and the permissions of this user",
+                hint=error.hint or "check the address of the lake and the permissions of this user",
             ) from error
         except WorkerDied as error:
             raise BatchFailed(f"the probe failed: {error}") from error
