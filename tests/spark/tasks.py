@@ -19,6 +19,7 @@ from ashore.errors import AnswerUnknown
 from ashore.landing.batch import BatchOrder, RowsOrder
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
+from ashore.sources.limits import ReadLimits
 from ashore.spark import task as task_module
 from ashore.spark.task import Report, land, land_probes, land_rows, land_splits
 from ashore.storage import DeadlineStorage, MemoryStorage
@@ -72,11 +73,11 @@ def measured(
 
 
 def land_where_calls_hang(
-    order: BatchOrder, batches: Iterator[pa.RecordBatch]
+    order: BatchOrder, limits: ReadLimits, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Land, on the first attempt in a worker in which too many calls hang."""
     _hang_on_first_attempt(order.lake, "batch")
-    yield from land(order, batches)
+    yield from land(order, limits, batches)
 
 
 def probe_where_calls_hang(
