@@ -16,11 +16,11 @@ from ashore.base.unique import unique
 from ashore.catalogs import Catalog, open_catalog
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.known_folds import EntryNote, KnownFolds, read_note
-from ashore.control.slices import find_slices
 from ashore.errors import SourceError
 from ashore.landing.job import MAIN, lake_of, load_job_file, seal_rules, tables_of, waiting_tables
 from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import sink_slice
+from ashore.landing.slices import find_slices
 from ashore.landing.traces import find_traces
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName

@@ -21,7 +21,7 @@ from ashore.landing.definitions import (
     require_readable,
 )
 from ashore.landing.job import define_tables, landing_spec
-from ashore.landing.other_slices import find_removed, read_others
+from ashore.landing.slices import find_removed, read_others
 from ashore.protocol.fold import Fold
 
 

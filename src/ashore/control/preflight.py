@@ -32,9 +32,9 @@ from ashore.landing.joins import (
     went_back,
 )
 from ashore.landing.log_reader import read_log
-from ashore.landing.other_slices import find_removed
 from ashore.landing.owner import require_free
 from ashore.landing.sinks import sink_slice
+from ashore.landing.slices import find_removed
 from ashore.landing.table_directories import require_directories
 from ashore.landing.waiting_topics import naming_waiting
 from ashore.protocol import names

@@ -19,7 +19,6 @@ from ashore.control.landed_shares import find_bad_shares, find_filtered, find_nu
 from ashore.control.last_writer import read_writers
 from ashore.control.lost_logs import find_lost_logs
 from ashore.control.queries import QueryStatus, read_query
-from ashore.control.slices import find_slices
 from ashore.control.state import STOPS, JobLogSeen, JobState, believe, judge_state
 from ashore.control.waiting import Waiting
 from ashore.errors import HistoryTruncated, SourceError
@@ -27,6 +26,7 @@ from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.landing.clock_guard import show_time
 from ashore.landing.histories import Histories, history_truncated
 from ashore.landing.job import landing_spec, retire_rules, seal_rules
+from ashore.landing.slices import find_slices
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.fold import Fold, PartitionState, ShardState
 from ashore.protocol.names import SliceName, plain_source

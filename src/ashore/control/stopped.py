@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from ashore.control.jobs import OpenJob
 from ashore.control.last_writer import LastWriter, find_writer
-from ashore.control.slices import find_slices
 from ashore.control.state import SILENT_MS, STOPS
 from ashore.control.stop import JobStopped
 from ashore.errors import JobNotAnswering, JobNotRunning
 from ashore.landing.log_reader import read_log, read_number
+from ashore.landing.slices import find_slices
 from ashore.protocol.entries import Commit
 from ashore.protocol.names import SliceName
 from ashore.storage.base import Storage

@@ -25,7 +25,6 @@ from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.landing.job_streams import JobStreams, KnownTables, slice_plan
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
-from ashore.landing.other_slices import read_others
 from ashore.landing.owner import claim_tables
 from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
 from ashore.landing.registrar import Registrar
@@ -33,6 +32,7 @@ from ashore.landing.retirer import Retirer, RetirerParts
 from ashore.landing.retiring import forget_partitions
 from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts
+from ashore.landing.slices import read_others
 from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.landing.traces import find_traces
 from ashore.landing.worker import Worker

@@ -29,8 +29,8 @@ from ashore.landing.assembly import JobAssembly
 from ashore.landing.committer import Quiet
 from ashore.landing.definitions import plan_define
 from ashore.landing.log_reader import read_log
-from ashore.landing.other_slices import REMOVED, find_removed
 from ashore.landing.row_rules import rules_of
+from ashore.landing.slices import REMOVED, find_removed
 from ashore.plans.stored import released_plan, write_stored
 from ashore.protocol.query import PlanState
 from ashore.server.pages.entry_words import describe

@@ -30,7 +30,6 @@ from ashore.control.doctor.seen import (
 )
 from ashore.control.doctor.spark_sink import SINK_LOG, read_checkpoint, read_sink_log, topics_of
 from ashore.control.jobs import DEADLINE_S_MAX, OpenJob
-from ashore.control.slices import find_slices
 from ashore.control.verify.apart import read_unproven
 from ashore.control.verify.ledger import Ledger, LedgerBuilder, LoggedFile
 from ashore.control.verify.offsets import Unreadable
@@ -38,6 +37,7 @@ from ashore.errors import LogDamaged, PathMissing, SourceError
 from ashore.landing.job import first_offset_of, seal_rules, tables_of, waiting_tables
 from ashore.landing.log_reader import newer, read_history, read_log
 from ashore.landing.owner import read_owner
+from ashore.landing.slices import find_slices
 from ashore.protocol import names
 from ashore.protocol.entries import EntryInvalid, EntryNewer
 from ashore.protocol.extend import extend

@@ -7,11 +7,11 @@ What it must not know: what entries claim.
 
 from collections.abc import Callable
 
-from ashore.control.slices import find_slices
 from ashore.control.verify.ledger import Ledger, LedgerBuilder
 from ashore.control.verify.result import Progress, SliceRead
 from ashore.errors import LogDamaged
 from ashore.landing.log_reader import read_history
+from ashore.landing.slices import find_slices
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Prepare
 from ashore.protocol.names import SliceName

@@ -1,7 +1,8 @@
-"""Tables as the other slices of a job know them: the slice of its topics, and those of its INSERTs.
+"""The slices of a job as its lake shows them, and tables as the other slices know them.
 
-What it is: `read_others`, for a table that a slice does not know yet, and that another one filled,
-and `find_removed`, the INSERTs that the job file no longer has.
+What it is: `find_slices`, the slice of its topics and those of its INSERTs; `read_others`, for a
+table that a slice does not know yet, and that another one filled; `find_removed`, the INSERTs that
+the job file no longer has.
 What it promises: reads only, and only the logs of slices that could have filled such a table.
 What it must not know: what becomes of the table.
 """
@@ -26,11 +27,22 @@ REMOVED = (
 )
 
 
+def find_slices(storage: Storage, job: str) -> list[SliceName]:
+    """Return the slices of a job whose log has a directory. Raises StorageError."""
+    directories = (each for each in storage.list(names.job_directory(job)) if each.is_directory)
+    found = (names.leaf(each.path) for each in directories)
+    return [
+        SliceName(job, name)
+        for name in found
+        if names.SLICE.fullmatch(name) and names.is_visible(name)  # not the queries' checkpoints
+    ]
+
+
 def read_others(
     storage: Storage, name: SliceName, tables: Collection[str]
 ) -> Mapping[str, TableDefinition]:
     """Return tables that a slice does not know, as others do. Raises LogDamaged, StorageError."""
-    there = _list_slices(storage, name.job)
+    there = {each.slice for each in find_slices(storage, name.job)}
     found = {}
     for table in tables:
         other = insert_into_table(table) if name.slice == MAIN else MAIN
@@ -48,17 +60,12 @@ def find_removed(storage: Storage, job: Job) -> tuple[str, ...]:
     """
     known = {sink_slice(job.job, item).slice for item in sinks_of(job).values()}
     found = []
-    for each in sorted(_list_slices(storage, job.job) - known - {MAIN}):
-        fold = read_log(storage, SliceName(job.job, each))
+    there = {each.slice: each for each in find_slices(storage, job.job)}
+    for each in sorted(there.keys() - known - {MAIN}):
+        fold = read_log(storage, there[each])
         if fold.end >= 0 and not _is_dropped(fold):
             found.append(REMOVED.format(_find_filled(each, fold)))
     return tuple(found)
-
-
-def _list_slices(storage: Storage, job: str) -> set[str]:
-    listed = storage.list(names.job_directory(job))
-    found = {names.leaf(each.path) for each in listed if each.is_directory}
-    return {each for each in found if names.SLICE.fullmatch(each) and names.is_visible(each)}
 
 
 def _is_dropped(fold: Fold) -> bool:
