@@ -89,8 +89,8 @@ def teams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 tokens.allow("group", f"{team}-{role}", role, f"team={team}")
         tokens.allow("group", "not-orders", UserRole.OPERATE, "team!=orders")
         tokens.allow("group", "nothing", UserRole.READ, "team=no-such-team")
-        tokens.allow("user", "admin", UserRole.OPERATE)
         tokens.allow("group", "everybody", UserRole.READ)
+        tokens.allow("user", "admin", UserRole.OPERATE)  # last: who is waited for below
         admin = Asker(served, "admin")
         for _ in range(600):
             if admin.ask("GET", "/api/jobs").status_code == 200:
