@@ -1,6 +1,7 @@
 """Labels of jobs, and selectors of jobs by their labels.
 
-What it is: `check_label`; `Selector`, which job files, roles, requests and commands share.
+What it is: `check_label`, `label_texts`; `Selector`, which job files, roles, requests and commands
+share.
 What it promises: pure. Keys, values and selectors have the grammar of Kubernetes; what is not in it
 is refused with a ValueError whose message quotes it and says what to write.
 What it must not know: jobs; who may do what.
@@ -35,6 +36,11 @@ def check_label(key: str, value: str) -> None:
             f"{value[:100]!r} is not a value of a label: at most 63 letters, digits, `-`, `_` and "
             "`.` that begin and end with a letter or digit"
         )
+
+
+def label_texts(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Return labels as people write them: `team=payments`, in their order."""
+    return tuple(f"{key}={value}" for key, value in labels.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import typer
 
 from ashore.base.clock import SystemClock
+from ashore.base.labels import label_texts
 from ashore.base.units import format_duration, format_lag
 from ashore.cli.client import ServerClient, server_url
 from ashore.cli.options import AsJson, Debug, parse_duration
@@ -136,7 +137,7 @@ def show_jobs(jobs: Sequence[Mapping[str, Any]], now_ms: int) -> None:
     has_labels = any(each["labels"] for each in jobs)
     rows = [
         [
-            *(each["name"], *([_labels(each)] if has_labels else [])),
+            *(each["name"], *([",".join(label_texts(each["labels"]))] if has_labels else [])),
             *(each["state"], _age(each["state_since_ms"], now_ms)),
             *(_lag(each, now_ms), _number(each["rate"])),
             *(_age(each["last_commit_ms"], now_ms), each["why"].partition("\n")[0]),
@@ -330,10 +331,6 @@ def _beside(job_file: Path) -> dict[str, str]:
 
 def _age(at_ms: int | None, now_ms: int) -> str:
     return "" if at_ms is None else format_duration(max(0, now_ms - at_ms))
-
-
-def _labels(job: Mapping[str, Any]) -> str:
-    return ",".join(f"{key}={value}" for key, value in job["labels"].items())
 
 
 def _lag(job: Mapping[str, Any], now_ms: int) -> str:

@@ -69,6 +69,14 @@ class Grant:
         return f"{self.owner}: {self.role} on {str(self.jobs) or 'all jobs'}"
 
 
+def is_in_scope(scope: tuple[Grant, ...], labels: Mapping[str, str] | None) -> bool:
+    """Tell whether a caller with these rules may read a job with these labels (None: not known).
+
+    `scope`: empty where they may read everything.
+    """
+    return not scope or any(each.holds_for(labels) for each in scope)
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks.

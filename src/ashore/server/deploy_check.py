@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ashore.base.labels import label_texts
 from ashore.config import Job
 from ashore.errors import NotAllowed, ServerRefused
 from ashore.runtime.job_files import digest_of
@@ -42,7 +43,7 @@ def check_labels(caller: Caller, name: str, labels: Mapping[str, str]) -> None:
     """Check that somebody may operate a job with the labels of a new file. Raises NotAllowed."""
     held = caller.grant_on(labels)
     if held is None or held.role is not UserRole.OPERATE:
-        shown = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        shown = ", ".join(sorted(label_texts(labels)))
         where = f"on job {name} with the labels of the new file ({shown[:300] or 'none'})"
         raise refusal(caller, UserRole.OPERATE, where)
 

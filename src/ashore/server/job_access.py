@@ -112,15 +112,14 @@ class JobAccess:
         """
         values, reach = request.path_params, Reach.of(request.method, path)
         role = UserRole.OPERATE if is_change else UserRole.READ
+        note_caller(request.scope, caller, is_change=is_change)  # a refusal is noted, too
         if reach in {Reach.OWN, Reach.DEPLOY}:
-            note_caller(request.scope, caller, is_change=is_change)
             return None
         job = ""
         if reach is Reach.JOB:
             job = str(values[JOBS[_root_of(path)]])
         elif reach is Reach.OPERATION:
             job = self._known.job_of(str(values[OPERATIONS[_root_of(path)]]))
-        note_caller(request.scope, caller, is_change=is_change)
         grant = self.require(caller, job, role)
         note_caller(request.scope, caller, is_change=is_change, grant=grant)
         return job

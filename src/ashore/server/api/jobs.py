@@ -14,7 +14,7 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 from ashore.base.labels import HINT, SELECTOR_MAX, Selector
 from ashore.base.recent import Recent
 from ashore.errors import JobUnknown, RequestInvalid
-from ashore.runtime.tokens import Caller, Grant
+from ashore.runtime.tokens import Caller, Grant, is_in_scope
 from ashore.runtime.verbs import Asker
 from ashore.server.access import note_caller
 from ashore.server.api.guarded import GuardedRoute
@@ -39,7 +39,7 @@ class ListedJobs:
 
     def shows(self, labels: Mapping[str, str] | None) -> bool:
         """Tell whether a job with these labels is shown; None: they are not known."""
-        if self.scope and not any(each.holds_for(labels) for each in self.scope):
+        if not is_in_scope(self.scope, labels):
             return False
         return not self.selector.terms or (labels is not None and self.selector.matches(labels))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from ashore.base.recent import Recent
-from ashore.runtime.tokens import Grant
+from ashore.runtime.tokens import Grant, is_in_scope
 from ashore.server.pages.control_plane import ControlPlane
 from ashore.server.pages.fleet_view import FleetView, JobRow, view_fleet
 from ashore.server.pages.render import render
@@ -89,5 +89,4 @@ class FleetPage:
             return made
 
     def _is_shown(self, job: str, which: ListedRows) -> bool:
-        labels = self._plane.labels(job)
-        return not which.scope or any(each.holds_for(labels) for each in which.scope)
+        return is_in_scope(which.scope, self._plane.labels(job))

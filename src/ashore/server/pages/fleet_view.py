@@ -7,6 +7,7 @@ What it promises: pure; those that need somebody come first unless another order
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ashore.base.labels import label_texts
 from ashore.base.units import format_duration, format_lag
 from ashore.server.condition import judge_condition
 from ashore.server.needs import Need
@@ -91,5 +92,5 @@ def view_row(seen: SeenJob) -> JobRow:
         needs=found.needs,
         level=found.level,
         picture=sparkline(rates, f"records per second of {seen.name}, lately"),
-        labels=tuple(f"{key}={value}" for key, value in seen.labels.items()),
+        labels=label_texts(seen.labels),
     )
