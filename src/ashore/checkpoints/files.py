@@ -6,6 +6,7 @@ storage says.
 What it must not know: what files hold.
 """
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from ashore.checkpoints.layout import (
 from ashore.protocol import names
 from ashore.storage.base import FileStat
 
+PIECE_BYTES = 4 << 20
 WORKERS = 32  # calls at a time: closing a small file on HDFS takes a quarter of a second
 
 
@@ -110,3 +112,14 @@ def _list_numbers(checkpoint: Checkpoint, path: str) -> list[int]:
 def _file(checkpoint: Checkpoint, found: FileStat) -> CheckpointFile:
     path = found.path.removeprefix(f"{checkpoint.path}/")
     return CheckpointFile(parse_path(path), found.size, found.modified_ms)
+
+
+def read_pieces(checkpoint: Checkpoint, path: str) -> Iterator[bytes]:
+    """Yield the content of a file in pieces of PIECE_BYTES. Raises StorageError.
+
+    `path`: below the root of the checkpoint.
+    """
+    start, place = 0, names.join(checkpoint.path, path)
+    while data := checkpoint.storage.read(place, start, PIECE_BYTES):
+        yield data
+        start += len(data)

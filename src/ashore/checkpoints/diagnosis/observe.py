@@ -10,7 +10,7 @@ What it must not know: what follows from it.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -53,7 +53,7 @@ from ashore.checkpoints.diagnosis.source_logs import (
     find_wrong_ends,
     list_last_entries,
 )
-from ashore.checkpoints.files import WORKERS, CheckpointFile, list_files
+from ashore.checkpoints.files import WORKERS, CheckpointFile, list_files, read_pieces
 from ashore.checkpoints.layout import (
     SOURCES,
     BatchLog,
@@ -89,7 +89,6 @@ from ashore.protocol.plan_query import NO_BATCH
 T = TypeVar("T")
 
 TRIES = 5  # of a checkpoint that a query writes meanwhile
-PIECE_BYTES = 4 << 20
 WHOLE_MAX = 64 << 20  # a file of state that is held in memory; a larger one is not followed
 # What nothing proves. N is how many files it is.
 _TABLES = "blocks of N tables (--deep compares them with their checksums)"
@@ -449,7 +448,7 @@ class _Observer:
         self._count("checksums")
         if sums is None:
             return False
-        for piece in self._pieces(path):
+        for piece in read_pieces(self.checkpoint, path.path):
             if not sums.add(piece):
                 return False
         return sums.finish()
@@ -468,7 +467,7 @@ class _Observer:
 
     def _sum_pieces(self, path: CheckpointPath) -> int:
         value = 0
-        for piece in self._pieces(path):
+        for piece in read_pieces(self.checkpoint, path.path):
             value = google_crc32c.extend(value, piece)
         return int(value)
 
@@ -483,12 +482,6 @@ class _Observer:
     def _leave(self, what: str) -> None:
         with self.lock:
             self.unread[what] += 1
-
-    def _pieces(self, path: CheckpointPath) -> Iterator[bytes]:
-        start, place = 0, names.join(self.checkpoint.path, path.path)
-        while data := self.checkpoint.storage.read(place, start, PIECE_BYTES):
-            yield data
-            start += len(data)
 
     def _read(self, path: CheckpointPath, start: int = 0, length: int | None = None) -> bytes:
         place = names.join(self.checkpoint.path, path.path)

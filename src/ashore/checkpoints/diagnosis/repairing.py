@@ -22,7 +22,7 @@ from ashore.checkpoints.diagnosis.diagnose import (
 from ashore.checkpoints.diagnosis.findings import CheckpointFinding, Code
 from ashore.checkpoints.diagnosis.lineage import kafka_end, topic_ends
 from ashore.checkpoints.diagnosis.observed import Observed, TopicEnds
-from ashore.checkpoints.files import WORKERS, CheckpointFile
+from ashore.checkpoints.files import WORKERS, CheckpointFile, read_pieces
 from ashore.checkpoints.layout import (
     PROVIDER,
     BatchLog,
@@ -41,7 +41,6 @@ from ashore.checkpoints.required import Required
 from ashore.checkpoints.savepoints.links import link_between
 from ashore.checkpoints.savepoints.store import delete_tree
 from ashore.checkpoints.savepoints.transfer import (
-    PIECE_BYTES,
     Advance,
     ExpectedFile,
     read_whole,
@@ -240,19 +239,12 @@ def _write_sums(target: Checkpoint, files: Iterable[str]) -> None:
     """Write the checksums that Hadoop would have kept of files, before Spark reads them."""
 
     def write(file: str) -> None:
-        data = sum_as_hadoop(_pieces(target, file))
+        data = sum_as_hadoop(read_pieces(target, file))
         target.storage.create(names.join(target.path, local_sum_path(file)), data)
 
     with ThreadPoolExecutor(WORKERS) as pool:
         for _done in pool.map(write, files):
             pass
-
-
-def _pieces(target: Checkpoint, file: str) -> Iterator[bytes]:
-    start, place = 0, names.join(target.path, file)
-    while data := target.storage.read(place, start, PIECE_BYTES):
-        yield data
-        start += len(data)
 
 
 def _write_edited(target: Checkpoint, plan: RepairPlan) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.files import WORKERS
+from ashore.checkpoints.files import WORKERS, read_pieces
 from ashore.checkpoints.layout import (
     ChecksumPath,
     OperatorFile,
@@ -29,7 +29,6 @@ from ashore.checkpoints.survey import describe_place
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.protocol import names
 
-PIECE_BYTES = 4 << 20
 Advance = Callable[[int, int], None]  # files that are done, of how many
 
 
@@ -154,11 +153,10 @@ class _Transfer:
         return SavedFile(wanted.path, *found), False
 
     def _copy(self, wanted: ExpectedFile) -> tuple[int, str]:
-        place = names.join(self.source.path, wanted.path)
         digest, size = hashlib.blake2b(digest_size=8), 0
         writer = self.target.storage.open_write(names.join(self.target.path, wanted.path))
         try:
-            while data := self.source.storage.read(place, size, PIECE_BYTES):
+            for data in read_pieces(self.source, wanted.path):
                 writer.write(data)
                 digest.update(data)
                 size += len(data)
@@ -220,9 +218,8 @@ def has_paths(path: str) -> bool:
 
 def digest_file(checkpoint: Checkpoint, path: str) -> tuple[int, str]:
     """Return size and checksum of a file, as its storage gives it."""
-    place = names.join(checkpoint.path, path)
     digest, size = hashlib.blake2b(digest_size=8), 0
-    while data := checkpoint.storage.read(place, size, PIECE_BYTES):
+    for data in read_pieces(checkpoint, path):
         digest.update(data)
         size += len(data)
     return size, digest.hexdigest()
