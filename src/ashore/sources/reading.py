@@ -250,13 +250,9 @@ class _Reading:
         """Raise RecordsTooLarge at the first record that exceeds its limit."""
         if batch.nbytes <= self._limits.record_bytes:
             return
-        found = np.flatnonzero(_record_sizes(batch) > self._limits.record_bytes)
+        found = np.flatnonzero(record_sizes(batch) > self._limits.record_bytes)
         if len(found):
-            at = int(found[0])  # without its value, which is what is too large
-            names = ("topic", "partition", "offset")
-            topic, partition, offset = (batch.column(each)[at].as_py() for each in names)
-            offsets = OffsetRange(offset, offset + 1)
-            raise records_too_large(self._shards[topic, partition], offsets, self._limits)
+            raise record_too_large(batch, int(found[0]), self._limits)
 
     def _handle(self, event: ConsumerEvent) -> None:
         """Take what is no record: the end of a partition, a passing error, a failure."""
@@ -314,7 +310,7 @@ class _Reading:
         return OffsetRange(self._positions[partition], self._ends[partition])
 
 
-def _record_sizes(batch: pa.RecordBatch) -> np.ndarray:
+def record_sizes(batch: pa.RecordBatch) -> np.ndarray:
     """Return the bytes of key, value and headers of each record."""
     sizes = np.zeros(batch.num_rows, np.int64)
     for name in ("key", "value"):
@@ -326,6 +322,15 @@ def _record_sizes(batch: pa.RecordBatch) -> np.ndarray:
         for place in (0, 1):
             np.add.at(sizes, rows, _sizes_of(pairs.field(place)))
     return sizes
+
+
+def record_too_large(batch: pa.RecordBatch, at: int, limits: ReadLimits) -> RecordsTooLarge:
+    """Return the error for the record in row `at` of a batch, whose value is not looked at."""
+    topic, partition, offset = (
+        batch.column(name)[at].as_py() for name in ("topic", "partition", "offset")
+    )
+    shard = StreamShard(topic, str(partition))
+    return records_too_large(shard, OffsetRange(offset, offset + 1), limits)
 
 
 def _sizes_of(column: pa.Array) -> np.ndarray:

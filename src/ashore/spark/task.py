@@ -25,11 +25,11 @@ from ashore.errors import (
 )
 from ashore.landing.batch import BatchOrder, LettersOrder, RowsOrder, TaskResult
 from ashore.landing.writer import check_rows, write_letters, write_probes, write_rows, write_task
-from ashore.protocol.positions import OffsetRange, ShardRange
+from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
-from ashore.sources.limits import ReadLimits, records_too_large
-from ashore.sources.reading import ReadReport
+from ashore.sources.limits import ReadLimits
+from ashore.sources.reading import ReadReport, record_too_large
 from ashore.spark.reader import TOO_LARGE
 from ashore.storage.open import LakeAddress
 
@@ -68,12 +68,7 @@ def _refuse_large(
     for batch in batches:
         found = batch.column(TOO_LARGE)
         if found.true_count:
-            at = found.index(True).as_py()
-            topic, partition, offset = (
-                batch.column(name)[at].as_py() for name in ("topic", "partition", "offset")
-            )
-            refused = OffsetRange(offset, offset + 1)
-            raise records_too_large(StreamShard(topic, str(partition)), refused, limits)
+            raise record_too_large(batch, found.index(True).as_py(), limits)
         yield batch.drop_columns([TOO_LARGE])
 
 

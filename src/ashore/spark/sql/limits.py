@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from ashore.errors import RecordsTooLarge
 from ashore.protocol.plan_batch import BYTES_UNKNOWN
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Source, StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.limits import DEFAULT_LIMITS, refused_range
+from ashore.sources.reading import record_sizes
 
 SHARDS_MEASURED = 4
 RECORDS_MEASURED = 50  # of each shard
@@ -100,10 +98,4 @@ def read_sizes(kafka: KafkaAddress, shard: StreamShard, offsets: OffsetRange) ->
     Raises RecordsTooLarge, SourceError.
     """
     for batch in kafka.read({shard: offsets}):
-        yield from _sizes(batch).to_pylist()
-
-
-def _sizes(batch: pa.RecordBatch) -> pa.Array:
-    lengths = (pc.binary_length(batch.column(name)) for name in ("key", "value"))
-    key, value = (pc.coalesce(each.cast(pa.int64()), 0) for each in lengths)
-    return pc.add(key, value)
+        yield from record_sizes(batch).tolist()
