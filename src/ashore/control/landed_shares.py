@@ -1,7 +1,7 @@
 """What of a job's last records became no row or has no usable time, from its log and its topics.
 
-What it is: `find_bad_shares`; `find_filtered`, tables whose `where` passes nothing; and
-`find_nulls`, columns that no row sets. For `status` and whatever shows it.
+What it is: `find_warnings`, for `status`, `verify` and whatever shows them: of `find_bad_shares`;
+of `find_filtered`, tables whose `where` passes nothing; of `find_nulls`, columns that no row sets.
 What it promises: reads only; a slice without a bad record costs nothing. An entry is read once by
 a process that looks again and again.
 What it must not know: terminals.
@@ -9,6 +9,7 @@ What it must not know: terminals.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from ashore.base.recent import Recent
 from ashore.config import match_topics
@@ -67,6 +68,33 @@ _FILED = {
     "near_1970": ", as times that are read in a wrong unit, and 0",
     "records_near_1970": ", as times that are read in a wrong unit, and 0",
 }
+
+
+class RecordWarning(NamedTuple):
+    """Records, or values of a column, that somebody should look at.
+
+    `kind`: one of `control.health.OF_RECORDS`. `subject`: tables.
+    """
+
+    kind: str
+    subject: str
+    text: str
+    hint: str
+
+
+def find_warnings(
+    opened: OpenJob,
+    name: SliceName,
+    fold: Fold,
+    explain: Callable[[OpenJob, str], str] = lambda _opened, _table: "",
+) -> Iterator[RecordWarning]:
+    """Yield what somebody should look at. `explain`: see `find_bad_shares`, and what it raises."""
+    for share, text, hint in find_bad_shares(opened, name, fold, explain):
+        yield RecordWarning("bad_records", ", ".join(share.tables), text, hint)
+    for table, text, hint in find_filtered(opened, name, fold):
+        yield RecordWarning("all_filtered", table, text, hint)
+    for table, text, hint in find_nulls(opened, name, fold):
+        yield RecordWarning("null_column", table, text, hint)
 
 
 def find_bad_shares(

@@ -15,7 +15,7 @@ from ashore.config import Job, ResolvedTable, match_topics
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import SealSection
 from ashore.control.jobs import OpenJob
-from ashore.control.landed_shares import find_bad_shares, find_filtered, find_nulls
+from ashore.control.landed_shares import find_warnings
 from ashore.control.last_writer import read_writers
 from ashore.control.lost_logs import find_lost_logs
 from ashore.control.queries import QueryStatus, read_query
@@ -511,12 +511,8 @@ def _warn_deferred(name: SliceName, status: SliceStatus) -> Iterator[Warned]:
 
 
 def _warn_bad_records(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[Warned]:
-    for share, text, hint in find_bad_shares(opened, name, fold, _explain_letters):
-        yield Warned("bad_records", ", ".join(share.tables), text, hint)
-    for table, text, hint in find_filtered(opened, name, fold):
-        yield Warned("all_filtered", table, text, hint)
-    for table, text, hint in find_nulls(opened, name, fold):
-        yield Warned("null_column", table, text, hint)
+    for found in find_warnings(opened, name, fold, _explain_letters):
+        yield Warned(*found)
 
 
 def _explain_letters(opened: OpenJob, table: str) -> str:

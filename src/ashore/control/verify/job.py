@@ -17,7 +17,7 @@ from ashore.base.units import parse_duration_ms
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.adopted import read_adopted
 from ashore.control.jobs import OpenJob
-from ashore.control.landed_shares import find_bad_shares, find_filtered, find_nulls
+from ashore.control.landed_shares import find_warnings
 from ashore.control.lost_logs import count_waiting
 from ashore.control.verify.again import Answers, read_again
 from ashore.control.verify.evidence import Evidence
@@ -290,10 +290,7 @@ def _note_records(opened: OpenJob) -> list[str]:
     notes: list[str] = []
     for name in opened.slices:
         with contextlib.suppress(AshoreError):
-            fold = opened.fold(name)
-            notes += [text for _, text, _ in find_bad_shares(opened, name, fold)]
-            notes += [text for _, text, _ in find_filtered(opened, name, fold)]
-            notes += [text for _, text, _ in find_nulls(opened, name, fold)]
+            notes.extend(each.text for each in find_warnings(opened, name, opened.fold(name)))
     return notes
 
 
