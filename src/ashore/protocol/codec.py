@@ -14,6 +14,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 
@@ -23,7 +24,7 @@ if typing.TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-Reader = Callable[[Json, str], object]
+Reader = Callable[[Json], object]  # raises Malformed with the place below the value
 T = typing.TypeVar("T")
 
 
@@ -40,6 +41,13 @@ class Malformed(ValueError):
         super().__init__(f"{place.lstrip('.') or 'the document'}: {reason}")
         self.place = place
         self.reason = reason
+
+    def within(self, place: str) -> "Malformed":
+        """Return the same of the value that has this one at `place`.
+
+        Places are put together on the way out, as most documents are well formed.
+        """
+        return type(self)(f"{place}{self.place}", self.reason)
 
 
 class UnknownKeys(Malformed):
@@ -124,7 +132,10 @@ def _is_left_out(of: "Field[object]", value: object) -> bool:
 
 def decode(wanted: type[T], value: Json, place: str = "") -> T:
     """Return the `wanted` dataclass that `value` holds. Raises Malformed."""
-    return typing.cast("T", _reader(typing.cast("typing.Hashable", wanted))(value, place))
+    try:
+        return typing.cast("T", _reader(typing.cast("typing.Hashable", wanted))(value))
+    except Malformed as error:
+        raise error.within(place) from None
 
 
 @functools.cache
@@ -141,30 +152,38 @@ def _reader(wanted: typing.Hashable) -> Reader:
 
 def _class_reader(wanted: type) -> Reader:
     if is_dataclass(wanted):
-        return _dataclass_reader(wanted)
-    read = _read_enum if issubclass(wanted, StrEnum) else _read_scalar
-    return functools.partial(read, wanted)
+        return _array_reader(wanted) if wanted in _POSITIONAL else _object_reader(wanted)
+    return _enum_reader(wanted) if issubclass(wanted, StrEnum) else _scalar_reader(wanted)
 
 
-def _read_scalar(wanted: type, value: Json, place: str) -> object:
-    if type(value) is not wanted:
-        raise Malformed(place, f"{_shorten(value)} is not {wanted.__name__}")
-    return value
+def _scalar_reader(wanted: type) -> Reader:
+    def read_scalar(value: Json) -> object:
+        if type(value) is not wanted:
+            raise Malformed("", f"{_shorten(value)} is not {wanted.__name__}")
+        return value
+
+    return read_scalar
 
 
-def _read_enum(wanted: type[StrEnum], value: Json, place: str) -> object:
-    if not isinstance(value, str) or value not in [each.value for each in wanted]:
-        raise Malformed(place, f"{_shorten(value)} is none of {', '.join(wanted)}")
-    return wanted(value)
+def _enum_reader(wanted: type[StrEnum]) -> Reader:
+    members = {each.value: each for each in wanted}
+
+    def read_member(value: Json) -> object:
+        if not isinstance(value, str) or value not in members:
+            raise Malformed("", f"{_shorten(value)} is none of {', '.join(wanted)}")
+        return members[value]
+
+    return read_member
 
 
 def _open_enum_reader(arguments: tuple[object, ...]) -> Reader:
     """Read `SomeEnum | str`: strings that the enumeration does not have stay as they are."""
     (known,) = (argument for argument in arguments if argument is not str)
     members = {str(each): each for each in typing.cast("type[StrEnum]", known)}
+    read_text = _scalar_reader(str)
 
-    def read_known(value: Json, place: str) -> object:
-        text = typing.cast("str", _read_scalar(str, value, place))
+    def read_known(value: Json) -> object:
+        text = typing.cast("str", read_text(value))
         return members.get(text, text)
 
     return read_known
@@ -174,8 +193,8 @@ def _optional_reader(arguments: tuple[object, ...]) -> Reader:
     (inner,) = (argument for argument in arguments if argument is not type(None))
     read = _reader(inner)
 
-    def read_optional(value: Json, place: str) -> object:
-        return None if value is None else read(value, place)
+    def read_optional(value: Json) -> object:
+        return None if value is None else read(value)
 
     return read_optional
 
@@ -184,58 +203,87 @@ def _tuple_reader(arguments: tuple[object, ...]) -> Reader:
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         read = _reader(arguments[0])
 
-        def read_many(value: Json, place: str) -> object:
-            items = _list(value, place)
-            return tuple([read(item, f"{place}[{index}]") for index, item in enumerate(items)])
+        def read_many(value: Json) -> object:
+            items, found = _list(value), list[object]()
+            try:
+                for item in items:
+                    found.append(read(item))
+            except Malformed as error:
+                raise error.within(f"[{len(found)}]") from None
+            return tuple(found)
 
         return read_many
     readers = [_reader(argument) for argument in arguments]
 
-    def read_fixed(value: Json, place: str) -> object:
-        items = _list(value, place)
-        if len(items) != len(readers):
-            raise Malformed(place, f"{len(items)} values instead of {len(readers)}")
-        return tuple([read(item, place) for read, item in zip(readers, items, strict=True)])
+    def read_fixed(value: Json) -> object:
+        return tuple(_read_each(readers, value))
 
     return read_fixed
 
 
-def _dataclass_reader(wanted: type) -> Reader:
+def _read_each(readers: list[Reader], value: Json) -> list[object]:
+    items = _list(value)
+    if len(items) != len(readers):
+        raise Malformed("", f"{len(items)} values instead of {len(readers)}")
+    return [read(item) for read, item in zip(readers, items, strict=True)]
+
+
+def _array_reader(wanted: type) -> Reader:
+    readers = [_reader(hint) for _, hint in find_keys(wanted).values()]
+    build = _builder(wanted)
+
+    def read_array(value: Json) -> object:
+        return build(_read_each(readers, value))
+
+    return read_array
+
+
+def _object_reader(wanted: type) -> Reader:
     keys = find_keys(wanted)
     readers = {name: _reader(hint) for name, (_, hint) in keys.items()}
-    in_order = list(readers.values())
     defaults = {name: each.default for name, (each, _) in keys.items() if _ADDED in each.metadata}
-    nest = None if len(keys) == len(fields(wanted)) else _nest(wanted)
+    later = [(list(keys).index(name), name, default) for name, default in defaults.items()]
+    build = _builder(wanted)
 
-    def build(arguments: list[object], place: str) -> object:
+    def read_object(value: Json) -> object:
+        if not isinstance(value, dict):
+            raise Malformed("", f"{_shorten(value)} is not an object")
+        if value.keys() != readers.keys():
+            _check_keys(value, readers.keys(), defaults.keys())
+        arguments: list[object] = []
+        name = ""
+        try:
+            for name, read in readers.items():
+                arguments.append(read(value[name]) if name in value else defaults[name])
+        except Malformed as error:
+            raise error.within(f".{name}") from None
+        for index, name, default in later:
+            if name in value and arguments[index] == default:
+                raise Malformed(f".{name}", "a default is not written")
+        return build(arguments)
+
+    return read_object
+
+
+def _check_keys(value: dict[str, Json], known: AbstractSet[str], later: AbstractSet[str]) -> None:
+    """Raise Malformed, or UnknownKeys, unless an object has all keys but some that came later."""
+    wanted = known - (later - value.keys())
+    if value.keys() != wanted:
+        odd = ", ".join(sorted(value.keys() ^ wanted))
+        kind = UnknownKeys if wanted <= value.keys() else Malformed
+        raise kind("", f"unknown or missing keys: {odd}")
+
+
+def _builder(wanted: type) -> Callable[[list[object]], object]:
+    nest = None if len(find_keys(wanted)) == len(fields(wanted)) else _nest(wanted)
+
+    def build(arguments: list[object]) -> object:
         try:
             return nest(iter(arguments)) if nest else wanted(*arguments)
         except InvariantBroken as error:
-            raise Malformed(place, error.message) from None
+            raise Malformed("", error.message) from None
 
-    def read_array(value: Json, place: str) -> object:
-        items = _list(value, place)
-        if len(items) != len(in_order):
-            raise Malformed(place, f"{len(items)} values instead of {len(in_order)}")
-        pairs = zip(in_order, items, strict=True)
-        return build([read(item, place) for read, item in pairs], place)
-
-    def read_object(value: Json, place: str) -> object:
-        if not isinstance(value, dict):
-            raise Malformed(place, f"{_shorten(value)} is not an object")
-        left_out = defaults.keys() - value.keys()
-        if value.keys() != readers.keys() - left_out:
-            odd = sorted(value.keys() ^ (readers.keys() - left_out))
-            has_all = (readers.keys() - left_out) <= value.keys()
-            kind = UnknownKeys if has_all else Malformed
-            raise kind(place, f"unknown or missing keys: {', '.join(odd)}")
-        read = {name: readers[name](value[name], f"{place}.{name}") for name in value}
-        for name in defaults.keys() - left_out:
-            if read[name] == defaults[name]:
-                raise Malformed(f"{place}.{name}", "a default is not written")
-        return build([read[name] if name in read else defaults[name] for name in readers], place)
-
-    return read_array if wanted in _POSITIONAL else read_object
+    return build
 
 
 def find_keys(wanted: type) -> "dict[str, tuple[Field[object], typing.Hashable]]":
@@ -260,9 +308,9 @@ def _nest(wanted: type) -> Callable[[Iterator[object]], object]:
     return lambda values: wanted(*[make(values) for make in makers])
 
 
-def _list(value: Json, place: str) -> list[Json]:
+def _list(value: Json) -> list[Json]:
     if not isinstance(value, list):
-        raise Malformed(place, f"{_shorten(value)} is not an array")
+        raise Malformed("", f"{_shorten(value)} is not an array")
     return value
 
 

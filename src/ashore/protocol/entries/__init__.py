@@ -22,6 +22,7 @@ from ashore.protocol.entries.frame import (
     entry_bytes,
     open_bytes,
     read_entry,
+    read_seal,
     seal_bytes,
     write_entry,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "next_version",
     "open_bytes",
     "read_entry",
+    "read_seal",
     "seal_bytes",
     "write_entry",
 ]

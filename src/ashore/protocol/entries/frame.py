@@ -120,15 +120,22 @@ def seal_bytes(document: dict[str, Json]) -> bytes:
     return head + _TAIL + digest + b'"}\n'
 
 
-def open_bytes(data: bytes) -> dict[str, Json]:
-    """Return the document that `seal_bytes` made, checksum included. Raises EntryInvalid."""
+def read_seal(data: bytes) -> tuple[bytes, str]:
+    """Return the bytes before the checksum, and the checksum, of them. Raises EntryInvalid."""
     if not data:
         raise EntryInvalid("the file is empty")
     head, tail, rest = data.rpartition(_TAIL)
     if not tail or len(rest) != 67 or not rest.endswith(b'"}\n'):
         raise EntryInvalid("the bytes do not end with a checksum")
-    if hashlib.sha256(head).hexdigest().encode() != rest[:64]:
+    checksum = hashlib.sha256(head).hexdigest()
+    if checksum.encode() != rest[:64]:
         raise EntryInvalid("the checksum does not match the bytes")
+    return head, checksum
+
+
+def open_bytes(data: bytes) -> dict[str, Json]:
+    """Return the document that `seal_bytes` made, checksum included. Raises EntryInvalid."""
+    head, _ = read_seal(data)
     if b"\n" in head:
         raise EntryInvalid("the bytes are more than one line, which an archive cannot hold")
     try:
