@@ -334,6 +334,15 @@ class BatchFailed(AshoreError):
     code = "batch-failed"
 
 
+class TooManyFiles(BatchFailed):
+    """A batch has more files than an entry of the log may list. The next plan is smaller.
+
+    `records`: how many had been written when the limit was exceeded.
+    """
+
+    code = "too-many-files"
+
+
 class WorkerCrashed(BatchFailed):
     """A worker process died in a batch. The batch is split, in halves.
 

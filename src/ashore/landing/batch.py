@@ -25,6 +25,7 @@ from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, find_se
 from ashore.sources.base import StreamShard
 from ashore.storage.open import LakeAddress
 
+FILES_MAX = 20_000  # that one entry is to list: 5 MB, which every start, reader and archiver reads
 CRASHES = "crashes the decoder"  # why a record is bad that ends the process that decodes it
 
 

@@ -28,8 +28,6 @@ from ashore.protocol.plan_commit import CloseEntry, MoveFiles, SyncDirectories, 
 from ashore.protocol.plan_publish import NO_CATALOG, Publish, Publishing
 from ashore.storage.base import Storage
 
-FILES_MAX = 20_000  # that one entry is to list: 5 MB, which every start, reader and archiver reads
-
 
 class Progress(Protocol):
     """Told what the loop does, for displays and metrics. Must not raise and not block."""

@@ -7,9 +7,11 @@ is decided by a fold, and epochs and batches only grow.
 What it must not know: final files.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from ashore.errors import PathMissing, StorageError
+from ashore.errors import AshoreError, PathMissing, StorageError
+from ashore.landing.batch import Order
 from ashore.protocol import names
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -22,8 +24,11 @@ from ashore.protocol.plan_clean import (
     plan_empty,
     plan_leftovers,
 )
+from ashore.protocol.side_tables import DEAD_SUFFIX, LATE_SUFFIX
 from ashore.storage.base import FileStat, Storage
 from ashore.storage.paths import is_temporary
+
+_SUFFIXES = "", DEAD_SUFFIX, LATE_SUFFIX
 
 
 def find_staged(storage: Storage, name: SliceName, tables: Iterable[str]) -> list[StagedFile]:
@@ -59,6 +64,21 @@ def _staged_in(epoch: int, listed: Iterable[FileStat]) -> Iterator[StagedFile]:
                 size_bytes=found.size,
                 modified_ms=found.modified_ms,
             )
+
+
+def delete_staged(storage: Storage, order: Order, tables: Iterable[str]) -> None:
+    """Delete what tasks of a failed batch have staged, so that tries fill no disk. Never fails.
+
+    Requires: no entry names the batch. `tables`: main ones. What the storage does not delete, or a
+    task stages later, is left to `plan_cleaning`.
+    """
+    with contextlib.suppress(AshoreError):
+        for table in sorted({f"{each}{suffix}" for each in tables for suffix in _SUFFIXES}):
+            directory = names.staging_directory(table, order.name, order.epoch)
+            for file in _staged_in(order.epoch, storage.list(directory)):
+                if file.batch == order.batch:
+                    with contextlib.suppress(PathMissing):  # a task has deleted its own
+                        storage.delete(file.path)
 
 
 def find_leftovers(storage: Storage, name: SliceName, tables: Iterable[str]) -> list[Leftover]:

@@ -15,6 +15,7 @@ from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, check, fail
 from ashore.jobs.progress import BatchLanded, Step
 from ashore.landing.batch import (
+    FILES_MAX,
     LettersOrder,
     Order,
     RowsOrder,
@@ -22,7 +23,7 @@ from ashore.landing.batch import (
     Written,
     merge_rows,
 )
-from ashore.landing.committer import FILES_MAX, Committer, Progress, Quiet
+from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.definitions import (
     DefinePlan,
     Others,
@@ -34,6 +35,7 @@ from ashore.landing.definitions import (
 )
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
+from ashore.landing.janitor import delete_staged
 from ashore.landing.joins import look_again
 from ashore.landing.log import LandingLog
 from ashore.landing.measuring import count_batch, count_sent, measure_slice
@@ -285,6 +287,11 @@ class QuerySink:
         )
         self._close_batch(begun, written, rows)
         return rows
+
+    def discard(self, begun: BegunBatch) -> None:
+        """Delete what tasks have staged for a batch that failed, as far as possible."""
+        if self.plan.output is not None:
+            delete_staged(self.parts.storage, begun.order, [self.plan.output.table])
 
     def sent(
         self, begun: BegunBatch, rows: int, check_source: Callable[[], None] = lambda: None

@@ -13,15 +13,24 @@ from functools import partial
 
 from ashore.base.clock import Clock
 from ashore.errors import (
-    BatchFailed,
+    AshoreError,
     RecordsTooLarge,
     SourceError,
     StreamReplaced,
+    TooManyFiles,
 )
 from ashore.jobs.progress import BatchLanded, PartitionsRetired, Step, TablePartitions
 from ashore.landing.apart import run_apart
-from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
-from ashore.landing.committer import FILES_MAX, Committer, Progress, Quiet
+from ashore.landing.batch import (
+    FILES_MAX,
+    BatchOrder,
+    BatchRunner,
+    TaskResult,
+    Written,
+    merge_results,
+    prepare_of,
+)
+from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.definitions import (
     DefinePlan,
     Definitions,
@@ -35,6 +44,7 @@ from ashore.landing.definitions import (
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.histories import Histories
+from ashore.landing.janitor import delete_staged
 from ashore.landing.joins import (
     check_streams,
     find_replaced,
@@ -190,12 +200,10 @@ class SliceLoop:
         self._step(Step.WRITE)
         order = self._order(plan)
         try:
-            results = run_apart(self.parts.runner, order, plan, self._report)
+            results, written = self._write(order, plan)
         except RecordsTooLarge as error:
             self._oversized.note(error, plan)
             return Tick.BEHIND
-        written = merge_results(order, results)
-        self._limit_files(len(written.files), plan)
         # Step 3. Prepare: the commit point.
         self._step(Step.PREPARE)
         self._directories.require(spec.table for _, spec in order.tables)
@@ -337,19 +345,38 @@ class SliceLoop:
             ),
         )
 
-    def _limit_files(self, files: int, plan: BatchPlan) -> None:
-        """Raise BatchFailed for more files than an entry may list; the next plan is smaller.
+    # ---- step 2
 
-        An entry is read into memory by every start, reader and archiver.
+    def _write(self, order: BatchOrder, plan: BatchPlan) -> tuple[list[TaskResult], Written]:
+        """Write a batch; delete what is staged where that fails.
+
+        Raises TooManyFiles, with a smaller next plan: every start, reader and archiver has an entry
+        in memory. Raises as `run_apart` and `merge_results`.
         """
-        if files <= FILES_MAX:
-            return
-        records = max(1, plan.size * FILES_MAX // (2 * files))
-        self.plan = replace(self.plan, limits=replace(self.plan.limits, records=records))
-        raise BatchFailed(
-            f"batch {plan.batch} would have {files:,} files, but an entry lists at most "
-            f"{FILES_MAX:,}: from now on a batch has at most {records:,} records",
+        try:
+            results = run_apart(self.parts.runner, order, plan, self._report)
+            written = merge_results(order, results)
+            files = len(written.files)
+            if files > FILES_MAX:
+                raise TooManyFiles(
+                    f"{files:,} files", records=max(1, plan.size * FILES_MAX // files)
+                )
+        except AshoreError as error:
+            delete_staged(self.parts.storage, order, {spec.table for _, spec in order.tables})
+            if isinstance(error, TooManyFiles):
+                raise self._plan_fewer(plan, int(str(error.fields["records"]))) from error
+            raise
+        return results, written
+
+    def _plan_fewer(self, plan: BatchPlan, records: int) -> TooManyFiles:
+        """Halve what has filled an entry, for the next plans; return the error of this one."""
+        left = max(1, min(records, plan.size) // 2)
+        self.plan = replace(self.plan, limits=replace(self.plan.limits, records=left))
+        return TooManyFiles(
+            f"batch {plan.batch} would have more than {FILES_MAX:,} files, which an entry lists at "
+            f"most: until the job is started again a batch has at most {left:,} records",
             hint="partition the table by less, or lower batch.max_records",
+            records=records,
         )
 
     # ---- step 3 and after

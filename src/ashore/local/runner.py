@@ -17,6 +17,7 @@ from ashore.errors import (
     Stopped,
     StorageError,
     SyncFailed,
+    TooManyFiles,
     WorkerCrashed,
     fail,
 )
@@ -58,7 +59,7 @@ class ProcessRunner:
         except OffsetsGone as error:
             # Retention overtook the reading. The next plan sees the gap, and knows what to do.
             raise _failed(order, error.message) from error
-        except (Stopped, InvariantBroken, SyncFailed):
+        except (Stopped, InvariantBroken, SyncFailed, TooManyFiles):
             raise
         except WorkerDied as error:
             made = _crashed if _is_crash(error.exit_code) else _failed

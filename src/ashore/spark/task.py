@@ -22,6 +22,7 @@ from ashore.errors import (
     Stopped,
     StorageError,
     SyncFailed,
+    TooManyFiles,
 )
 from ashore.landing.batch import BatchOrder, LettersOrder, RowsOrder, TaskResult
 from ashore.landing.writer import check_rows, write_letters, write_probes, write_rows, write_task
@@ -153,7 +154,7 @@ def _report(write: Callable[[int], TaskResult]) -> Report:
     try:
         result = write(task)
         _freeze_modules("written")
-    except (Stopped, InvariantBroken, SyncFailed) as error:
+    except (Stopped, InvariantBroken, SyncFailed, TooManyFiles) as error:
         return Report(True, pickle.dumps(error))
     else:
         return Report(False, result.to_bytes())

@@ -1,14 +1,15 @@
 """What must not grow without a bound: files left behind, partitions remembered, entries."""
 
+import contextlib
 from dataclasses import replace
 
 import pytest
-from tests.crash.query_job import query_world
+from tests.crash.query_job import Query, query_world
 from tests.unit.landing.log_lake import NAME, Lake, fill, finish, join, land, write_batch
 from tests.unit.landing.test_job_loop import Job, impatient  # noqa: F401 - without real pauses
 
 from ashore.base.unique import unique
-from ashore.errors import Fenced, LogLost, StorageError
+from ashore.errors import BatchFailed, Fenced, LogLost, StorageError, TooManyFiles
 from ashore.landing import log as log_module
 from ashore.landing import query_sink, slice_loop
 from ashore.landing.archive import archive_log
@@ -21,11 +22,12 @@ from ashore.landing.traces import find_traces, require_whole
 from ashore.protocol import names
 from ashore.protocol.entries import Commit
 from ashore.protocol.fold import Fold, PartitionState, forget_untouched
+from ashore.protocol.names import SliceName
 from ashore.protocol.traces import LogEnd
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.storage.paths import build_temporary_path
-from ashore.testing import FakeClock, WrappedStorage
+from ashore.testing import FakeClock, RecordedRunner, WrappedStorage
 
 TABLE = "ods.clicks"
 TTL_MS = 60_000
@@ -321,19 +323,67 @@ def test_a_snapshot_forgets_them(lake: Lake, monkeypatch):
 # ---- an entry
 
 
+def staged_files(job: Job) -> list[str]:
+    directory = names.staging_root("ods.clicks", SliceName("job", "clicks"))
+    return [
+        file.path for epoch in job.storage.list(directory) for file in job.storage.list(epoch.path)
+    ]
+
+
 def test_a_batch_of_too_many_files_is_planned_again_with_fewer_records(monkeypatch):
     monkeypatch.setattr(slice_loop, "FILES_MAX", 0)
     job = Job("clicks", records=10)
-    with pytest.raises(slice_loop.BatchFailed, match="have 1 files, but an entry lists at most 0"):
+    with pytest.raises(TooManyFiles, match="at most: until the job is started again a batch has"):
         job.loop.run()
     assert job.slices[0].plan.limits.records == 1
     assert job.fold("clicks").next_batch == 0, "nothing was prepared"
+    assert staged_files(job) == []
     monkeypatch.setattr(slice_loop, "FILES_MAX", 1)
     job.slices[0].open()
     for _ in range(10):
         job.slices[0].tick()
     assert job.fold("clicks").next_batch == 10
     assert job.reported.landed_rows == 10
+
+
+def test_a_task_that_exceeds_the_limit_of_files_makes_the_next_plan_smaller(monkeypatch):
+    job = Job("clicks", records=10)
+    job.slices[0].open()
+    found = TooManyFiles("task 0 has 3 files", records=3)
+    monkeypatch.setattr(RecordedRunner, "run", lambda *_arguments: fail_with(found))
+    with pytest.raises(TooManyFiles) as failed:
+        job.slices[0].tick()
+    assert failed.value.__cause__ is found
+    assert job.slices[0].plan.limits.records == 1
+
+
+def test_what_other_tasks_have_staged_is_deleted_with_a_failed_batch(monkeypatch):
+    """Else each try of a batch leaves files behind, until the disk is full of them."""
+    job, seen = Job("clicks", records=10), []
+    job.slices[0].open()
+    land_all = RecordedRunner.run
+
+    def land_and_fail(*arguments):
+        land_all(*arguments)
+        seen.append(staged_files(job))
+        raise BatchFailed("a task failed after others had written their files")
+
+    other = names.join(names.staging_directory("ods.clicks", SliceName("job", "clicks"), 0), "x")
+    kept = [
+        other.replace("/0/", f"/{epoch}/").replace("/x", f"/{names.pending_name(batch, 'a' * 32)}")
+        for epoch, batch in ((0, 0), (1, 1))
+    ]
+    for path in kept:
+        job.storage.create(path, b"of another epoch, or of another batch")
+    monkeypatch.setattr(RecordedRunner, "run", land_and_fail)
+    with pytest.raises(BatchFailed):
+        job.slices[0].tick()
+    assert len(seen[0]) > len(kept)
+    assert sorted(staged_files(job)) == sorted(kept)
+
+
+def fail_with(error: Exception):
+    raise error
 
 
 def test_a_batch_of_a_query_cannot_become_smaller_and_its_size_is_reported(monkeypatch):
@@ -344,3 +394,22 @@ def test_a_batch_of_a_query_cannot_become_smaller_and_its_size_is_reported(monke
     assert world.start().run() is None
     assert ["DISTRIBUTE BY" in each for each in reported] == [True] * 3
     assert "batch 0 has 2 files" in reported[0]
+
+
+def test_what_tasks_have_staged_for_a_failed_batch_of_a_query_is_deleted():
+    world, seen = query_world(), []
+
+    class Failing(Query):
+        def _write(self, begun, rows):
+            super()._write(begun, rows)
+            directory = names.staging_directory("ods.result", begun.order.name, begun.order.epoch)
+            seen.append(self.sink.parts.storage.list(directory))
+            self.sink.discard(begun)
+            seen.append(self.sink.parts.storage.list(directory))
+            raise BatchFailed("a task failed")
+
+    world.query = Failing
+    with contextlib.suppress(BatchFailed):
+        world.start().run()
+    assert seen[0]
+    assert seen[1] == []

@@ -59,6 +59,11 @@ class FilePool:
         self._closing: deque[Future[None]] = deque()
         self._closers = ThreadPoolExecutor(limits.closing_max, thread_name_prefix="close")
 
+    @property
+    def files(self) -> int:
+        """How many files were begun."""
+        return len(self._begun)
+
     def write_all(self, pieces: Iterable[Piece]) -> tuple[tuple[Target, ...], tuple[DataFile, ...]]:
         """Write pieces and finish; let go of every file where that fails.
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ashore.base.unique import Entropy, unique
-from ashore.errors import CountsDisagree, check
-from ashore.landing.batch import BatchOrder, TaskResult
+from ashore.errors import CountsDisagree, TooManyFiles, check
+from ashore.landing.batch import FILES_MAX, BatchOrder, TaskResult
 from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.data_file import Stretch, count_overlaps, highest
@@ -37,8 +37,8 @@ def write_task(
 ) -> TaskResult:
     """Write the records of one task and return what the log needs to know.
 
-    Requires: batches as `runs` describes them. Raises StorageError, BadRecord, CountsDisagree, or
-    what reading `batches` raises.
+    Requires: batches as `runs` describes them. Raises StorageError, BadRecord, CountsDisagree,
+    TooManyFiles, or what reading `batches` raises.
     Where it raises, what it has staged is deleted. If interrupted: in-progress files remain; no
     entry names them.
     """
@@ -142,6 +142,15 @@ class _TaskWriter:
             fetched = tally.landed + tally.dead if is_partial else end - start
             account.add(fetched, size_bytes, tally)
         self._counters += result.counters
+        self._bound_files()
+
+    def _bound_files(self) -> None:
+        """Raise TooManyFiles where this task alone has more than its batch may have."""
+        if self._pool.files > FILES_MAX and self._order.keep is None:
+            raise TooManyFiles(
+                f"task {self._task} of batch {self._order.batch} has {self._pool.files:,} files",
+                records=max(1, sum(account.fetched for account in self._accounts)),
+            )
 
     def finish(self) -> TaskResult:
         """Close and sync everything and return what was done."""

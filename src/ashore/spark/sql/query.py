@@ -409,7 +409,10 @@ class SqlQuery:
         else:
             try:
                 computed = self._write(frame, begun)
-            except LeftOutError as found:
+            except Exception as found:
+                sink.discard(begun)
+                if not isinstance(found, LeftOutError):
+                    raise
                 sink.leave_out(found.letters)
                 raise _RunAgain(str(found)) from found
             counted = replace(begun, counted=computed.counted)
