@@ -8,6 +8,7 @@ that went back, a stream that is not there) stops nothing at once: it is looked 
 What it must not know: Kafka.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -60,12 +61,12 @@ def check_streams(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) ->
         streams: those of the job that exist.
 
     """
-    known = {state.key.stream for state in fold.shards.values() if state.key.source == source}
+    generations, former = fold.generations(), _former_ids(source, fold)
     for name, info in streams.items():
-        current = fold.generation(source, name)
+        current = generations.get((source, name))
         if current is None or current[1] == info.stream_id:
             continue
-        if info.stream_id in _former_ids(source, fold, name):
+        if info.stream_id in former[name]:
             raise OffsetsWentBack(
                 f"topic {name} has the id that it had before it was created again",
                 hint="nothing was read; was the cluster restored from a backup?",
@@ -77,34 +78,31 @@ def check_streams(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) ->
             hint=f"to continue with the new topic: ashore rejoin JOB.yaml {name}",
             stream=name,
         )
-    for name in sorted(known & streams.keys()):
-        _check_shards(source, fold, streams[name])
+    _check_shards(source, fold, streams)
 
 
-def _check_shards(source: str, fold: Fold, info: StreamInfo) -> None:
-    current = fold.current()
-    gone = [
-        key.shard
-        for key in current
-        if key.source == source and key.stream == info.stream and key.shard not in info.shards
-    ]
-    if gone:
+def _check_shards(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) -> None:
+    shards = {name: frozenset(info.shards) for name, info in streams.items()}
+    gone: dict[str, list[str]] = defaultdict(list)
+    for key in fold.current():
+        if key.source == source and key.stream in shards and key.shard not in shards[key.stream]:
+            gone[key.stream].append(key.shard)
+    for name in sorted(gone):
         raise OffsetsWentBack(
-            f"topic {info.stream} no longer has partition {', '.join(gone)}",
+            f"topic {name} no longer has partition {', '.join(gone[name])}",
             hint="nothing was read; was the topic restored from a backup?",
-            stream=info.stream,
+            stream=name,
         )
 
 
-def _former_ids(source: str, fold: Fold, stream: str) -> set[str]:
-    """Return the identities that a stream had before it was created again."""
-    current = fold.generation(source, stream)
-    newest = current[0] if current else 0
-    return {
-        state.stream_id
-        for key, state in fold.shards.items()
-        if (key.source, key.stream) == (source, stream) and key.generation < newest
-    }
+def _former_ids(source: str, fold: Fold) -> defaultdict[str, set[str]]:
+    """Return the identities that streams had before they were created again."""
+    generations = fold.generations()
+    former = defaultdict[str, set[str]](set)
+    for key, state in fold.shards.items():
+        if key.source == source and key.generation < generations[source, key.stream][0]:
+            former[key.stream].add(state.stream_id)
+    return former
 
 
 def find_replaced(
@@ -121,9 +119,10 @@ def find_replaced(
     Raises StreamMissing where one is not there, which a broker whose metadata lag tells too.
 
     """
+    former = _former_ids(source, fold)
     for stream, stream_id in known.items():
         there = now.get(stream)
-        if there is None or there.stream_id in _former_ids(source, fold, stream):
+        if there is None or there.stream_id in former[stream]:
             raise StreamMissing(
                 f"topic {stream} no longer exists; nothing was prepared",
                 hint="it is checked again: a broker may not know it yet",
@@ -195,9 +194,9 @@ def plan_join(
     """
     source_name = name or source.name
     joined: list[Joined] = []
-    is_first_start = not fold.shards
+    is_first_start, generations = not fold.shards, fold.generations()
     for stream, info in sorted(streams.items()):
-        current = fold.generation(source_name, stream)
+        current = generations.get((source_name, stream))
         first = EARLIEST if current else first_of(stream, is_first_start)
         generation = current[0] if current else 1
         policy = "new_shard" if current else first.policy
@@ -231,7 +230,7 @@ def plan_rejoin(source: Source, fold: Fold, info: StreamInfo) -> Join | None:
     current = fold.generation(source.name, info.stream)
     if current is None or current[1] == info.stream_id:
         return None
-    if info.stream_id in _former_ids(source.name, fold, info.stream):
+    if info.stream_id in _former_ids(source.name, fold)[info.stream]:
         return None
     joined = tuple(
         Joined(

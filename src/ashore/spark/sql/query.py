@@ -499,8 +499,11 @@ class SqlQuery:
     def _check_identities(self) -> None:
         """Raise StreamReplaced where a topic was created again while it was read."""
         source, fold = query_source(self.name), self.parts.sink.fold
-        generations = {topic: fold.generation(source, topic) for topic in self._topics}
-        known = {topic: current[1] for topic, current in generations.items() if current}
+        known = {
+            topic: stream_id
+            for (of, topic), (_, stream_id) in fold.generations().items()
+            if of == source and topic in self._topics
+        }
         now = self.parts.source.describe_streams(self._topics)
         topic = find_replaced(source, fold, known, now)
         if topic is not None:

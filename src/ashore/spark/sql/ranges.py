@@ -37,11 +37,11 @@ def plan_ranges(name: SliceName, fold: Fold, before: Ends, after: Ends) -> tuple
 def _walk(
     name: SliceName, fold: Fold, before: Ends, after: Ends
 ) -> Iterator[tuple[ShardKey, int, int]]:
-    readings: Counter[str] = Counter()
+    readings, generations = Counter[str](), fold.generations()
     for source, topics in after.items():
         for topic, shards in topics.items():
             readings[topic] += 1
-            known = fold.generation(query_source(name), topic)
+            known = generations.get((query_source(name), topic))
             generation = known[0] if known else 1
             for shard, end in shards.items():
                 key = ShardKey(query_source(name, readings[topic]), topic, generation, shard)
