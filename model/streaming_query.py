@@ -31,7 +31,7 @@ RECORDS = 3
 BATCHES_MAX = 3
 LIVES = {"W0": 2, "W1": 1}
 BAD = -1  # a record that a run of a batch may fail at, where there is one
-SWITCHES = ("migrate", "rewind")
+SWITCHES = ("migrate", "rollback")
 BACK = "R"  # the process that rolls the table back; it has one life
 NEW = "N"  # the process that lets the log begin with a savepoint, where there is one; as that
 FORTH, UNDO = "M", "U"  # migrate the query to the other SQL, and undo it; one life each
@@ -65,7 +65,7 @@ class Attempt(NamedTuple):
 
 
 class Entry(NamedTuple):
-    kind: str  # open | plan | leave_out | begin | prepare | rewind | migrate
+    kind: str  # open | plan | leave_out | begin | prepare | rollback | migrate
     epoch: int
     query: int = 0
     batch: int = -1  # of a rollback: the one that stays the last
@@ -152,7 +152,7 @@ def prepares(log: tuple[Entry, ...]) -> list[Entry]:
     for entry in log:
         if entry.kind == "prepare":
             found.append(entry)
-        elif entry.kind == "rewind":
+        elif entry.kind == "rollback":
             del found[entry.batch + 1 - first_of(log) :]
     return found
 
@@ -408,7 +408,7 @@ def steps_back(
         if process.known != len(log):
             yield "is fenced", process._replace(step="dead"), {}
             return
-        entry = Entry("rewind", process.epoch, batch=process.batch)
+        entry = Entry("rollback", process.epoch, batch=process.batch)
         yield "rolls the table back", appends._replace(known=len(log) + 1), {"log": (*log, entry)}
 
 
@@ -515,12 +515,12 @@ def steps_undo(
             entry = Entry("migrate", process.epoch, sql=1, migration=saved.migration)
             entry = entry._replace(attempt=process.epoch, batch=saved.done)
             if len(landed) > saved.done and mutation != "keep what was landed since":
-                back = Entry("rewind", process.epoch, batch=saved.done - 1)
+                back = Entry("rollback", process.epoch, batch=saved.done - 1)
                 if mutation == "undo in two entries":
                     rolled = process._replace(known=len(log) + 1)
                     yield "rolls the table back", rolled, {"log": (*log, back)}
                     return
-                entry = entry._replace(kind="rewind", batch=saved.done - 1)
+                entry = entry._replace(kind="rollback", batch=saved.done - 1)
             yield "undoes", process._replace(step="release"), {"log": (*log, entry)}
         case "release":
             left = with_attempt(state, process.epoch, released_by=process.epoch)
@@ -594,7 +594,7 @@ def wrong_with(state: State, mutation: str = "") -> Optional[str]:
     if rows != list(range(len(rows))):
         return f"rows are missing: {rows}"
     landed = prepares(state.log)
-    back = max((entry.epoch for entry in state.log if entry.kind == "rewind"), default=0)
+    back = max((entry.epoch for entry in state.log if entry.kind == "rollback"), default=0)
     is_idle = all(each.step in {"off", "dead", "plan"} for each in state.processes)
     for attempt in state.attempts:
         checkpoint = attempt.checkpoint

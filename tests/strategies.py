@@ -380,7 +380,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         why=texts,
     ),
     "migrate": MIGRATES,
-    "rewind": st.builds(
+    "rollback": st.builds(
         Rollback,
         entry=numbers,
         query=st.builds(Query, texts, numbers, texts, numbers),

@@ -244,12 +244,12 @@ def _query_files() -> dict[str, bytes]:
     log.add(body, closing)
     return {
         **_plan_files(log),
-        "dead-rewind.json": undone,
-        "leader-rewind.json": led,
-        "aside-rewind.json": left,
+        "dead-rollback.json": undone,
+        "leader-rollback.json": led,
+        "aside-rollback.json": left,
         "query-prepare.json": log.entries[2][1],
         "query-snapshot.json": snapshot,
-        "entry-rewind.json": log.entries[5][1],
+        "entry-rollback.json": log.entries[5][1],
     }
 
 
@@ -315,13 +315,13 @@ def _migration_files(log: _Log) -> dict[str, bytes]:
     )
     tabled = replace(rolled, undo=replace(back, tables=(table,)))
     return {
-        "table-rewind.json": write_entry(log.draft(tabled, None))[1],
+        "table-rollback.json": write_entry(log.draft(tabled, None))[1],
         "entry-migrate.json": log.entries[10][1],
         "migrate-snapshot.json": write_snapshot(log.fold),
         "edited-migrate.json": edited_bytes,
         "edited-snapshot.json": write_snapshot(edited_fold),
         "undo-migrate.json": write_entry(log.draft(back, None))[1],
-        "undo-rewind.json": write_entry(log.draft(rolled, None))[1],
+        "undo-rollback.json": write_entry(log.draft(rolled, None))[1],
     }
 
 

@@ -124,7 +124,7 @@ def test_a_worker_that_dies_fails_its_batch_only(kafka: Kafka, job_file: Path) -
         # What was there may have landed before: so there is a batch after the kill.
         topic = json.loads(job_file.read_text())["tables"][0]["topic"]
         produce(kafka.bootstrap_servers, topic, [b'{"id":9000}'])
-        wait_for(launch, "trouble")
+        wait_for(launch, "warning")
         wait_for(launch, "landed")
     finish(job_file, RECORDS + 1)
 

@@ -104,8 +104,8 @@ def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
     )
     with open_job(job_file) as opened:
         status = read_status(opened)
-        assert "register" in {each.action for each in status.slices[0].owed_by_action}
-        reported = [each.text for each in status.warnings if each.kind == "owed"]
+        assert "register" in {each.action for each in status.slices[0].deferred_by_action}
+        reported = [each.text for each in status.warnings if each.kind == "deferred"]
         assert any(
             "x register deferred" in each and "no metastore answers" in each for each in reported
         )
@@ -128,7 +128,7 @@ def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
     assert {row["price"] for row in rows} == {"125.00"}
     with open_job(job_file) as opened:
         status = read_status(opened)
-        assert status.slices[0].owed == status.slices[0].owed_by_action == ()
+        assert status.slices[0].deferred == status.slices[0].deferred_by_action == ()
         assert verify_job(opened).exit_code == 0
     success = json.loads(
         next((lake / f"ods.db/{topic}").glob("date=*/hour=*/_SUCCESS")).read_text()

@@ -104,8 +104,8 @@ def _show_slice(each: SliceStatus) -> None:
     if each.counters:
         counters = ", ".join(f"{name} {count:,}" for name, count in each.counters.items() if count)
         out.print(f"counted {counters or 'nothing odd'}")
-    if each.owed_by_action:
-        deferred = ", ".join(f"{one.effects:,} x {one.action}" for one in each.owed_by_action)
+    if each.deferred_by_action:
+        deferred = ", ".join(f"{one.effects:,} x {one.action}" for one in each.deferred_by_action)
         out.print(f"deferred {escape(deferred)}")
     out.print()
     _show_shards(each.shards)

@@ -23,7 +23,7 @@ BAD_STATES = (JobState.STUCK, JobState.FAILED, JobState.NEVER_STARTED)
 DECISIONS = ("gap", "replaced", "missing", "went_back", "truncated", "stopped", "log_ahead")
 
 OF_RECORDS = ("bad_records", "all_filtered", "null_column")
-UNWELL = ("unclosed", "owed", *OF_RECORDS)
+UNWELL = ("unclosed", "deferred", *OF_RECORDS)
 
 
 @dataclass(frozen=True, slots=True)

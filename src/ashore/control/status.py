@@ -47,7 +47,7 @@ INTERVAL_MS_MIN = 1_000
 class Warned:
     """Something that somebody should look at."""
 
-    # log_lost | kafka | stopped | held_back | unclosed | owed | replaced | missing | gap
+    # log_lost | kafka | stopped | held_back | unclosed | deferred | replaced | missing | gap
     # | went_back | truncated | held_up | bad_records | all_filtered | null_column
     kind: str
     subject: str  # what it is about: a slice, a topic, a topic partition
@@ -126,8 +126,8 @@ class SliceStatus:
     records_per_s: float | None  # over the last batches; None: there are too few
     counters: dict[str, int]
     tables: tuple[TableStatus, ...]
-    owed: tuple[str, ...]  # ids of deferred actions; the key is that of the log
-    owed_by_action: tuple[DeferredStatus, ...]
+    deferred: tuple[str, ...]  # ids of actions
+    deferred_by_action: tuple[DeferredStatus, ...]
     query: QueryStatus | None  # None: the slice lands topics
 
 
@@ -391,8 +391,8 @@ def _slice_status(
         records_per_s=entries.records_per_s,
         counters=dict(fold.counters),
         tables=_tables(fold),
-        owed=tuple(sorted(fold.deferred)),
-        owed_by_action=_deferred(fold, entries.now_ms),
+        deferred=tuple(sorted(fold.deferred)),
+        deferred_by_action=_deferred(fold, entries.now_ms),
         query=None,
     )
 
@@ -497,11 +497,11 @@ def _warn_held_back(job: Job, slices: Iterable[SliceStatus], now_ms: int) -> Ite
 
 
 def _warn_deferred(name: SliceName, status: SliceStatus) -> Iterator[Warned]:
-    for each in status.owed_by_action:
+    for each in status.deferred_by_action:
         if each.failing_ms is None or each.last_age_ms is None:
             continue
         yield Warned(
-            "owed",
+            "deferred",
             name.slice,
             f"{each.effects:,} x {each.action} deferred: failing for "
             f"{format_duration(each.failing_ms)}, tried {each.tries:,} times, the last "

@@ -16,7 +16,7 @@ from ashore.drills.workloads.numbered import Numbered, Produced
 from ashore.errors import check
 
 # JSON lines, so that the whole lake can be read by people.
-OPTIONS = SiteOptions(batch_records=12, table={"format": "jsonl"})
+OPTIONS = SiteOptions(batch_records=12, table={"format": "jsonl", "partition_by": ["country"]})
 
 
 @dataclass(frozen=True, slots=True)

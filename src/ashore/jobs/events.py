@@ -166,7 +166,7 @@ class Beat:
 class WarningEvent:
     """Something failed and the job continues; or a slice stopped, and `error` follows."""
 
-    kind: ClassVar[str] = "trouble"
+    kind: ClassVar[str] = "warning"
     slice: str
     message: str
 

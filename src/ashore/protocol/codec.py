@@ -4,8 +4,8 @@ What it promises: `decode(type, encode(value)) == value`; decoding is strict and
 or unknown key, a wrong type or a broken invariant raises Malformed with the place, never another
 error. Of `SomeEnum | str` a string that is no member is kept: a later release may know it. Classes
 marked `positional` become arrays, the others objects, in which those marked `inlined` have no
-object of their own; a key `added` later is left out while it says nothing, and a field that has
-another name than its `Key` keeps it, so that older bytes stay as they were.
+object of their own; a key `added` later is left out while it has its default, so that older bytes
+stay as they were.
 What it must not know: which records there are.
 """
 
@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import Field, field, fields, is_dataclass
 from enum import StrEnum
 
 from ashore.errors import InvariantBroken, check, fail
@@ -81,13 +81,6 @@ def added(default: T) -> T:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """In `Annotated`, how a field is spelled in an object, where that is not its name."""
-
-    text: str
-
-
 def encode(value: object) -> Json:
     """Return the JSON value of dataclasses, tuples, strings, integers, booleans and None."""
     if value is None or isinstance(value, bool | int | str):
@@ -104,26 +97,13 @@ def encode(value: object) -> Json:
 def encode_object(value: "DataclassInstance") -> dict[str, Json]:
     """Return the fields of a dataclass as a JSON object, in their order."""
     document: dict[str, Json] = {}
-    for each, key in _spell(type(value)):
+    for each in fields(value):
         found = getattr(value, each.name)
         if type(found) in _INLINED:
             document |= encode_object(found)
         elif not _is_left_out(each, found):
-            document[key] = encode(found)
+            document[each.name] = encode(found)
     return document
-
-
-@functools.cache
-def _spell(wanted: type) -> "tuple[tuple[Field[object], str], ...]":
-    """Return the fields of a dataclass, each with its key."""
-    hints = typing.get_type_hints(wanted, include_extras=True)
-    spelled = {
-        name: extra.text
-        for name, hint in hints.items()
-        for extra in getattr(hint, "__metadata__", ())
-        if isinstance(extra, Key)
-    }
-    return tuple((each, spelled.get(each.name, each.name)) for each in fields(wanted))
 
 
 def _is_left_out(of: "Field[object]", value: object) -> bool:
@@ -290,13 +270,13 @@ def find_keys(wanted: type) -> "dict[str, tuple[Field[object], typing.Hashable]]
     """Return the keys of an object in their order, each with its field and the type of that."""
     hints = typing.get_type_hints(wanted)
     keys: dict[str, tuple[Field[object], typing.Hashable]] = {}
-    for each, key in _spell(wanted):
+    for each in fields(wanted):
         hint = hints[each.name]
         if hint in _INLINED:
             check(wanted not in _POSITIONAL, f"{wanted.__name__} is an array, and has no keys")
             keys |= find_keys(hint)
         else:
-            keys[key] = (each, hint)
+            keys[each.name] = (each, hint)
     return keys
 
 

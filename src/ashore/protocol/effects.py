@@ -8,7 +8,7 @@ What it must not know: how an effect is done, what else an entry holds.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from ashore.protocol import codec
 
@@ -64,6 +64,6 @@ class Closing:
     moved: int
     already_moved: int
     registered: bool  # its partitions are in the catalog, except those that are deferred
-    deferred: Annotated[tuple[DeferredAction, ...], codec.Key("owed")]
+    deferred: tuple[DeferredAction, ...]
     done: tuple[str, ...]  # ids of deferred actions
     failed: tuple[FailedTries, ...] = codec.added(())

@@ -6,7 +6,6 @@ What it must not know: when a snapshot is due, and where it is kept.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
 
 from ashore.errors import check
 from ashore.protocol import codec
@@ -45,7 +44,7 @@ class _Document:
     shards: tuple[ShardState, ...]
     watermarks: tuple[tuple[str, int], ...]
     partitions: tuple[PartitionState, ...]
-    deferred: Annotated[tuple[DeferredAction, ...], codec.Key("owed")]
+    deferred: tuple[DeferredAction, ...]
     counters: tuple[tuple[str, int], ...]
     checksum: str
     failing: tuple[Failing, ...] = codec.added(())

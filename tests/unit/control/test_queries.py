@@ -130,7 +130,7 @@ def test_a_worker_that_stopped_is_no_step_that_does_not_end(capsys) -> None:
     (worker,) = writer.workers()
     assert (worker.slice, worker.stopped, worker.query) == (NAME.slice, "refused", AT)
     reported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["event"] for each in reported] == ["step", "step", "query", "trouble"]
+    assert [each["event"] for each in reported] == ["step", "step", "query", "warning"]
     assert reported[-1]["message"] == "stopped: refused"
 
 

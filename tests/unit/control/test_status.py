@@ -283,8 +283,8 @@ def test_what_is_owed_is_shown():
     deferred = DeferredAction("register:x", "register", TABLE, "date=2026-11-21/hour=00")
     lake.append(Commit("idle"), closing=Closing(3, 4, 0, True, (deferred,), ()))
     (main,) = status_of(lake).slices
-    assert (main.owed, main.unclosed) == (("register:x",), None)
-    assert main.owed_by_action == (DeferredStatus("register", 1, 0, None, None, None),)
+    assert (main.deferred, main.unclosed) == (("register:x",), None)
+    assert main.deferred_by_action == (DeferredStatus("register", 1, 0, None, None, None),)
     assert status_of(lake).warnings == ()  # nothing is wrong with it so far
 
 
@@ -299,15 +299,17 @@ def test_what_is_owed_in_vain_is_warned_of_with_since_when_how_often_and_why():
     lake.append(Commit("idle"), closing=Closing(None, 0, 0, False, (), (), failed))
     lake.clock.advance(7)
     (main,) = status_of(lake).slices
-    assert main.owed_by_action == (DeferredStatus("register", 1, 4, 39_000, 8_000, "still none"),)
+    assert main.deferred_by_action == (
+        DeferredStatus("register", 1, 4, 39_000, 8_000, "still none"),
+    )
     warned = only_warning(lake)
-    assert (warned.kind, warned.subject) == ("owed", "main")
+    assert (warned.kind, warned.subject) == ("deferred", "main")
     assert warned.text == (
         "1 x register deferred: failing for 39.0 s, tried 4 times, the last 8.0 s ago: still none"
     )
     lake.append(Commit("idle"), closing=Closing(None, 0, 0, False, (), ("register:x",)))
     found = status_of(lake)
-    assert (found.warnings, found.slices[0].owed_by_action) == ((), ())
+    assert (found.warnings, found.slices[0].deferred_by_action) == ((), ())
 
 
 def test_as_json():

@@ -1,6 +1,5 @@
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
 
 import pytest
 
@@ -195,26 +194,3 @@ def test_a_key_that_was_added_later_is_left_out_while_it_says_nothing():
         codec.decode(Grown, {"name": "a", "extra": []})
     with pytest.raises(Malformed, match="missing keys: name"):
         codec.decode(Grown, {"extra": [1]})
-
-
-# ---- fields whose key is another
-
-
-@dataclass(frozen=True, slots=True)
-class Renamed:
-    first: int
-    deferred: Annotated[tuple[int, ...], codec.Key("owed")]
-
-
-RENAMED, RENAMED_FORM = Renamed(1, (2, 3)), {"first": 1, "owed": [2, 3]}
-
-
-def test_a_field_keeps_the_key_that_earlier_bytes_have() -> None:
-    assert codec.encode(RENAMED) == RENAMED_FORM
-    assert list(RENAMED_FORM) == list(codec.find_keys(Renamed))
-    assert codec.decode(Renamed, RENAMED_FORM) == RENAMED
-
-
-def test_the_name_of_such_a_field_is_no_key() -> None:
-    with pytest.raises(Malformed, match="unknown or missing keys: deferred, owed"):
-        codec.decode(Renamed, {"first": 1, "deferred": [2, 3]})

@@ -40,14 +40,14 @@ GOLDEN = build_golden()
 MORE = ("commit-failed", "retire-counted", "open-looks")
 ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, *MORE)]
 QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json", "version-snapshot.json"]
-LEADERS = [f"leader-{name}.json" for name in ("prepare", "snapshot", "skip", "rewind")]
+LEADERS = [f"leader-{name}.json" for name in ("prepare", "snapshot", "skip", "rollback")]
 ASIDE = [
     "planned-prepare.json",
-    "dead-rewind.json",
-    *(f"aside-{name}.json" for name in ("prepare", "rewind", "snapshot")),
+    "dead-rollback.json",
+    *(f"aside-{name}.json" for name in ("prepare", "rollback", "snapshot")),
 ]
 MIGRATION = [
-    *("migrate-snapshot.json", "undo-migrate.json", "undo-rewind.json", "table-rewind.json"),
+    *("migrate-snapshot.json", "undo-migrate.json", "undo-rollback.json", "table-rollback.json"),
     *("edited-migrate.json", "edited-snapshot.json"),
 ]
 TABLES = [

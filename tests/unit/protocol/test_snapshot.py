@@ -66,7 +66,7 @@ def test_a_snapshot_of_an_unclosed_fold_or_of_nothing_is_refused():
         ({"number": "3"}, "number"),
         ({"shards": [{}]}, r"shards\[0\]"),
         ({"partitions": [[]]}, r"partitions\[0\]"),
-        ({"owed": None}, "owed"),
+        ({"deferred": None}, "deferred"),
         ({"more": 1}, "the document"),
         ({"format_version": 2}, "format version 2"),
     ],

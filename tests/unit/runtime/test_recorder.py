@@ -66,7 +66,7 @@ def test_rotation_loses_no_line_and_each_has_job_slice_epoch_and_batch(files: Ru
         ("clicks", name, 7, batch, kind)
         for batch in range(200)
         for name in SLICES
-        for kind in ("landed", "trouble")
+        for kind in ("landed", "warning")
     ]
 
 

@@ -318,7 +318,7 @@ class _Striking(Quiet):
 
     def warn(self, slice_name: str, message: str) -> None:
         """See Progress."""
-        self._recorder.note("trouble", f"{slice_name}: {message}")
+        self._recorder.note("warning", f"{slice_name}: {message}")
 
     def note(self, slice_name: str, message: str) -> None:
         """See Progress."""

@@ -1,4 +1,4 @@
-"""`rewind`: a rollback of a query's table to the end of an earlier batch.
+"""`rollback`: a return of a query's table to the end of an earlier batch.
 
 What it promises: offsets are given back from the end of what was read, and are read again (I1); the
 files of the batches that come to nothing leave the table, but those of sealed partitions, which
@@ -39,7 +39,7 @@ class Rollback(HasEffects):
     Later batches come to nothing: their offsets are read again, and their files go aside.
     """
 
-    kind: ClassVar[str] = "rewind"
+    kind: ClassVar[str] = "rollback"
     entry: int  # the `prepare` of the batch that the table is rolled back to
     query: Query  # that batch
     before: str  # the lineage of the batch before it; empty for batch 0

@@ -42,13 +42,13 @@ def job_routes(frame: PageFrame) -> APIRouter:
     async def job(request: Request, name: str) -> Response:
         live, seen = frame.live(name), frame.job(name)
         batches: Batches = {}
-        trouble = ""
+        problem = ""
         if seen.row.status is not None and seen.row.status.slices:
             try:
                 batches = await recent.read(name, str(live["stamp"]))
             except AshoreError as error:
-                trouble = f"The last batches are not shown: {error.message}. {error.hint}"
-        values = {"view": view_job(seen, batches, trouble), "tab": "Overview", **live}
+                problem = f"The last batches are not shown: {error.message}. {error.hint}"
+        values = {"view": view_job(seen, batches, problem), "tab": "Overview", **live}
         return frame.show(request, "job.html", name=name, at="Jobs", **values)
 
     @router.get("/ui/jobs/{name}/log")

@@ -48,11 +48,11 @@ class JobView:
     kept: tuple[Kept, ...]
     deferred: tuple[DeferredStatus, ...]
     supervised: Supervised | None
-    trouble: str  # why the last batches are not shown; empty: they are
+    problem: str  # why the last batches are not shown; empty: they are
 
 
 def view_job(
-    seen: SeenJob, batches: Mapping[str, Sequence[RecentBatch]], trouble: str = ""
+    seen: SeenJob, batches: Mapping[str, Sequence[RecentBatch]], problem: str = ""
 ) -> JobView:
     """Return the page of a job. `batches`: the last ones of each slice."""
     status = seen.row.status
@@ -71,9 +71,9 @@ def view_job(
         lag=_lag_chart(seen),
         blocked=() if status is None else status.blocked_seals[:SHOWN],
         kept=() if status is None else status.kept[:SHOWN],
-        deferred=tuple(each for found in slices for each in found.owed_by_action),
+        deferred=tuple(each for found in slices for each in found.deferred_by_action),
         supervised=seen.supervised,
-        trouble=trouble,
+        problem=problem,
     )
 
 
