@@ -41,7 +41,7 @@ CHECKPOINT_AGE = _gauge(
     "since the last batch of a query was committed: its checkpoint is as old",
 )
 OPERATIONS = _gauge("ashore_server_operations", ("state",), "operations that are kept, by state")
-DELIVERIES = _gauge("ashore_server_webhook_owed", (), "events that a webhook has not taken yet")
+DELIVERIES = _gauge("ashore_server_webhook_pending", (), "events that a webhook has not taken yet")
 LOOK_AGE = _gauge(
     "ashore_server_look_age_seconds", (), "since the supervisor last looked at its jobs"
 )

@@ -1,4 +1,4 @@
-"""What happened to jobs: kept in a file, counted, and owed to webhooks.
+"""What happened to jobs: kept in a file, counted, and delivered to webhooks.
 
 What it is: `Journal`, which the supervisor reports to.
 What it promises: an event is in the file before anybody is told. The newest are also in memory.
@@ -36,7 +36,7 @@ class Journal:
     Arguments:
         files: of the server.
         deliver: each is called with the document of an event, after it was written.
-        owe: called so too, and says whether whoever is owed the event will have it.
+        webhook: called so too; returns whether the event is delivered, whatever dies now.
 
     """
 
@@ -44,18 +44,18 @@ class Journal:
         self,
         files: ServerFiles,
         deliver: Sequence[Callable[[Mapping[str, object]], None]] = (),
-        owe: Callable[[Mapping[str, object]], bool] | None = None,
+        webhook: Callable[[Mapping[str, object]], bool] | None = None,
     ) -> None:
         self._path = files.happened
         self._deliver = deliver
-        self._owe = owe
+        self._webhook = webhook
         self._lock = threading.Lock()
         self._newest: deque[dict[str, object]] = deque(read_lines(self._path, 1 << 20), IN_MEMORY)
         self._starts: Counter[tuple[str, str]] = Counter()
         self._phase_ms: Counter[tuple[str, str]] = Counter()
 
     def take(self, happened: Happened) -> bool:
-        """Keep an event; return whether whoever is owed it will have it, whatever dies now."""
+        """Keep an event; return whether the webhook delivers it, whatever dies now."""
         document: dict[str, object] = {
             "at": format_time(happened.at_ms),
             "at_ms": happened.at_ms,
@@ -71,7 +71,7 @@ class Journal:
             self._count(happened)
         for deliver in self._deliver:
             deliver(document)
-        return self._owe is None or self._owe(document)
+        return self._webhook is None or self._webhook(document)
 
     def newest(
         self, job: str | None, limit: int, is_shown: Callable[[str], bool] = lambda _job: True

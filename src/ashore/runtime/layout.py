@@ -80,7 +80,7 @@ class ServerFiles:
 
     @cached_property
     def deliveries(self) -> Path:
-        """Events that webhooks are still owed."""
+        """Events that webhooks have not taken yet."""
         return self.state / "deliveries"
 
     @cached_property

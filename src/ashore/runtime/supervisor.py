@@ -155,7 +155,7 @@ class Supervisor:
         self._unreadable = ""  # why the directory of job files cannot be read
         self._unwritten = ""  # why what has happened cannot be written down
         self._unknown = ""  # why it is not known which processes live
-        self._owed: dict[Path, ExitRecord | RetryRecord] = {}  # that
+        self._pending_writes: dict[Path, ExitRecord | RetryRecord] = {}  # by file
 
     # ---- for readers, by any thread
 
@@ -233,7 +233,7 @@ class Supervisor:
             self._unreadable = ""
         self._processes.reap()
         self._unknown = ""
-        self._write_owed()
+        self._write_pending()
         now_ms = self._clock.now_ms()
         for name in self._names(files) - self._jobs.keys():
             paths = self._layout.run_of(name), self._layout.desired_of(name)
@@ -325,40 +325,40 @@ class Supervisor:
         managed.settled = last.run if last is not None else ""
         if has_died and process is not None:
             last = _killed(process.run, process.attempt, process.digest, now_ms)
-            self._owed[run.exit] = last
+            self._pending_writes[run.exit] = last
         elif was_alive and record is None and (last is None or is_known):
             wanted = managed.desired.attempt if managed.desired else 0
             last = _killed(f"unrecorded-{unique()}", wanted, managed.digest, now_ms)
-            self._owed[run.exit] = last
+            self._pending_writes[run.exit] = last
         if managed.over_bytes and last is not None:
             used = f"it was stopped: its processes used {self._limits.words_of(managed.over_bytes)}"
-            last = self._owed[run.exit] = replace(last, message=used, hint=OVER_MEMORY)
+            last = self._pending_writes[run.exit] = replace(last, message=used, hint=OVER_MEMORY)
         managed.over_bytes = 0
         if last is not None and (retry is None or retry.run != last.run):
             started_ms = process.started_ms if process and process.run == last.run else None
             retry = after_exit(last, started_ms, retry, now_ms)
-            self._owed[run.retry] = retry
+            self._pending_writes[run.retry] = retry
             told = {"code": last.code, "error": last.error, "message": last.message}
             self._tell("ended", managed.name, now_ms, run=last.run, **told)
-        self._write_owed()
+        self._write_pending()
         managed.last, managed.retry = last, retry
         managed.stop_asked_ms = managed.stop_began_ms = None
 
-    def _write_owed(self) -> None:
+    def _write_pending(self) -> None:
         """Write down how runs ended. Where that fails it is in mind until it goes."""
         self._unwritten = ""
-        for path, record in tuple(self._owed.items()):
+        for path, record in tuple(self._pending_writes.items()):
             try:
                 write_record(path, record)
             except FileNotFoundError:
-                del self._owed[path]  # the job was removed
+                del self._pending_writes[path]  # the job was removed
             except OSError as error:
                 self._unwritten = (
                     f"{path} cannot be written: {error.strerror}. Jobs are kept as they are wanted "
                     "all the same; a server that is started now would not know how runs ended"
                 )
             else:
-                del self._owed[path]
+                del self._pending_writes[path]
 
     def _judge(
         self, managed: _Managed, file: JobFile | None, living: int, now_ms: int

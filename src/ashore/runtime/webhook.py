@@ -26,7 +26,7 @@ from ashore.runtime.background import Background
 from ashore.runtime.files import write_text
 
 ANSWER_S, FIRST_WAIT_S, LONGEST_WAIT_S, IDLE_S = 10.0, 1.0, 300.0, 60.0
-OWED_MAX = 10_000  # then the oldest are given up, which is said in the next one
+PENDING_MAX = 10_000  # then the oldest are given up, which is said in the next one
 UNWRITTEN_MAX = 1_000  # events that wait in memory while the disk is full
 NEEDING = frozenset({"needs-decision", "invalid", "fenced", "missing"})
 _LOST = frozenset({"files-lost", "log-lost"})
@@ -82,7 +82,7 @@ _OPENER = build_opener(_Stay)
 
 
 class Webhook:
-    """Delivers events to one address. `owe` may be called by any thread.
+    """Delivers events to one address. `take` may be called by any thread.
 
     Arguments:
         directory: where events are kept until they are taken.
@@ -112,14 +112,14 @@ class Webhook:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def start(self) -> None:
-        """Begin to deliver: what an earlier server owed comes first."""
+        """Begin to deliver: what an earlier server has not delivered comes first."""
         self._thread.start()
 
     def end(self) -> None:
-        """Deliver no more; what is owed is kept."""
+        """Deliver no more; what is pending is kept."""
         self._thread.end(ANSWER_S + 1)
 
-    def owe(self, event: Mapping[str, object]) -> bool:
+    def take(self, event: Mapping[str, object]) -> bool:
         """Keep an event for delivery, if others are told of it.
 
         Returns False where it cannot be written: it is sent all the same, if this process lives.
@@ -140,26 +140,26 @@ class Webhook:
             self._thread.wake()
         return True
 
-    def owed(self) -> int:
+    def pending(self) -> int:
         """Return how many events were not taken yet."""
         return len(self._waiting()) + len(self._unwritten)
 
     def deliver(self) -> bool:
-        """Send what is owed, in order; return whether all was taken."""
+        """Send what is pending, in order; return whether all was taken."""
         if not self._write_again():
             return False
         waiting = self._waiting()
-        for path in waiting[: max(0, len(waiting) - OWED_MAX)]:
+        for path in waiting[: max(0, len(waiting) - PENDING_MAX)]:
             path.unlink(missing_ok=True)
             self._given_up += 1
-        for path in waiting[-OWED_MAX:]:
+        for path in waiting[-PENDING_MAX:]:
             if self._thread.is_over or not self._send(path):
                 return False
             path.unlink(missing_ok=True)
         return True
 
     def _deliver_due(self) -> float:
-        """Send what is owed, unless the address failed a moment ago; return how long to wait."""
+        """Send what is pending, unless the address failed a moment ago; return how long to wait."""
         left_s = self._not_before_s - time.monotonic()
         if left_s > 0:
             return left_s

@@ -52,7 +52,7 @@ def _own(
     yield families.CHECKPOINT_AGE, dict(_checkpoint_ages(jobs_of(views), now_ms))
     yield families.OPERATIONS, _count(str(each.state) for each in context.operations.all())
     webhook = context.webhook
-    yield families.DELIVERIES, {(): webhook.owed()} if webhook is not None else {}
+    yield families.DELIVERIES, {(): webhook.pending()} if webhook is not None else {}
     yield families.LOOK_AGE, {(): context.supervisor.look_age_s()}
     yield families.LEFT_OUT, left_out
 

@@ -91,7 +91,7 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         tokens.open()
         hook = None if settings.webhook is None else Webhook(files.deliveries, settings.webhook)
         index = Index(files, settings.index)
-        journal = Journal(files, [index.add], None if hook is None else hook.owe)
+        journal = Journal(files, [index.add], None if hook is None else hook.take)
         operations = Operations(files.operations, files.jobs, settings.starter)
         processes = Processes(files, settings.command, operations.is_under_way)
         supervisor = Supervisor(files, processes, settings.limits, journal.take)

@@ -12,7 +12,7 @@ from tests.promql import Samples, evaluate
 
 from ashore.metrics.exposition import merge_files, write_families
 from ashore.metrics.families import FAMILIES, JOB, Kind
-from ashore.metrics.fleet_families import DELIVERIES as OWED
+from ashore.metrics.fleet_families import DELIVERIES as PENDING
 from ashore.metrics.fleet_families import FAILURES, FLEET_FAMILIES, JOBS, LOOK_AGE, PHASE
 
 ROOT = Path(__file__).parents[3]
@@ -37,7 +37,7 @@ def test_a_rule_is_over_metrics_that_there_are_and_has_a_section(rule: dict[str,
         ("AshoreJobFailsInARow", FAILURES, ("clicks",), 5, 4),
         ("AshoreServerStuck", LOOK_AGE, (), 61, 2),
         ("AshoreJobsWait", JOBS, ("waiting",), 3, 0),
-        ("AshoreWebhookOwed", OWED, (), 1, 0),
+        ("AshoreWebhookPending", PENDING, (), 1, 0),
     ],
 )
 def test_a_rule_fires_where_it_should_and_only_there(

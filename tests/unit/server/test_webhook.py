@@ -106,22 +106,22 @@ def phase(number: int) -> dict[str, object]:
 def test_events_arrive_signed_and_in_order(tmp_path: Path) -> None:
     with receiving() as receiver, sending(tmp_path, receiver.url) as hook:
         for number in range(3):
-            assert hook.owe(phase(number))
+            assert hook.take(phase(number))
         got = receiver.wait(3)
     assert [(each["at_ms"], each["type"]) for each in got] == [
         (number, "needs_decision") for number in range(3)
     ]
     assert all(each["is_signed"] for each in got)
     assert [each["id"] for each in got] == [asked for _, asked in receiver.asked]
-    assert hook.owed() == 0
+    assert hook.pending() == 0
 
 
 def test_what_is_refused_is_sent_again_and_nothing_overtakes_it(tmp_path: Path) -> None:
     with receiving() as receiver:
         receiver.answers += [500, 404, 302]
         with sending(tmp_path, receiver.url) as hook:
-            hook.owe(phase(1))
-            hook.owe(phase(2))
+            hook.take(phase(1))
+            hook.take(phase(2))
             first, second = (each["id"] for each in receiver.wait(2))
     assert receiver.asked == [("POST", first)] * 4 + [("POST", second)], (
         "a redirect is not followed"
@@ -132,11 +132,11 @@ def test_the_next_server_sends_what_is_owed(tmp_path: Path) -> None:
     with receiving() as receiver:
         url, port = receiver.url, int(receiver.url.split(":")[2].split("/")[0])
     with sending(tmp_path, url) as hook:  # nobody listens
-        hook.owe(phase(1))
-        hook.owe({"event": "phase", "job": "clicks", "phase": "running", "at_ms": 2})
-        assert hook.owed() == 1, "of a job that runs nobody is told"
+        hook.take(phase(1))
+        hook.take({"event": "phase", "job": "clicks", "phase": "running", "at_ms": 2})
+        assert hook.pending() == 1, "of a job that runs nobody is told"
     with receiving(port) as receiver, sending(tmp_path, url) as hook:
-        hook.owe(phase(3))
+        hook.take(phase(3))
         assert [each["at_ms"] for each in receiver.wait(2)] == [1, 3]
 
 
@@ -144,7 +144,7 @@ def test_what_is_told_again_has_the_same_id_and_another_end_has_another(tmp_path
     with receiving() as receiver, sending(tmp_path, receiver.url) as hook:
         again, other = {"at_ms": 2, "before": None}, {"at_ms": 3}  # they go in order of time
         for each in (phase(1), {**phase(1), **again}, {**phase(2), **other}):
-            hook.owe(each)
+            hook.take(each)
         ids = [each["id"] for each in receiver.wait(3)]
     assert ids[0] == ids[1] != ids[2]
 
@@ -154,10 +154,10 @@ def test_an_event_that_a_full_disk_does_not_take_is_sent_all_the_same(tmp_path: 
     with receiving() as receiver:
         hook = Webhook(directory, WebhookAddress(receiver.url, SECRET))
         directory.rmdir()
-        assert not hook.owe(phase(1)), "it is not kept"
-        assert (hook.deliver(), hook.owed()) == (False, 1)
+        assert not hook.take(phase(1)), "it is not kept"
+        assert (hook.deliver(), hook.pending()) == (False, 1)
         directory.mkdir()
-        assert (hook.deliver(), hook.owed()) == (True, 0)
+        assert (hook.deliver(), hook.pending()) == (True, 0)
         assert [each["at_ms"] for each in receiver.got] == [1]
 
 
@@ -327,7 +327,7 @@ def test_a_sealed_partition_reaches_the_receiver_though_the_server_dies(
         yield lake.opened()
 
     def look(hook: Webhook) -> None:
-        journal = Journal(files, owe=hook.owe)
+        journal = Journal(files, webhook=hook.take)
         follower = LogFollower(files, journal.take, FakeClock())
         watch = FleetWatch(jobs, FakeClock(), opened, follow=follower.follow)
         watch.look()
@@ -338,7 +338,7 @@ def test_a_sealed_partition_reaches_the_receiver_though_the_server_dies(
         look(hook)  # it knows the job from now on
         lake.append(seal("date=2026-11-21"))
         look(hook)
-        assert hook.owed() == 1, "it dies before it has sent it"
+        assert hook.pending() == 1, "it dies before it has sent it"
         with sending(files.deliveries, receiver.url) as hook:
             look(hook)
             (got,) = receiver.wait(1)
