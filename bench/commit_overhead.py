@@ -21,10 +21,9 @@ from statistics import median
 from pyspark.sql import SparkSession
 
 from ashore.jobs.jars import jar_paths
-from ashore.jobs.progress import BatchLanded
+from ashore.jobs.progress import BatchLanded, Quiet
 from ashore.landing.assembly import JobAssembly
 from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.committer import Quiet
 from ashore.landing.job import load_job_file
 from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.splits import plan_splits

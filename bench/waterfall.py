@@ -20,10 +20,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ashore.jobs.jars import jar_paths
-from ashore.jobs.progress import Step
+from ashore.jobs.progress import Quiet, Step
 from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.committer import Quiet
 from ashore.landing.job import load_job_file
 from ashore.landing.worker import Tick
 from ashore.landing.writer import write_task

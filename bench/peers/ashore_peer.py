@@ -18,7 +18,7 @@ from pathlib import Path
 from ashore.base.clock import SystemClock
 from ashore.config import Job
 from ashore.jobs.jars import jar_paths
-from ashore.landing.committer import Quiet
+from ashore.jobs.progress import Quiet
 from ashore.landing.job import load_job_file
 from ashore.local import assembly as local
 from ashore.spark.assembly import SparkJob, assembled

@@ -31,8 +31,8 @@ from tests.crash.storage_calls import Case
 from ashore.catalogs import MemoryCatalog
 from ashore.config import Job, parse_job
 from ashore.errors import AshoreError, StorageError
+from ashore.jobs.progress import Quiet
 from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.committer import Quiet
 from ashore.landing.http_post import post_json
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Prepare, Seal

@@ -20,8 +20,8 @@ from ashore.control.jobs import open_job
 from ashore.control.verify import VerifyResult
 from ashore.control.verify.job import verify_job
 from ashore.jobs import java
+from ashore.jobs.progress import Progress, Quiet
 from ashore.landing.batch import BatchOrder, BatchRunner, TaskResult
-from ashore.landing.committer import Progress, Quiet
 from ashore.landing.job import load_job_file
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.worker import Tick

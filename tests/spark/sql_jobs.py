@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.spark.site import LOCAL, Site
 
 from ashore.checkpoints.attempts import Attempts
-from ashore.landing.committer import Progress, Quiet
+from ashore.jobs.progress import Progress, Quiet
 from ashore.landing.job import load_job_file
 from ashore.plans.planned_query import PlannedQuery
 from ashore.protocol.names import SliceName, checkpoint_attempt, checkpoint_directory

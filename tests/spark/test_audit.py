@@ -17,7 +17,7 @@ from ashore.control.audit import AuditReport, Gauge, Pace
 from ashore.control.audit.auditor import Auditor
 from ashore.control.jobs import open_job
 from ashore.control.verify import ProblemKind
-from ashore.landing.committer import Quiet
+from ashore.jobs.progress import Quiet
 
 WAIT_S = 60.0
 

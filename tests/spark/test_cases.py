@@ -13,8 +13,8 @@ from ashore.config.cases import load_cases, parse_cases
 from ashore.errors import JobFileInvalid, QueryRefused
 from ashore.jobs.events import CaseEnded
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.jobs.progress import Quiet
 from ashore.jobs.requests import CasesRequest, write_request
-from ashore.landing.committer import Quiet
 from ashore.landing.job import load_job_file
 from ashore.spark.assembly import assembled
 from ashore.spark.main import job_for_cases

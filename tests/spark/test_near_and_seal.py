@@ -12,7 +12,7 @@ from tests.spark.site import Site, event, table_of
 from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock, Steering
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
 from ashore.catalogs.hive_wire import Address
-from ashore.landing.committer import Quiet
+from ashore.jobs.progress import Quiet
 from ashore.landing.job import load_job_file
 from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.worker import Tick

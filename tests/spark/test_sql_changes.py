@@ -16,7 +16,7 @@ from tests.spark.sql_jobs import (
 )
 
 from ashore.errors import CheckpointUnfit, QueryRefused
-from ashore.landing.committer import Quiet
+from ashore.jobs.progress import Quiet
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.versions import RecordedVersion, read_versions
 from ashore.plans.operators import describe_operators

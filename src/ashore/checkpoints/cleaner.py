@@ -21,7 +21,7 @@ from ashore.errors import AshoreError, CheckpointUnfit, InvariantBroken, SyncFai
 from ashore.jobs.measures import CheckpointCleaned
 
 if TYPE_CHECKING:  # commands take an age from here, and write no log
-    from ashore.landing.committer import Progress
+    from ashore.jobs.progress import Progress
 
 STEP_S = 0.5
 AGE_MS = 86_400_000

@@ -1,13 +1,16 @@
-"""Where slices and queries of a job are, as the events and the heartbeat of its process tell it.
+"""The progress of the slices and queries of a job, as its process reports it.
 
-What it is: a step, and what has come of a batch, of a look for old partitions, of a query.
-What it must not know: who is told.
+What it is: `Progress`, which the loops report to, and the values that it takes: steps, batches,
+retired partitions, queries.
+What it must not know: displays, metrics, the wire.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
+from ashore.jobs.measures import Measure
 from ashore.protocol import codec
 
 STOPPED = "stopped: "  # the message of a worker that goes on no more begins so; then it says why
@@ -90,3 +93,89 @@ class StateWork(StrEnum):
     LOAD = "load"
     READ = "read"
     REPLAY = "replay"
+
+
+class Progress(Protocol):
+    """Takes what the loop does, for displays and metrics. Must not raise and not block."""
+
+    def step(self, slice_name: str, step: Step) -> None:
+        """Take the step that begins."""
+        ...
+
+    def landed(self, slice_name: str, batch: BatchLanded) -> None:
+        """Take a batch that is readable."""
+        ...
+
+    def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
+        """Take old partitions that are dropped."""
+        ...
+
+    def sealed(self, slice_name: str, entry: int, sealed: TablePartitions) -> None:
+        """Take the partitions that an entry seals."""
+        ...
+
+    def registered(self, slice_name: str, registered: TablePartitions) -> None:
+        """Take the partitions that the catalog has now."""
+        ...
+
+    def recovered(self, slice_name: str, after_ms: int, tries: int) -> None:
+        """Take the recovery of a worker, with the number of failed tries and their duration."""
+        ...
+
+    def warn(self, slice_name: str, message: str) -> None:
+        """Take a failure that the loop retries."""
+        ...
+
+    def note(self, slice_name: str, message: str) -> None:
+        """Take a message that is no failure."""
+        ...
+
+    def query(self, slice_name: str, progress: QueryProgress) -> None:
+        """Take where a query is after a batch."""
+        ...
+
+    def stopped(self, slice_name: str, message: str) -> None:
+        """Take the reason of a worker that has stopped."""
+        ...
+
+    def measured(self, measure: Measure) -> None:
+        """Take what is only counted."""
+        ...
+
+
+class Quiet:
+    """Drops what it takes, but reports a stopped worker as a warning."""
+
+    def step(self, slice_name: str, step: Step) -> None:
+        """Drop it."""
+
+    def landed(self, slice_name: str, batch: BatchLanded) -> None:
+        """Drop it."""
+
+    def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
+        """Drop it."""
+
+    def sealed(self, slice_name: str, entry: int, sealed: TablePartitions) -> None:
+        """Drop it."""
+
+    def registered(self, slice_name: str, registered: TablePartitions) -> None:
+        """Drop it."""
+
+    def recovered(self, slice_name: str, after_ms: int, tries: int) -> None:
+        """Drop it."""
+
+    def warn(self, slice_name: str, message: str) -> None:
+        """Drop it."""
+
+    def note(self, slice_name: str, message: str) -> None:
+        """Drop it."""
+
+    def query(self, slice_name: str, progress: QueryProgress) -> None:
+        """Drop it."""
+
+    def stopped(self, slice_name: str, message: str) -> None:
+        """Report it as a warning."""
+        self.warn(slice_name, f"{STOPPED}{message}")
+
+    def measured(self, measure: Measure) -> None:
+        """Drop it."""

@@ -15,8 +15,8 @@ from ashore.base.clock import Clock
 from ashore.base.unique import Entropy, unique
 from ashore.catalogs import Catalog, open_catalog
 from ashore.config import Job
+from ashore.jobs.progress import Progress, Quiet
 from ashore.landing.batch import BatchRunner
-from ashore.landing.committer import Progress, Quiet
 from ashore.landing.effects import EffectParts, Effects, Post
 from ashore.landing.housekeeping import CleanRule
 from ashore.landing.http_post import post_json

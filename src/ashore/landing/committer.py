@@ -7,19 +7,10 @@ What it must not know: where the entry came from, a batch just written or a log 
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ashore.base.clock import Clock
 from ashore.errors import PathMissing
-from ashore.jobs.measures import Measure
-from ashore.jobs.progress import (
-    STOPPED,
-    BatchLanded,
-    PartitionsRetired,
-    QueryProgress,
-    Step,
-    TablePartitions,
-)
+from ashore.jobs.progress import Progress, Quiet, Step
 from ashore.landing.log import LandingLog
 from ashore.landing.measuring import count_moves
 from ashore.landing.mover import Moved, Outcomes, move_files
@@ -27,92 +18,6 @@ from ashore.protocol.entries import Closing, Commit
 from ashore.protocol.plan_commit import CloseEntry, MoveFiles, SyncDirectories, plan_commit
 from ashore.protocol.plan_publish import NO_CATALOG, Publish, Publishing
 from ashore.storage.base import Storage
-
-
-class Progress(Protocol):
-    """Told what the loop does, for displays and metrics. Must not raise and not block."""
-
-    def step(self, slice_name: str, step: Step) -> None:
-        """Tell which step begins."""
-        ...
-
-    def landed(self, slice_name: str, batch: BatchLanded) -> None:
-        """Tell that a batch is readable."""
-        ...
-
-    def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
-        """Tell that old partitions are dropped."""
-        ...
-
-    def sealed(self, slice_name: str, entry: int, sealed: TablePartitions) -> None:
-        """Report the partitions that an entry seals."""
-        ...
-
-    def registered(self, slice_name: str, registered: TablePartitions) -> None:
-        """Report the partitions that the catalog has now."""
-        ...
-
-    def recovered(self, slice_name: str, after_ms: int, tries: int) -> None:
-        """Report the recovery of a worker, with the number of failed tries and their duration."""
-        ...
-
-    def warn(self, slice_name: str, message: str) -> None:
-        """Tell of a failure that the loop retries."""
-        ...
-
-    def note(self, slice_name: str, message: str) -> None:
-        """Tell what somebody should know, and is no failure."""
-        ...
-
-    def query(self, slice_name: str, progress: QueryProgress) -> None:
-        """Tell where a query is after a batch."""
-        ...
-
-    def stopped(self, slice_name: str, message: str) -> None:
-        """Tell that a worker goes on no more, and why."""
-        ...
-
-    def measured(self, measure: Measure) -> None:
-        """Report what is only counted."""
-        ...
-
-
-class Quiet:
-    """A progress that nobody watches."""
-
-    def step(self, slice_name: str, step: Step) -> None:
-        """Ignore it."""
-
-    def landed(self, slice_name: str, batch: BatchLanded) -> None:
-        """Ignore it."""
-
-    def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
-        """Ignore it."""
-
-    def sealed(self, slice_name: str, entry: int, sealed: TablePartitions) -> None:
-        """Ignore it."""
-
-    def registered(self, slice_name: str, registered: TablePartitions) -> None:
-        """Ignore it."""
-
-    def recovered(self, slice_name: str, after_ms: int, tries: int) -> None:
-        """Ignore it."""
-
-    def warn(self, slice_name: str, message: str) -> None:
-        """Ignore it."""
-
-    def note(self, slice_name: str, message: str) -> None:
-        """Ignore it."""
-
-    def query(self, slice_name: str, progress: QueryProgress) -> None:
-        """Ignore it."""
-
-    def stopped(self, slice_name: str, message: str) -> None:
-        """Tell of it as of trouble."""
-        self.warn(slice_name, f"{STOPPED}{message}")
-
-    def measured(self, measure: Measure) -> None:
-        """Ignore it."""
 
 
 @dataclass

@@ -22,7 +22,7 @@ from ashore.protocol.entries import Define
 from ashore.protocol.tables import TableColumn, TableDefinition
 
 if TYPE_CHECKING:  # whoever only compares tables does not load what writes
-    from ashore.landing.committer import Progress
+    from ashore.jobs.progress import Progress
     from ashore.landing.entry_writer import EntryWriter
 
 # From the tables that a log knows to those that a job has now.

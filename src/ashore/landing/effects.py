@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
-from ashore.jobs.progress import TablePartitions
-from ashore.landing.committer import Progress
+from ashore.jobs.progress import Progress, TablePartitions
 from ashore.landing.http_post import post_json
 from ashore.protocol import names
 from ashore.protocol.effects import Action

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, InvariantBroken, SyncFailed
+from ashore.jobs.progress import Progress
 from ashore.landing.archive import archive_log
-from ashore.landing.committer import Progress
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog
 from ashore.protocol.names import ARCHIVE_ENTRIES

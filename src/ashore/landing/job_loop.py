@@ -15,9 +15,9 @@ from functools import partial
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, QueryStopped, Stopped
 from ashore.jobs.measures import Retrying
+from ashore.jobs.progress import Progress
 from ashore.jobs.requests import LastEntry
 from ashore.landing.batch import BatchRunner
-from ashore.landing.committer import Progress
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
 from ashore.landing.probe import probe_lake
 from ashore.landing.worker import Tick, Worker, ends_worker

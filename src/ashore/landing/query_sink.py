@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, check, fail
-from ashore.jobs.progress import BatchLanded, Step
+from ashore.jobs.progress import BatchLanded, Progress, Quiet, Step
 from ashore.landing.batch import (
     FILES_MAX,
     LettersOrder,
@@ -23,7 +23,7 @@ from ashore.landing.batch import (
     Written,
     merge_rows,
 )
-from ashore.landing.committer import Committer, Progress, Quiet
+from ashore.landing.committer import Committer
 from ashore.landing.definitions import (
     DefinePlan,
     Others,

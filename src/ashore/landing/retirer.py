@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, SyncFailed
-from ashore.landing.committer import Progress
+from ashore.jobs.progress import Progress
 from ashore.landing.effects import is_success_of
 from ashore.landing.retiring import RetirePartition, delete_files, files_of
 from ashore.protocol import names

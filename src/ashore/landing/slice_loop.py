@@ -19,7 +19,14 @@ from ashore.errors import (
     StreamReplaced,
     TooManyFiles,
 )
-from ashore.jobs.progress import BatchLanded, PartitionsRetired, Step, TablePartitions
+from ashore.jobs.progress import (
+    BatchLanded,
+    PartitionsRetired,
+    Progress,
+    Quiet,
+    Step,
+    TablePartitions,
+)
 from ashore.landing.apart import run_apart
 from ashore.landing.batch import (
     FILES_MAX,
@@ -30,7 +37,7 @@ from ashore.landing.batch import (
     merge_results,
     prepare_of,
 )
-from ashore.landing.committer import Committer, Progress, Quiet
+from ashore.landing.committer import Committer
 from ashore.landing.definitions import (
     DefinePlan,
     Definitions,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.config import Job
+from ashore.jobs.progress import Progress
 from ashore.landing.assembly import JobAssembly, kafka_address, opened_environment
-from ashore.landing.committer import Progress
 from ashore.landing.job_loop import JobLoop
 from ashore.landing.slice_loop import SliceLoop
 from ashore.local.runner import ProcessRunner

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from ashore.base.clock import Clock, SystemClock
 from ashore.config import Job
 from ashore.errors import JobFileInvalid
+from ashore.jobs.progress import Progress
 from ashore.landing.assembly import JobAssembly, kafka_address, opened_environment
 from ashore.landing.batch import BatchRunner
-from ashore.landing.committer import Progress
 from ashore.landing.job import MAIN
 from ashore.landing.job_loop import JobLoop
 from ashore.landing.slice_loop import SliceLoop

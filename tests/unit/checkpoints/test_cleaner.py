@@ -15,7 +15,7 @@ from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.cleaner import AGE_MS, STEP_S, CheckpointCleaner
 from ashore.errors import InvariantBroken, StorageError
 from ashore.jobs.measures import CheckpointCleaned, Measure
-from ashore.landing.committer import Quiet
+from ashore.jobs.progress import Quiet
 from ashore.testing import FakeClock
 
 SLICE = "ods__per_minute"

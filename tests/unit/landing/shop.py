@@ -6,8 +6,8 @@ from typing import Any
 
 from ashore.catalogs import NoCatalog
 from ashore.config import Job, parse_job
+from ashore.jobs.progress import Quiet
 from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.committer import Quiet
 from ashore.landing.definitions import define, plan_define
 from ashore.landing.log_reader import read_history
 from ashore.landing.specs import OutputSpec

@@ -10,10 +10,11 @@ from tests.unit.landing.test_job_loop import Job, impatient  # noqa: F401 - with
 
 from ashore.base.unique import unique
 from ashore.errors import BatchFailed, Fenced, LogLost, StorageError, TooManyFiles
+from ashore.jobs.progress import Quiet
 from ashore.landing import log as log_module
 from ashore.landing import query_sink, slice_loop
 from ashore.landing.archive import archive_log
-from ashore.landing.committer import Committer, Quiet
+from ashore.landing.committer import Committer
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import list_log, read_log

@@ -13,10 +13,9 @@ from ashore.control.jobs import OpenJob
 from ashore.control.verify.job import verify_job
 from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import LogAhead
-from ashore.jobs.progress import PartitionsRetired
+from ashore.jobs.progress import PartitionsRetired, Quiet
 from ashore.landing import retirer as retirer_module
 from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.committer import Quiet
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.worker import Tick

@@ -25,8 +25,8 @@ from ashore.control.jobs import OpenJob
 from ashore.control.pending import check_tables, describe_pending
 from ashore.control.status import read_status
 from ashore.errors import SchemaConflict
+from ashore.jobs.progress import Quiet
 from ashore.landing.assembly import JobAssembly
-from ashore.landing.committer import Quiet
 from ashore.landing.definitions import plan_define
 from ashore.landing.log_reader import read_log
 from ashore.landing.row_rules import rules_of

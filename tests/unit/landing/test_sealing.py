@@ -11,8 +11,7 @@ from tests.specs import landing
 from ashore.base.unique import unique
 from ashore.catalogs import CatalogTable, MemoryCatalog, TableChange
 from ashore.errors import CatalogError, SchemaConflict
-from ashore.jobs.progress import TablePartitions
-from ashore.landing.committer import Quiet
+from ashore.jobs.progress import Quiet, TablePartitions
 from ashore.landing.effects import PAUSE_S, EffectParts, Effects
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_history, read_log

@@ -50,9 +50,8 @@ from ashore.drills.sites.tasks import TaskRunner
 from ashore.drills.verdict import Flight
 from ashore.errors import AshoreError, SourceUnreachable
 from ashore.jobs.events import Landed
-from ashore.jobs.progress import BatchLanded, Step
+from ashore.jobs.progress import BatchLanded, Quiet, Step
 from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.committer import Quiet
 from ashore.landing.job import lake_of
 from ashore.protocol import names
 from ashore.protocol.plan_batch import ShardOffsets
