@@ -65,7 +65,44 @@
     - JarMismatch             a jar is not the one in the lock list
 """
 
+from enum import IntEnum
 from typing import ClassVar, NoReturn
+
+
+class ExitCode(IntEnum):
+    """How a command, or the process of a job, ends. `EXIT_CODES` has the meanings."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    FENCED = 3
+    DECISION = 4
+    WRONG = 5
+    UNPROVEN = 6
+    MISSING = 7
+    QUERY_STOPPED = 8
+    SQL_FAILED = 9
+    BUG = 70
+    INTERRUPTED = 130
+
+
+EXIT_CODES: dict[ExitCode, str] = {
+    ExitCode.DONE: "done; for `verify` and `audit`: nothing lost, nothing duplicated",
+    ExitCode.FAILED: "failed; the message says why, a later try may succeed",
+    ExitCode.USAGE: "the command line or the job file is wrong",
+    ExitCode.FENCED: "fenced: another process has taken the job over; do not restart this one",
+    ExitCode.DECISION: "stopped for a decision: the hint names the command",
+    ExitCode.WRONG: "`verify`, `audit` or a drill found records lost or duplicated, or files "
+    "not as logged; a case of `test` failed",
+    ExitCode.UNPROVEN: "`verify`, `audit` or a drill found nothing wrong, but could not check "
+    "everything",
+    ExitCode.MISSING: "something outside is missing: broker, topic, Java, a server",
+    ExitCode.QUERY_STOPPED: "a query stopped, while the rest of the job continued and exited "
+    "normally",
+    ExitCode.SQL_FAILED: "SQL failed on a row; the hint says what to write",
+    ExitCode.BUG: "a bug of Ashore: an invariant did not hold",
+    ExitCode.INTERRUPTED: "interrupted",
+}
 
 
 class AshoreError(Exception):
@@ -79,7 +116,7 @@ class AshoreError(Exception):
     """
 
     code: ClassVar[str] = "error"
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
 
     def __init__(self, message: str, *, hint: str = "", **fields: object) -> None:
         super().__init__(message)
@@ -96,14 +133,14 @@ class JobFileInvalid(AshoreError):
     """The job file is invalid."""
 
     code = "job-file-invalid"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class InvariantBroken(AshoreError):
     """A promise of the code did not hold. This is a bug of Ashore, never of the user."""
 
     code = "invariant-broken"
-    exit_code = 70
+    exit_code = ExitCode.BUG
 
 
 class StorageError(AshoreError):
@@ -140,7 +177,7 @@ class SyncFailed(StorageError):
     """A sync failed: what was written may not be durable. Never repeated, the process stops."""
 
     code = "sync-failed"
-    exit_code = 4
+    exit_code = ExitCode.DECISION
 
 
 class CallsHang(StorageError):
@@ -159,7 +196,7 @@ class LogDamaged(LogError):
     """A file of the log is not what a writer wrote. Named, never skipped."""
 
     code = "log-damaged"
-    exit_code = 4
+    exit_code = ExitCode.DECISION
 
 
 class LogNewer(LogError):
@@ -169,7 +206,7 @@ class LogNewer(LogError):
     """
 
     code = "log-newer"
-    exit_code = 4
+    exit_code = ExitCode.DECISION
 
 
 class LogLost(LogError):
@@ -179,28 +216,28 @@ class LogLost(LogError):
     """
 
     code = "log-lost"
-    exit_code = 4
+    exit_code = ExitCode.DECISION
 
 
 class Fenced(LogError):
     """Another writer has taken the slice over. A supervisor does not restart this process."""
 
     code = "fenced"
-    exit_code = 3
+    exit_code = ExitCode.FENCED
 
 
 class LogGrows(LogError):
     """The job runs: its process is there, or its log grows. The command needs `--take-over`."""
 
     code = "log-grows"
-    exit_code = 4
+    exit_code = ExitCode.DECISION
 
 
 class Stopped(AshoreError):
     """The job stops until somebody decides. Everything is kept."""
 
     code = "stopped"
-    exit_code = 4
+    exit_code = ExitCode.DECISION
 
 
 class OffsetsGone(Stopped):
@@ -288,7 +325,7 @@ class QueryRefused(Stopped):
     """Spark does not run the SQL as a streaming query; the hint says what to write instead."""
 
     code = "query-refused"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class StateNotAccepted(Stopped):
@@ -301,14 +338,14 @@ class QueryStopped(Stopped):
     """Queries stopped, each for its own reason; the rest of the job exited normally."""
 
     code = "query-stopped"
-    exit_code = 8
+    exit_code = ExitCode.QUERY_STOPPED
 
 
 class RowNotComputed(Stopped):
     """SQL cannot compute a row, and its query has no dead letters. Nothing was prepared."""
 
     code = "row-not-computed"
-    exit_code = 9
+    exit_code = ExitCode.SQL_FAILED
 
 
 class LogAhead(Stopped):
@@ -325,7 +362,7 @@ class ClockAhead(AshoreError):
     """
 
     code = "clock-ahead"
-    exit_code = 4
+    exit_code = ExitCode.DECISION
 
 
 class BatchFailed(AshoreError):
@@ -357,7 +394,7 @@ class SourceError(AshoreError):
     """The source cannot be read."""
 
     code = "source-error"
-    exit_code = 7
+    exit_code = ExitCode.MISSING
 
 
 class SourceUnreachable(SourceError):
@@ -376,7 +413,7 @@ class CatalogError(AshoreError):
     """The catalog refused a call. Landing continues; registrations stay deferred."""
 
     code = "catalog-error"
-    exit_code = 7
+    exit_code = ExitCode.MISSING
 
 
 class CatalogUnreachable(CatalogError):
@@ -419,14 +456,14 @@ class JobUnknown(ServerRefused):
     """The server has no job of this name."""
 
     code = "job-unknown"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class OperationUnknown(ServerRefused):
     """The server has no operation of this id: it was removed as old, or never was."""
 
     code = "operation-unknown"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class NotAllowed(ServerRefused):
@@ -439,14 +476,14 @@ class PathNotAllowed(ServerRefused):
     """A path is outside the directories that the server is confined to."""
 
     code = "path-not-allowed"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class RequestInvalid(ServerRefused):
     """A request is not what the API expects, or is too large. The message names what is wrong."""
 
     code = "request-invalid"
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class ServerBusy(ServerRefused):
@@ -459,56 +496,56 @@ class ServerDiskFailed(AshoreError):
     """The disk of a server's own files did not take what was to be written."""
 
     code = "server-disk-failed"
-    exit_code = 7
+    exit_code = ExitCode.MISSING
 
 
 class ServerRuns(AshoreError):
     """Another server has these job files. Nothing was started."""
 
     code = "server-runs"
-    exit_code = 3
+    exit_code = ExitCode.FENCED
 
 
 class ServerUnreachable(AshoreError):
     """No server answers at the address. What was requested may have been done."""
 
     code = "server-unreachable"
-    exit_code = 7
+    exit_code = ExitCode.MISSING
 
 
 class NotInstalled(AshoreError):
     """A package that only some jobs need is missing."""
 
     code = "not-installed"
-    exit_code = 7
+    exit_code = ExitCode.MISSING
 
 
 class MetricsNotExported(AshoreError):
     """The port of `metrics` is taken, or its file cannot be written. Nothing was started."""
 
     code = "metrics-not-exported"
-    exit_code = 7
+    exit_code = ExitCode.MISSING
 
 
 class SparkNotStarted(AshoreError):
     """Spark does not start: its master does not answer, or its JVM rejects the settings."""
 
     code = "spark-not-started"
-    exit_code = 7
+    exit_code = ExitCode.MISSING
 
 
 class SparkUnknown(AshoreError):
     """A release of Spark, or a part of its plans, whose internals Ashore does not know."""
 
     code = "spark-unknown"
-    exit_code = 7
+    exit_code = ExitCode.MISSING
 
 
 class ServiceError(AshoreError):
     """A development server could not be started or stopped."""
 
     code = "service-error"
-    exit_code = 7
+    exit_code = ExitCode.MISSING
 
 
 class JavaMissing(ServiceError):
@@ -521,23 +558,6 @@ class JarMismatch(ServiceError):
     """A jar is not the one that the lock list names."""
 
     code = "jar-mismatch"
-
-
-EXIT_CODES: dict[int, str] = {
-    0: "done; for `verify` and `audit`: nothing lost, nothing duplicated",
-    1: "failed; the message says why, a later try may succeed",
-    2: "the command line or the job file is wrong",
-    3: "fenced: another process has taken the job over; do not restart this one",
-    4: "stopped for a decision: the hint names the command",
-    5: "`verify`, `audit` or a drill found records lost or duplicated, or files not as logged; "
-    "a case of `test` failed",
-    6: "`verify`, `audit` or a drill found nothing wrong, but could not check everything",
-    7: "something outside is missing: broker, topic, Java, a server",
-    8: "a query stopped, while the rest of the job continued and exited normally",
-    9: "SQL failed on a row; the hint says what to write",
-    70: "a bug of Ashore: an invariant did not hold",
-    130: "interrupted",
-}
 
 
 def error_of(code: str, message: str, *, hint: str = "", **fields: object) -> AshoreError:

@@ -15,11 +15,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ashore import __version__
-from ashore.errors import EXIT_CODES
+from ashore.errors import EXIT_CODES, ExitCode
 
 SERVER = "ASHORE_SERVER"
 LOCAL_ONLY = frozenset({"serve", "token", "demo", "services"})  # for this machine, whatever is set
-EPILOG = "Exit codes: " + "; ".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
+EPILOG = "Exit codes: " + "; ".join(f"{code:d}: {meaning}" for code, meaning in EXIT_CODES.items())
 
 
 class Listed(NamedTuple):
@@ -255,4 +255,4 @@ def main() -> None:
     try:
         app()
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(ExitCode.INTERRUPTED)

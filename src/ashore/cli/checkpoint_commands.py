@@ -27,6 +27,7 @@ from ashore.cli.output import (
 from ashore.cli.rescale_command import checkpoint_rescale
 from ashore.control.checkpoints import savepoints
 from ashore.control.checkpoints.where import find_checkpoint, is_job_file
+from ashore.errors import ExitCode
 
 checkpoint = new_group("Checkpoints of queries: inspect, copy and restore them.")
 
@@ -125,7 +126,7 @@ def checkpoint_verify(
             )
         print_answer(*savepoint_view.describe_verified(manifest, wrong), as_json=as_json)
         if wrong:
-            raise CommandAnswer(4, "damaged")
+            raise CommandAnswer(ExitCode.DECISION, "damaged")
 
 
 @checkpoint.command("delete")

@@ -15,6 +15,7 @@ from ashore.cli.options import AsJson, Debug, Explain, Query, TakeOver, Where
 from ashore.cli.output import CommandAnswer, print_answer, reported_errors, shown_progress
 from ashore.control.checkpoints import doctor
 from ashore.control.checkpoints.doctor import DoctorAsked, Examined, Repaired
+from ashore.errors import ExitCode
 
 _To = Annotated[
     str | None,
@@ -98,23 +99,18 @@ def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option o
                 print_answer(_describe_repaired(found), document, as_json=as_json)
                 _require_proven(examined)
                 if trial.is_left:
-                    raise CommandAnswer(6, "not tried")
-
-
-def _to_dict(found: Repaired) -> dict[str, object]:
-    done = {"copy": found.place, "batch": found.plan.batch, "done": True}
-    return {**found.examined.to_dict(), **done, "trial": found.trial.to_dict()}
+                    raise CommandAnswer(ExitCode.UNPROVEN, "not tried")
 
 
 def _answer(found: Examined) -> None:
     if found.findings:
-        raise CommandAnswer(4, "findings")
+        raise CommandAnswer(ExitCode.DECISION, "findings")
     _require_proven(found)
 
 
 def _require_proven(found: Examined) -> None:
     if found.seen.unproven:
-        raise CommandAnswer(6, "not all checked")
+        raise CommandAnswer(ExitCode.UNPROVEN, "not all checked")
 
 
 def _describe(found: Examined) -> Iterator[str]:

@@ -16,10 +16,9 @@ from ashore.cli.run_view import RunState, Style, show_run
 from ashore.control.jobs import open_job
 from ashore.control.preflight import check_job
 from ashore.control.run import failure_of
+from ashore.errors import ExitCode
 from ashore.jobs.events import Event
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def drain(job_file: Path, *, as_json: bool) -> Drained:
     launch = JobLaunch("run", job_file, options)
     code = show_run(job, launch, Style.LINES, state)
     if state.stopping is not None and state.error is None:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(ExitCode.INTERRUPTED)
     if code:
         failed = failure_of(code, state.error, launch)
         if as_json and failed is not None:

@@ -17,6 +17,7 @@ from ashore.cli.signals import sigterm_does
 from ashore.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
 from ashore.drills.report import DrillReport, logged, make_run_directory, write_report
 from ashore.drills.sites.servers import Servers
+from ashore.errors import ExitCode
 
 ALL = "all"
 
@@ -59,7 +60,7 @@ def play(names: list[str], asked: PlayOptions) -> int:
         print_json(found[0] if len(found) == 1 else {"drills": found})
     # Wrong is worse than not proved.
     codes = {verdict.exit_code for verdict in verdicts}
-    return next((code for code in (5, 6) if code in codes), 0)
+    return next((code for code in (ExitCode.WRONG, ExitCode.UNPROVEN) if code in codes), 0)
 
 
 def _run(order: DrillOrder, directory: Path | None, *, quiet: bool) -> tuple[Verdict, DrillReport]:

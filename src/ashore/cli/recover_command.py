@@ -12,6 +12,7 @@ from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
 from ashore.cli.output import CommandAnswer, print_answer, reported_errors
 from ashore.control.jobs import open_job
 from ashore.control.recover import explain_recover, plan_recover, recover_dead
+from ashore.errors import ExitCode
 
 
 def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -38,7 +39,9 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
         if explain:
             seen = explain_recover(opened, steps)
             print_answer([*seen.lines] or ["nothing to do"], {"steps": seen.lines}, as_json=as_json)
-            raise typer.Exit if seen.is_possible else CommandAnswer(4, "not possible")
+            raise (
+                typer.Exit if seen.is_possible else CommandAnswer(ExitCode.DECISION, "not possible")
+            )
         if reland or accept_loss:
             # Loads what writes a log; to look, and to finish moves, it is not needed.
             from ashore.control.take_over import accept_losses, is_relandable  # noqa: PLC0415

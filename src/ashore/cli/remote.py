@@ -15,7 +15,7 @@ import typer
 
 from ashore.cli.client import WAIT_S, ServerClient
 from ashore.cli.output import escape, reported_errors, say, shown_progress, talk
-from ashore.errors import RequestInvalid, ServerUnreachable
+from ashore.errors import ExitCode, RequestInvalid, ServerUnreachable
 from ashore.runtime.commands import BY_NAME, CommandTwin
 
 BAR_S = 1  # between two looks at what has a bar
@@ -77,7 +77,7 @@ def follow(client: ServerClient, operation: str, *, quiet: bool = False) -> int:
     except KeyboardInterrupt:
         client.ask("POST", f"/api/operations/{operation}/cancel")
         say(f"operation {operation} is cancelled")
-        return 130
+        return ExitCode.INTERRUPTED
     except ServerUnreachable as error:
         hint = f"operation {operation} continues, and `ashore operations` shows how it ended"
         raise ServerUnreachable(error.message, hint=f"{hint}; {error.hint}") from None

@@ -40,6 +40,7 @@ from ashore.cli.output import (
 from ashore.cli.saving import TakenSavepoint
 from ashore.config import Job
 from ashore.control.run import failure_of, running
+from ashore.errors import ExitCode
 from ashore.jobs.events import (
     Beat,
     Ended,
@@ -300,10 +301,10 @@ def show_run(job: Job, launch: JobLaunch, style: Style, state: RunState | None =
             code = run.wait()
     if asked.is_now and state.error is None:
         say("stopped at once: the next start finishes what was started")
-        return 130
+        return ExitCode.INTERRUPTED
     if asked.signals and not state.has_begun and state.error is None:
         say("stopped before the job had started")
-        return 130 if asked.signals[0] == signal.SIGINT else 0
+        return ExitCode.INTERRUPTED if asked.signals[0] == signal.SIGINT else 0
     failed = failure_of(code, state.error, launch)
     if failed is not None and as_json and state.error is None:
         print_event(failed)  # the process could not tell it

@@ -18,7 +18,7 @@ from ashore.control import jobs
 from ashore.control.fleet import FleetRow, read_fleet, read_job
 from ashore.control.health import ANSWERS, DECIDE, UNKNOWN, WORST_FIRST, Ailment, Allowed, worst
 from ashore.control.pending import describe_pending
-from ashore.errors import LogError
+from ashore.errors import ExitCode, LogError
 
 READING = "reading the log, and offsets from Kafka"
 
@@ -63,16 +63,16 @@ def status(
         raise CommandAnswer(code, ANSWERS[code])
 
 
-def _show_fleet(rows: list[FleetRow], *, as_json: bool) -> int:
+def _show_fleet(rows: list[FleetRow], *, as_json: bool) -> ExitCode:
     if as_json:
         print_json({"jobs": [_row(each) for each in rows]})
     else:
         status_view.show_fleet(rows)
     codes = {_code(each) for each in rows}
-    return next((code for code in WORST_FIRST if code in codes), 0)
+    return next((code for code in WORST_FIRST if code in codes), ExitCode.DONE)
 
 
-def _code(row: FleetRow) -> int:
+def _code(row: FleetRow) -> ExitCode:
     """Return what a row is worth: a job that could not be read is never healthy."""
     if row.error is None:
         return worst(row.ailments)

@@ -213,11 +213,6 @@ def _no_partition(key: Key, column: str, columns: Sequence[str]) -> Finding:
     return Finding(key, message, suggest(column, [*TIME_PARTITIONS, *columns], others))
 
 
-def _no_column(key: Key, column: str, columns: Sequence[str]) -> Finding:
-    instead = suggest(column, columns, f"the schema's columns are {', '.join(columns)}")
-    return Finding(key, f"{column!r} is not a column of the schema", instead)
-
-
 def check_topics(items: Items, line_of: LineOf) -> Iterator[Finding]:
     """Yield topics that are matched by two items, as far as the file alone can tell."""
     first: dict[str, int] = {}

@@ -13,10 +13,12 @@ from ashore.control.jobs import OpenJob
 from ashore.control.recover import plan_recover
 from ashore.control.state import JobState
 from ashore.control.status import JobStatus
+from ashore.errors import ExitCode
 from ashore.landing.dead_job import find_gone
 from ashore.landing.log_reader import find_missing
 
-HEALTHY, UNHEALTHY, DECIDE, UNKNOWN = 0, 1, 4, 6
+HEALTHY, UNHEALTHY = ExitCode.DONE, ExitCode.FAILED
+DECIDE, UNKNOWN = ExitCode.DECISION, ExitCode.UNPROVEN
 ANSWERS = {HEALTHY: "healthy", UNHEALTHY: "unhealthy", DECIDE: "needs decision", UNKNOWN: "unknown"}
 WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)
 BAD_STATES = (JobState.STUCK, JobState.FAILED, JobState.NEVER_STARTED)
@@ -38,7 +40,7 @@ class Allowed:
 class Ailment:
     """Something that is not as it should be, and the exit code that it is worth."""
 
-    exit_code: int
+    exit_code: ExitCode
     text: str
 
 
@@ -47,7 +49,7 @@ def check_health(opened: OpenJob, status: JobStatus, allowed: Allowed) -> tuple[
     return (*_of_status(status, allowed), *_of_lake(opened))
 
 
-def worst(found: tuple[Ailment, ...]) -> int:
+def worst(found: tuple[Ailment, ...]) -> ExitCode:
     """Return the exit code of all that was found: what needs a decision comes first."""
     codes = {each.exit_code for each in found}
     return next((code for code in WORST_FIRST if code in codes), HEALTHY)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ashore.base.units import format_duration
 from ashore.drills.plan import Length, Schedule
+from ashore.errors import ExitCode
 
 FORMAT_VERSION = 1
 
@@ -99,17 +100,12 @@ class Verdict:
     timeline: Timeline
 
     @property
-    def is_green(self) -> bool:
-        """Whether nothing was lost, doubled or altered, and every checker could say so."""
-        return self.exit_code == 0
-
-    @property
     def exit_code(self) -> int:
         """0: green; 5: something is wrong; 6: nothing wrong, not everything was proved."""
         found = self.figures
         if self.problems or found.lost or found.duplicated or found.altered:
-            return 5
-        return 6 if self.doubts else 0
+            return ExitCode.WRONG
+        return ExitCode.UNPROVEN if self.doubts else ExitCode.DONE
 
     @property
     def colour(self) -> str:

@@ -9,6 +9,7 @@ What it must not know: files, processes.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ashore.errors import ExitCode
 from ashore.runtime.job_files import JobFile
 from ashore.runtime.records import Desired, DesiredState, ExitRecord, RetryRecord
 
@@ -18,9 +19,9 @@ KILLED = 137  # the exit code of a run that left no record of its end
 
 CONTINUES = "its process continues with the file that it was started with"
 
-NEVER = frozenset({3})  # another process has the job
-PERSON = frozenset({4, 5, 6, 70})
-FILE = frozenset({2, 9})  # until the job file changes
+NEVER = frozenset({ExitCode.FENCED})  # another process has the job
+PERSON = frozenset({ExitCode.DECISION, ExitCode.WRONG, ExitCode.UNPROVEN, ExitCode.BUG})
+FILE = frozenset({ExitCode.USAGE, ExitCode.SQL_FAILED})  # until the job file changes
 
 
 class Phase(StrEnum):

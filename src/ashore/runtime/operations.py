@@ -24,7 +24,7 @@ import psutil
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
-from ashore.errors import OperationUnknown, ServerBusy
+from ashore.errors import ExitCode, OperationUnknown, ServerBusy
 from ashore.protocol import codec
 from ashore.runtime.background import END_S, Background
 from ashore.runtime.files import is_locked, read_record, take_lock, write_record
@@ -34,7 +34,7 @@ AT_ONCE, WAITING_MAX, KEPT_MAX = 4, 100, 1_000
 KEPT_MS = 30 * 86_400_000
 KILL_AFTER_S = 15.0
 RESULT_BYTES_MAX, TALK_BYTES = 2_000_000, 4_000
-CANCELLED = 130
+CANCELLED = ExitCode.INTERRUPTED
 LOOK_S = 0.5
 
 

@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect
 
 from ashore.errors import (
     AshoreError,
+    ExitCode,
     JobFileInvalid,
     JobUnknown,
     NotAllowed,
@@ -90,7 +91,7 @@ def status_of(error: AshoreError) -> int:
     for kind, status in _BY_KIND:
         if isinstance(error, kind):
             return status
-    return _BY_EXIT_CODE.get(error.exit_code, 500 if error.exit_code == 70 else 409)
+    return _BY_EXIT_CODE.get(error.exit_code, 500 if error.exit_code is ExitCode.BUG else 409)
 
 
 def problem_document(failed: Failed, status: int) -> dict[str, object]:

@@ -88,13 +88,6 @@ class RecordedSource:
             there = self._find(shard)
             there.held_up_from = there.end
 
-    def let_go(self, shard: StreamShard) -> None:
-        """Commit the transaction that holds the shard up. Its marker uses an offset up."""
-        with self._lock:
-            there = self._find(shard)
-            there.held_up_from = None
-            there.end += 1
-
     def expire(self, shard: StreamShard, below: int) -> None:
         """Forget what lies below an offset, as retention does."""
         with self._lock:

@@ -7,6 +7,7 @@ What it must not know: how anything was found out.
 from dataclasses import asdict, dataclass
 
 from ashore.control.verify import Problem
+from ashore.errors import ExitCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +82,15 @@ class AuditReport:
     activity: Activity
 
     @property
-    def exit_code(self) -> int:
+    def exit_code(self) -> ExitCode:
         """0: all is well; 5: something is wrong; 6: nothing wrong, not everything looked at."""
         if self.findings:
-            return 5
+            return ExitCode.WRONG
         is_whole = not (self.unproven or self.gauge.unprovable or self.gauge.lag is None)
         if not any(self.entries.values()) and self.gauge.lag:
-            return 6  # no job has run: nothing was looked at
+            return ExitCode.UNPROVEN  # no job has run: nothing was looked at
         is_away = self.lake.since_ms is not None or self.catalog.since_ms is not None
-        return 6 if is_away or not is_whole else 0
+        return ExitCode.UNPROVEN if is_away or not is_whole else ExitCode.DONE
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as `--json` prints it."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
+from ashore.errors import ExitCode
+
 NAMED_MAX = 20  # offenders of a kind that are named; all are counted
 
 Progress = Callable[[str, int, int], None]
@@ -94,7 +96,12 @@ class Status(StrEnum):
 
 WRONG = "not as logged: what readers miss or see twice is unknown"
 PARTLY = "nothing is lost or duplicated in what was compared"
-_EXIT_CODES = {Status.OK: 0, Status.WRONG: 5, Status.UNPROVABLE: 6, Status.NEVER_RAN: 6}
+_EXIT_CODES = {
+    Status.OK: ExitCode.DONE,
+    Status.WRONG: ExitCode.WRONG,
+    Status.UNPROVABLE: ExitCode.UNPROVEN,
+    Status.NEVER_RAN: ExitCode.UNPROVEN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +249,7 @@ class VerifyResult:
         return "duplicated" if self.totals.duplicated else self.status.value.replace("_", " ")
 
     @property
-    def exit_code(self) -> int:
+    def exit_code(self) -> ExitCode:
         """0: all is well; 5: something is wrong; 6: not so, and not everything is provable."""
         return _EXIT_CODES[self.status]
 

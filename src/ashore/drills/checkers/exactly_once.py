@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from ashore.control.jobs import OpenJob
 from ashore.control.verify.job import verify_job
 from ashore.drills.workloads.numbered import Numbered, Produced
-from ashore.errors import AshoreError
+from ashore.errors import AshoreError, ExitCode
 from ashore.protocol import names
 from ashore.storage.base import Storage
 
@@ -146,9 +146,9 @@ def _ask_verify(opened: OpenJob) -> tuple[list[str], tuple[str, ...]]:
     except AshoreError as error:
         return [f"verify: {error.message}"], ()
     problems = [f"verify: {each.kind}: {each.place}: {each.text}" for each in result.problems]
-    if result.exit_code == 5 and not problems:
+    if result.exit_code is ExitCode.WRONG and not problems:
         problems.append(f"verify: {result.summary}")
-    doubts = () if result.exit_code != 6 else (f"verify: {result.summary}",)
+    doubts = () if result.exit_code is not ExitCode.UNPROVEN else (f"verify: {result.summary}",)
     return problems[:NAMED_MAX], doubts
 
 
