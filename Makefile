@@ -50,7 +50,7 @@ setup-native: .venv/.native
 		&& $(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock; }
 	@cp requirements.lock $@
 
-.venv/.ashore: .venv/.packages pyproject.toml hatch_build.py src/ashore/sources/consumer/gather.c
+.venv/.ashore: .venv/.packages pyproject.toml
 	@$(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python $(BIN)/python -e .
 	@env -u PYTHONPYCACHEPREFIX $(BIN)/python tools/compile.py
 	@touch $@

@@ -1,4 +1,4 @@
-"""What reading a record costs: the native reader against librdkafka, both into columns.
+"""What reading a record costs: the native reader against Python's client, both into columns.
 
     python -m bench.readers
 

@@ -17,7 +17,6 @@ from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
 from ashore.services.zookeeper import ZooKeeper
 from ashore.sources import raw
-from ashore.sources.consumer import is_native
 from ashore.sources.reading import ANY
 
 SERVERS = pytest.StashKey[SharedServers]()
@@ -128,18 +127,14 @@ def zookeeper(shared_servers: SharedServers) -> ZooKeeper:
     return shared_servers.zookeeper()
 
 
-READERS = ("raw", "native", "messages")
+READERS = ("native", "python")
 
 
 @pytest.fixture(params=READERS)
 def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read by each reader, in this process; `raw` gives up only what it must."""
-    if request.param == "raw":
+    """Read by each reader, in this process; `native` gives up only what it must."""
+    if request.param == "native":
         assert raw.load() is not None, "the package ashore-native is not built: make setup"
         monkeypatch.setattr("ashore.sources.reading.AGAIN", ANY)
         return
     monkeypatch.setattr("ashore.sources.raw.load", lambda: None)
-    if request.param == "messages":
-        monkeypatch.setattr("ashore.sources.consumer.load", lambda: None)
-    else:
-        assert is_native(), "no C compiler built the native consumer"

@@ -5,7 +5,6 @@ An input follows from its kind and its number alone, so that whatever ends the p
 played again: `python -m tests.fuzz KIND NUMBER 1`.
 """
 
-import ctypes
 import os
 import random
 import signal
@@ -14,9 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from tests.json_decoders import decode_with_all
 
@@ -30,9 +27,6 @@ from ashore.formats.registry import open_encoder
 from ashore.landing.provenance import HEADERS_DDL, PROVENANCE_DDL
 from ashore.landing.writer.dead import DEAD_SCHEMA
 from ashore.protocol.files import Role
-from ashore.sources.consumer.library import Library, load
-from ashore.sources.consumer.native import ROW, NativeConsumer
-from ashore.sources.fetched import FETCHED
 from ashore.storage import MemoryStorage
 
 ROOT = Path(__file__).parents[1]
@@ -264,161 +258,6 @@ def _play_file(number: int) -> None:
         return
 
 
-# ---- keys, values, headers and topics, as the native reader gathers them
-
-
-_Header = tuple[bytes, bytes | None]
-_Fetched = tuple[str, int, int, bytes | None, bytes | None, list[_Header]]
-
-
-class _Message(ctypes.Structure):
-    """`struct message` of gather.c."""
-
-    _fields_ = (
-        ("error", ctypes.c_int),
-        ("topic", ctypes.c_void_p),
-        ("partition", ctypes.c_int32),
-        ("value", ctypes.c_void_p),
-        ("value_size", ctypes.c_size_t),
-        ("key", ctypes.c_void_p),
-        ("key_size", ctypes.c_size_t),
-        ("offset", ctypes.c_int64),
-        ("private_data", ctypes.c_void_p),
-    )
-
-
-_TIME_OF = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-_HEADERS_OF = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(_Message), ctypes.POINTER(ctypes.c_void_p)
-)
-_NO_HEADERS = -156
-
-
-class _Gathered(NativeConsumer):
-    """The native consumer's own loops over messages that no broker has sent."""
-
-    def __init__(self, library: Library, topics: dict[int, str], asked: set[str]) -> None:
-        self._library = library
-        self._topics = topics
-        self._with_headers = asked
-
-    def gather(self, messages: list[_Message], time_ms: int) -> pa.RecordBatch:
-        addresses = np.array([ctypes.addressof(each) for each in messages], np.int64)
-        rows = np.empty(len(messages), ROW)
-        time_of = _TIME_OF(lambda _message, _kind: time_ms)
-        where = ctypes.cast(time_of, ctypes.c_void_p).value
-        self._library.loops.ashore_look(
-            addresses.ctypes.data, len(messages), where, rows.ctypes.data
-        )
-        (batch,) = self._batches(rows, addresses)
-        return batch
-
-
-def _headers_of(message: Any, found: Any) -> int:
-    """Answer as rd_kafka_message_headers, with the headers that a test has put at a message."""
-    found[0] = message[0].private_data
-    return 0 if found[0] else _NO_HEADERS
-
-
-class _Headers:
-    """Headers in librdkafka's own memory."""
-
-    def __init__(self, library: Library) -> None:
-        self._kafka = library.kafka
-        self._made: list[int] = []
-
-    def make(self, headers: list[_Header]) -> int | None:
-        if not headers:
-            return None
-        made = self._kafka.rd_kafka_headers_new(len(headers))
-        for key, value in headers:
-            self._kafka.rd_kafka_header_add(made, key, len(key), value, len(value or b""))
-        self._made.append(made)
-        return made
-
-    def destroy(self) -> None:
-        for each in self._made:
-            self._kafka.rd_kafka_headers_destroy(each)
-
-
-def _some_headers(chance: random.Random) -> list[_Header]:
-    keys = [b"", b"k", b"a\0b", b"\0", b"\xff", b"\xed\xa0\x80", "é".encode(), b"k" * 5_000]
-    values = [None, b"", b"\0", b"v", b"\xff" * 70_000]
-    count = chance.choice([0, 0, 1, 2, 9])
-    return [
-        (chance.choice(keys) if chance.random() < 0.7 else chance.randbytes(9), value)
-        for value in (chance.choice(values) for _ in range(count))
-    ]
-
-
-def _as_read(headers: list[_Header]) -> list[dict[str, object]] | None:
-    """Return headers as they are to be read. Without a value a key ends at its first NUL."""
-    texts = [key if value is not None else key.split(b"\0")[0] for key, value in headers]
-    pairs = zip(texts, headers, strict=True)
-    found: list[dict[str, object]] = [
-        {"key": text.decode(errors="replace"), "value": value} for text, (_, value) in pairs
-    ]
-    return found or None
-
-
-def _records(number: int) -> tuple[int, set[str], list[_Fetched]]:
-    chance = random.Random(number)
-    bodies = [None, b"", b"\0", b"k", bytes(range(256)), b"\xff" * 70_000, "é".encode()]
-    time_ms = chance.choice([0, -1, 1_795_219_200_000, -(10**17), 2**63 - 1, -(2**63)])
-    records = [
-        (
-            chance.choice(["clicks", "é" * 40, ""]) if chance.random() < 0.3 else "clicks",
-            chance.choice([0, 1, 2**31 - 1]),
-            chance.choice([0, 1, 2**63 - 1]),
-            chance.choice(bodies) if chance.random() < 0.7 else chance.randbytes(30),
-            chance.choice(bodies) if chance.random() < 0.7 else chance.randbytes(300),
-            _some_headers(chance),
-        )
-        for _ in range(chance.choice([1, 2, 9, 200]))
-    ]
-    return time_ms, chance.choice([set(), {"clicks"}, {each[0] for each in records}]), records
-
-
-def _play_records(number: int) -> None:
-    time_ms, asked, records = _records(number)
-    library = load()
-    assert library is not None
-    made, headers_of = _Headers(library), _HEADERS_OF(_headers_of)
-    calls = library.headers._replace(headers_of=ctypes.cast(headers_of, ctypes.c_void_p).value or 0)
-    names = {
-        name: index + 1 for index, name in enumerate(dict.fromkeys(each[0] for each in records))
-    }
-    held, messages = [], []
-    for topic, partition, offset, key, value, headers in records:
-        found = [(None, 0) if part is None else _place(held, part) for part in (key, value)]
-        (key_at, key_size), (value_at, value_size) = found
-        messages.append(
-            _Message(
-                *(0, names[topic], partition, value_at, value_size, key_at, key_size, offset),
-                made.make(headers),
-            )
-        )
-    topics = {at: name for name, at in names.items()}
-    batch = _Gathered(library._replace(headers=calls), topics, asked).gather(messages, time_ms)
-    made.destroy()
-    batch.validate(full=True)
-    columns = ("topic", "partition", "offset", "key", "value")
-    found = zip(*(batch[name].to_pylist() for name in columns), strict=True)
-    assert list(found) == [each[:5] for each in records]
-    if asked:
-        wanted = [_as_read(each[5]) if each[0] in asked else None for each in records]
-        assert batch["headers"].to_pylist() == wanted
-    else:
-        assert batch.schema.equals(FETCHED)
-    assert len(set(batch["timestamp"].cast(pa.int64()).to_pylist())) == 1
-
-
-def _place(held: list[object], part: bytes) -> tuple[int | None, int]:
-    buffer = ctypes.create_string_buffer(part, len(part) or 1)
-    held.append(buffer)
-    return ctypes.addressof(buffer), len(part)
-
-
 # ---- damage
 
 
@@ -454,7 +293,6 @@ def _damage(chance: random.Random, content: bytes, *, near_end: bool = False) ->
 KINDS: dict[str, tuple[Callable[[int], object], Callable[[int], None]]] = {
     "json": (_json, _play_json),
     "files": (_file, _play_file),
-    "records": (_records, _play_records),
 }
 
 if __name__ == "__main__":

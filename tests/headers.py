@@ -35,8 +35,8 @@ ODD: dict[str, Odd] = {
     "any bytes as a value": _kept(("a", bytes(range(256)))),
     "a key of many bytes": _kept(("é" * 20_000, b"x"), ("\U0001f600", b"y")),
     "a hundred thousand": _kept(*[(f"k{each % 7}", b"v") for each in range(100_000)]),
-    "a NUL in the key": Odd(((b"a\0b", b"x"), (b"\0", b"")), [
-        {"key": "a\0b", "value": b"x"}, {"key": "\0", "value": b""}
+    "a NUL in the key": Odd(((b"a\0b", b"x"), (b"\0", b""), (b"c\0d", None)), [
+        {"key": "a\0b", "value": b"x"}, {"key": "\0", "value": b""}, {"key": "c\0d", "value": None}
     ], is_for_clients=False),
     "a key that is not UTF-8": Odd(((b"a\xff\xfeb", b"x"), (b"c", b"y")), [
         {"key": "a\ufffd\ufffdb", "value": b"x"}, {"key": "c", "value": b"y"}

@@ -63,7 +63,7 @@ def copied(directory: Path) -> Path:
         place = directory / target.strip("/")
         for each in sources:
             if (ROOT / each).is_dir():  # its contents are copied, not the directory
-                ignored = shutil.ignore_patterns("__pycache__", "*.so.1")
+                ignored = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(ROOT / each, place, ignore=ignored)
             else:
                 place.mkdir(parents=True, exist_ok=True)

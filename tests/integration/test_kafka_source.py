@@ -409,7 +409,6 @@ def test_all_readers_deliver_the_same(kafka: Kafka, source: Source, topic: str) 
 
     found = read(ANY)
     assert found.equals(read(LIBRDKAFKA))
-    assert found.equals(read(Use(raw=False, native=False)))
     assert found.num_rows == 1_991
     first = found.filter(pc.and_(pc.equal(found["topic"], topic), pc.equal(found["partition"], 0)))
     times_us = first.column("timestamp").cast(pa.int64())[1_000:].to_pylist()

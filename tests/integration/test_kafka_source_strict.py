@@ -312,7 +312,7 @@ def test_compaction_holes_are_no_end(strict: StrictKafka) -> None:
 
 # Every day by Python's client; test_secured_reader.py has the same for the native reader.
 @pytest.mark.parametrize(
-    "consumer", but(pytest.mark.long, READERS, lambda reader: reader == "messages"), indirect=True
+    "consumer", but(pytest.mark.long, READERS, lambda reader: reader == "python"), indirect=True
 )
 @pytest.mark.usefixtures("consumer")
 def test_a_broker_that_dies_and_comes_back_is_waited_for(

@@ -37,7 +37,7 @@ from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.kafka import KafkaSource
 from ashore.sources.raw import GaveUp, RawReading
-from ashore.sources.reading import ReadReport, Use, read_ranges
+from ashore.sources.reading import LIBRDKAFKA, ReadReport, Use, read_ranges
 
 TIMEOUT_S = 60.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -367,18 +367,15 @@ def test_what_is_no_progress_prolongs_no_reading(
     assert said[fault] in str(gave_up.value)
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["native", "messages"])
 @pytest.mark.parametrize("fault", [repeat, drip, refuse])
-def test_nor_one_by_librdkafka(
-    proxy: TamperingProxy, servers: str, wanted: dict, fault, native: bool
-) -> None:
+def test_nor_one_by_librdkafka(proxy: TamperingProxy, servers: str, wanted: dict, fault) -> None:
     fault(proxy)
     started_s, found = time.monotonic(), []
     small = {"fetch.message.max.bytes": "50000"}  # or one fetch has all
-    use, cluster = Use(raw=False, native=native), Cluster(servers, small, SHORT_S)
+    cluster = Cluster(servers, small, SHORT_S)
 
     with pytest.raises(SourceError, match="sent nothing new"):
-        found.extend(read_ranges(cluster, whole(wanted), use))
+        found.extend(read_ranges(cluster, whole(wanted), LIBRDKAFKA))
 
     assert time.monotonic() - started_s < 3 * SHORT_S
     for shard, records in rows(found).items():
@@ -412,7 +409,7 @@ def test_ranges_that_were_read_by_topic_ids_are_told(kafka: Kafka) -> None:
 
     list(read_ranges(cluster, ranges, Use(report=told["by id"]), topic_ids=ids))
     list(read_ranges(cluster, ranges, Use(report=told["by name"])))
-    list(read_ranges(cluster, ranges, Use(raw=False, report=told["librdkafka"]), topic_ids=ids))
+    list(read_ranges(cluster, ranges, Use(native=False, report=told["librdkafka"]), topic_ids=ids))
 
     assert told.pop("by id").by_id == set(ranges.items())
     assert not any(each.by_id for each in told.values())

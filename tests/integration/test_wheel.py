@@ -1,6 +1,7 @@
 """The wheel alone: what a user has after `pip install`, outside any checkout."""
 
 import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,13 @@ def job_file(directory: Path, lake: str, catalog: str = "none") -> Path:
     path = directory / "job.yaml"
     path.write_text(JOB.format(lake=lake, catalog=catalog))
     return path
+
+
+def test_the_wheel_is_pure_python(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        kinds = {Path(each).suffix for each in archive.namelist()}
+    assert not kinds & {".c", ".h", ".rs", ".so", ".1"}, kinds
 
 
 def test_commands_work_from_the_wheel(bare: Installed) -> None:

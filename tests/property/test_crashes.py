@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 from tests import fuzz
 
-from ashore.sources.consumer import is_native
-
 SOME = [("json", 250), ("files", 400)]
-if is_native():  # else there is no such code
-    SOME.append(("records", 150))
 DIES_AT = 107
 DYING = """
 import os, signal

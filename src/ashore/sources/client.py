@@ -78,17 +78,17 @@ class Cluster:
     def open_admin(self) -> "Admin":
         """Open a client for questions. Raises JobFileInvalid if the settings do not hold."""
         complaints = Complaints()
-        settings = {**self.all_settings({}), "error_cb": complaints.note}
-        with self.settings_checked():
+        settings = {**self._all_settings({}), "error_cb": complaints.note}
+        with self._settings_checked():
             return Admin(self, AdminClient(settings, logger=_QuietLog()), complaints)
 
     def open_client(self, complaints: Complaints, settings: Mapping[str, str]) -> Consumer:
         """Open a consumer of Python's client. Raises JobFileInvalid."""
-        complete = {**self.all_settings(settings), "error_cb": complaints.note}
-        with self.settings_checked():
+        complete = {**self._all_settings(settings), "error_cb": complaints.note}
+        with self._settings_checked():
             return Consumer(complete, logger=_QuietLog())
 
-    def all_settings(self, settings: Mapping[str, str]) -> dict[str, str]:
+    def _all_settings(self, settings: Mapping[str, str]) -> dict[str, str]:
         """Return what librdkafka is to be set up with; `settings` beside the cluster's own."""
         return {
             "client.id": "ashore",
@@ -99,7 +99,7 @@ class Cluster:
         }
 
     @contextmanager
-    def settings_checked(self) -> Iterator[None]:
+    def _settings_checked(self) -> Iterator[None]:
         """Within it a client is opened: raises JobFileInvalid if its settings do not hold."""
         try:
             yield

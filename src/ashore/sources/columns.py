@@ -21,11 +21,9 @@ from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.fetched import FETCHED
 from ashore.sources.limits import DEFAULT_LIMITS, ReadLimits, refused_range
-from ashore.sources.raw import choose
+from ashore.sources.raw import BATCH_BYTES, BATCH_RECORDS, choose
 from ashore.sources.reading import ReadReport, Use, read_ranges
 
-BATCH_RECORDS = 65_536  # suits decoding
-BATCH_BYTES = 16 << 20
 _FIRST_BYTES = FETCHED.get_field_index(
     "key"
 )  # it and what comes after it is what a batch's size is
@@ -65,10 +63,10 @@ class KafkaAddress:
         `topic_ids`: ids of topics, as expected. `report`: where what the reader tells is added.
         Requires: the partitions have the ranges; the driver has looked.
         Raises OffsetsGone if retention overtakes the reading, RecordsTooLarge, SourceError,
-        JobFileInvalid.
+        BadRecord, JobFileInvalid.
         """
         cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
-        use = Use(raw=self.reader != "python", report=report, limits=self.limits)
+        use = Use(native=self.reader != "python", report=report, limits=self.limits)
         yield from gather(
             read_ranges(cluster, ranges, use, with_headers=with_headers, topic_ids=topic_ids)
         )

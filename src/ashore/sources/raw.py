@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FETCH_BYTES = 2 << 20  # one is decoded while another comes
+# Of what readings hand out, whoever reads.
 BATCH_RECORDS = 65_536  # suits decoding
 BATCH_BYTES = 16 << 20
-WAVE_RECORDS = 65_536  # read side by side, as in `reading`
+# Small ranges are read side by side, as one fetch each costs more than their records; together
+# they are no more than this, so that a partition's records come in few stretches.
+WAVE_RECORDS = 65_536
 TICK_S = 0.1  # how late a signal is handled
 CONNECT_S = 5.0
 DEFAULT_PORT = 9092

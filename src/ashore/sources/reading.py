@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
-from ashore.errors import AshoreError, OffsetsGone, RecordsTooLarge, SourceError
+from ashore.errors import AshoreError, BadRecord, OffsetsGone, RecordsTooLarge, SourceError
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Record, StreamShard
 from ashore.sources.client import Cluster
-from ashore.sources.consumer import ConsumerEvent, RangeConsumer, TopicPartition, open_consumer
+from ashore.sources.consumer import ConsumerEvent, RangeConsumer, TopicPartition
 from ashore.sources.failures import (
     BAD_COMPRESSION,
     HARMLESS,
@@ -36,15 +36,12 @@ from ashore.sources.failures import (
     explain,
 )
 from ashore.sources.limits import HARD_LIMITS, ReadLimits, records_too_large
-from ashore.sources.raw import GaveUp, RawReading, choose, offsets_gone
+from ashore.sources.raw import WAVE_RECORDS, GaveUp, RawReading, choose, offsets_gone
 
 CHUNK_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
 CHUNK_BYTES = 4 << 20  # where records are larger; by the size of those before
 FIRST_CHUNK_RECORDS = 500  # before any size is known
 TICK_S = 0.05  # the longest wait for a chunk to fill: how late an end is noticed
-# Small ranges are read side by side, as one fetch each costs more than their records; together
-# they are no more than this, so that a partition's records come in few stretches.
-WAVE_RECORDS = 65_536
 
 RECEIVED_DEFAULT_BYTES = 100_000_000  # by librdkafka's own default
 RECEIVED_MOST_BYTES = 2**31 - 1
@@ -83,22 +80,20 @@ class Use:
     """Which readers may read.
 
     Arguments:
-        raw: the native reader, where it can.
-        native: librdkafka's consumer without Python's client, where it can.
+        native: the native reader, where it can. Else librdkafka reads, through Python's client.
         report: where what they tell is added.
         limits: of records and batches. librdkafka decompresses what it has fetched before anybody
             can look, of zstd up to the limit or 100 MB: of what it hands out, records are compared.
 
     """
 
-    raw: bool = True
     native: bool = True
     report: ReadReport | None = None
     limits: ReadLimits = HARD_LIMITS
 
 
 ANY = Use()
-LIBRDKAFKA = Use(raw=False)
+LIBRDKAFKA = Use(native=False)
 # Who verifies reads by librdkafka, and not by what has landed: a mistake of one is not in both.
 AGAIN = LIBRDKAFKA
 
@@ -134,17 +129,19 @@ def read_ranges(
     those of other topics do not have. Records of one partition come in order; those of small
     ranges may alternate. `topic_ids`: ids of topics that are expected; the native reader reads
     nothing of a topic that has another one, and reports which ranges it has read so.
-    Raises OffsetsGone if retention overtakes the reading, and SourceError.
+    Raises OffsetsGone if retention overtakes the reading, RecordsTooLarge, SourceError, and
+    BadRecord where librdkafka's client for Python cannot read a record's headers.
     """
     choice = choose(cluster)
-    if use.raw and not choice.is_raw:
+    gave_up = ""
+    if use.native and not choice.is_raw:
         _log.info("librdkafka reads: %s", choice.why_not)
-    if use.raw and choice.is_raw:
+    if use.native and choice.is_raw:
         reading = RawReading(cluster, ranges, with_headers, topic_ids, use.limits)
         try:
             yield from reading.read()
-        except GaveUp as gave_up:
-            ranges = reading.rest()
+        except GaveUp as failure:
+            ranges, gave_up = reading.rest(), str(failure)
             _log.warning("the native reader gives up, librdkafka continues: %s", gave_up)
             if use.report is not None:
                 use.report.counts["reader_fallbacks"] += 1
@@ -155,11 +152,16 @@ def read_ranges(
             return
     complaints = Complaints()
     settings = {**SETTINGS, "receive.message.max.bytes": str(_most_bytes(cluster, use.limits))}
-    consumer = open_consumer(
-        cluster, complaints, settings, native=use.native, with_headers=with_headers
-    )
+    consumer = RangeConsumer(cluster, complaints, settings, with_headers)
     try:
         yield from _Reading(cluster, consumer, ranges, complaints, use.limits).read()
+    except BadRecord as error:
+        if not gave_up:
+            raise
+        raise SourceError(
+            f"{error}; the native reader can, but gave up: {gave_up}",
+            hint="repair what the native reader gave up at, then try again",
+        ) from None
     finally:
         consumer.close()
 
@@ -191,6 +193,7 @@ class _Reading:
         self._shards = {_topic_partition(shard): shard for shard in ranges}
         self._positions = {_topic_partition(shard): each.start for shard, each in ranges.items()}
         self._ends = {_topic_partition(shard): each.end for shard, each in ranges.items()}
+        self._starts = dict(self._positions)
         self._limit = FIRST_CHUNK_RECORDS
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -214,6 +217,10 @@ class _Reading:
                 yield from self._sift(batch)
             for event in chunk.events:
                 self._handle(event)
+            for partition, offset in chunk.unread:
+                if self._starts[partition] <= offset < self._ends[partition]:
+                    raise _headers_unread(partition, offset)
+                self._positions[partition] = max(self._positions[partition], offset + 1)
             ended = {each for each in wave if self._positions[each] >= self._ends[each]}
             if ended:
                 self._consumer.pause(ended)
@@ -308,6 +315,19 @@ class _Reading:
 
     def _rest(self, partition: TopicPartition) -> OffsetRange:
         return OffsetRange(self._positions[partition], self._ends[partition])
+
+
+def _headers_unread(partition: TopicPartition, offset: int) -> BadRecord:
+    topic, number = partition
+    return BadRecord(
+        f"{topic}/{number}, offset {offset}: a header's key is not UTF-8, and Python's Kafka "
+        "client cannot read it",
+        hint="the native reader can read it: install ashore-native and use options that it has; "
+        "or write `provenance: true`",
+        topic=topic,
+        partition=number,
+        offset=offset,
+    )
 
 
 def record_sizes(batch: pa.RecordBatch) -> np.ndarray:
