@@ -36,6 +36,7 @@
     - LogAhead                the log has times in the future: a clock was ahead, or is behind
   + ClockAhead                the clock is far ahead of those of the storage and the source
   + BatchFailed               reading or writing a batch failed; nothing was prepared
+    - TooManyFiles            it has more files than an entry may list; the next one is smaller
     - WorkerCrashed           a worker process died at it; the batch is split
   + SourceError               the source cannot be read
     - SourceUnreachable

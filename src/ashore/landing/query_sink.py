@@ -8,7 +8,8 @@ go into a topic are there at least once: nothing takes them back where their bat
 What it must not know: Spark, checkpoints' files, Kafka.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ashore.base.clock import Clock
@@ -288,10 +289,15 @@ class QuerySink:
         self._close_batch(begun, written, rows)
         return rows
 
-    def discard(self, begun: BegunBatch) -> None:
-        """Delete what tasks have staged for a batch that failed, as far as possible."""
-        if self.plan.output is not None:
-            delete_staged(self.parts.storage, begun.order, [self.plan.output.table])
+    @contextmanager
+    def discarding(self, begun: BegunBatch) -> Iterator[None]:
+        """Delete what tasks have staged for a batch where it fails, as far as possible."""
+        try:
+            yield
+        except Exception:
+            if self.plan.output is not None:
+                delete_staged(self.parts.storage, begun.order, [self.plan.output.table])
+            raise
 
     def sent(
         self, begun: BegunBatch, rows: int, check_source: Callable[[], None] = lambda: None

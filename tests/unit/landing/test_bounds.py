@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tests.crash.query_job import Query, query_world
@@ -402,12 +403,17 @@ def test_what_tasks_have_staged_for_a_failed_batch_of_a_query_is_deleted():
 
     class Failing(Query):
         def _write(self, begun, rows):
-            super()._write(begun, rows)
-            directory = names.staging_directory("ods.result", begun.order.name, begun.order.epoch)
-            seen.append(self.sink.parts.storage.list(directory))
-            self.sink.discard(begun)
-            seen.append(self.sink.parts.storage.list(directory))
-            raise BatchFailed("a task failed")
+            list_staged = partial(
+                self.sink.parts.storage.list,
+                names.staging_directory("ods.result", begun.order.name, begun.order.epoch),
+            )
+            try:
+                with self.sink.discarding(begun):
+                    super()._write(begun, rows)
+                    seen.append(list_staged())
+                    raise BatchFailed("a task failed")
+            finally:
+                seen.append(list_staged())
 
     world.query = Failing
     with contextlib.suppress(BatchFailed):

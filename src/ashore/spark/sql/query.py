@@ -405,19 +405,16 @@ class SqlQuery:
             sent = send_rows(frame, self.parts.kafka, self.plan.topic)
             counted = replace(begun, counted=self._count(batch))
             sink.sent(counted, sent, self._check_identities)
-            self._landed += 1
         else:
             try:
-                computed = self._write(frame, begun)
-            except Exception as found:
-                sink.discard(begun)
-                if not isinstance(found, LeftOutError):
-                    raise
+                with sink.discarding(begun):
+                    computed = self._write(frame, begun)
+            except LeftOutError as found:
                 sink.leave_out(found.letters)
                 raise _RunAgain(str(found)) from found
             counted = replace(begun, counted=computed.counted)
             sink.land(counted, computed.results, self._check_identities)
-            self._landed += 1
+        self._landed += begun is not None
         self._pass_idle_inputs(batch)
         self._move_mark(batch_id)
 
@@ -499,11 +496,8 @@ class SqlQuery:
     def _check_identities(self) -> None:
         """Raise StreamReplaced where a topic was created again while it was read."""
         source, fold = query_source(self.name), self.parts.sink.fold
-        known = {
-            topic: stream_id
-            for (of, topic), (_, stream_id) in fold.generations().items()
-            if of == source and topic in self._topics
-        }
+        found = {topic: each for (of, topic), each in fold.generations().items() if of == source}
+        known = {topic: found[topic][1] for topic in self._topics if topic in found}
         now = self.parts.source.describe_streams(self._topics)
         topic = find_replaced(source, fold, known, now)
         if topic is not None:
