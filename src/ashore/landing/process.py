@@ -126,14 +126,21 @@ class JobProcess(Generic[R]):
 
     def run(self, *, until_drained: bool) -> None:
         """Land until stopped, or until everything that was there has landed."""
-        with self._beating() as (heart, listener), self.assembled() as job:
-            self._loop = job.loop(until_drained=until_drained)
-            if self._is_stopped:
-                return
-            listener.offer(self._verbs_of(job, self._loop))
-            heart.reader = kafka_address(self._job).describe_reader()
-            self.events.send(Started(self._job.job, heart.reader))
-            self._loop.run(probe=job.runner)
+        if self._released is None:
+            with self._beating() as signs, self.assembled() as job:
+                self._run(job, *signs, until_drained=until_drained)
+        else:  # while it waits, another process may run the job: that one beats and is asked
+            with self.assembled() as job, self._beating() as signs:
+                self._run(job, *signs, until_drained=until_drained)
+
+    def _run(self, job: R, heart: Heart, listener: Listener, *, until_drained: bool) -> None:
+        self._loop = job.loop(until_drained=until_drained)
+        if self._is_stopped:
+            return
+        listener.offer(self._verbs_of(job, self._loop))
+        heart.reader = kafka_address(self._job).describe_reader()
+        self.events.send(Started(self._job.job, heart.reader))
+        self._loop.run(probe=job.runner)
 
     def reland(self) -> None:
         """Read lost files again. Sends how many rows; none where nothing is lost."""
