@@ -46,7 +46,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "each parameter is an option of the command",
     (
         "parameters",
-        "src/ashore/cli/checkpoint_clean_command.py::checkpoint_clean",
+        "src/ashore/cli/checkpoint_commands.py::checkpoint_clean",
     ): "each parameter is an option of the command",
     ("parameters", "src/ashore/cli/checkpoint_doctor_command.py::checkpoint_doctor"): "as above",
     ("parameters", "src/ashore/cli/init_command.py::init"): "as above",
@@ -65,7 +65,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/inspect_commands.py::checkpoint_diff"): "as above",
     ("parameters", "src/ashore/cli/sql_command.py::sql"): "as above",
     ("parameters", "src/ashore/cli/status_command.py::status"): "as above",
-    ("parameters", "src/ashore/cli/migrate_check_command.py::migrate_check"): "as above",
+    ("parameters", "src/ashore/cli/migrate_commands.py::migrate_check"): "as above",
     ("parameters", "src/ashore/cli/migrate_apply_command.py::migrate_apply"): "as above",
     ("parameters", "src/ashore/cli/migrate_undo_command.py::migrate_undo"): "as above",
     ("parameters", "src/ashore/cli/versions_commands.py::versions_diff"): "as above",

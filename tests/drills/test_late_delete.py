@@ -18,9 +18,8 @@ from ashore.drills import DrillOrder, Verdict, run_drill
 from ashore.drills.checkers.exactly_once import find_visible, read_rows
 from ashore.drills.faults import Countdown, Moment
 from ashore.drills.faults.late_delete import LateDeletes
-from ashore.drills.old_protocol import TABLE, OldProtocol
 from ashore.drills.recorder import Recorder
-from ashore.drills.scenarios.delete_before_write import DRILL
+from ashore.drills.scenarios.delete_before_write import DRILL, TABLE, OldProtocol
 from ashore.drills.sites.held_deletes import HeldDeletes
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.servers import Servers

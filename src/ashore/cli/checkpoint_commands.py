@@ -10,8 +10,7 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.checkpoints.savepoints.shelf import open_shelf
-from ashore.cli import savepoint_view
-from ashore.cli.checkpoint_clean_command import checkpoint_clean
+from ashore.cli import checkpoint_clean_view, savepoint_view
 from ashore.cli.checkpoint_doctor_command import checkpoint_doctor
 from ashore.cli.inspect_commands import checkpoint_diff, checkpoint_inspect
 from ashore.cli.options import AsJson, Batch, Debug, Explain, Query, Where, new_group
@@ -26,8 +25,30 @@ from ashore.cli.output import (
 )
 from ashore.cli.rescale_command import checkpoint_rescale
 from ashore.control.checkpoints import savepoints
+from ashore.control.checkpoints.clean import OLDER_THAN, clean, parse_age
 from ashore.control.checkpoints.where import find_checkpoint, is_job_file
 from ashore.errors import ExitCode
+
+
+def checkpoint_clean(
+    where: Where,
+    query: Query = None,
+    older_than: Annotated[
+        str, typer.Option(help="Files that were modified since are kept.")
+    ] = OLDER_THAN,
+    explain: Explain = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Delete the files that no kept batch of a checkpoint refers to, or of a directory of many."""
+    with reported_errors(as_json=as_json, debug=debug):
+        age_ms = parse_age(older_than)
+        found = clean(where, query, age_ms, SystemClock(), explain=explain)
+        if as_json:
+            print_json(checkpoint_clean_view.cleaned_document(found, explain=explain))
+        else:
+            checkpoint_clean_view.show_cleaned(found, explain=explain)
+
 
 checkpoint = new_group("Checkpoints of queries: inspect, copy and restore them.")
 

@@ -14,12 +14,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.drills.checkers.progress import longest_stall_s
 from ashore.drills.drill import Drill
 from ashore.drills.plan import Length
 from ashore.drills.recorder import Recorder, Snapshot
 from ashore.drills.stage import RealSites, Stage
-from ashore.drills.verdict import Figures, Verdict
+from ashore.drills.verdict import Figures, Timeline, Verdict
 from ashore.errors import AshoreError
 from ashore.testing import FakeClock
 
@@ -131,3 +130,15 @@ def _play(drill: Drill, stage: Stage) -> None:
     except AshoreError as error:
         stage.require(False, f"the drill broke off: {error.code}: {error.message}")
     stage.settle_all()
+
+
+def longest_stall_s(timeline: Timeline) -> float:
+    """Return the longest time without progress."""
+    longest_s, since_s, landed = 0.0, None, 0
+    for sample in timeline.samples:
+        if since_s is not None:
+            longest_s = max(longest_s, sample.at_s - since_s)
+        if sample.landed > landed or sample.lag == 0 or since_s is None:
+            since_s = sample.at_s if sample.lag > 0 else None
+        landed = max(landed, sample.landed)
+    return longest_s

@@ -7,23 +7,24 @@ a drill green: it can only add problems and doubts.
 What it must not know: any one scenario.
 """
 
-from collections.abc import Callable, Sequence
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
 from ashore.base.clock import Clock
-from ashore.drills.checkers.exactly_once import Account, check_exactly_once
-from ashore.drills.checkers.read_twice import count_read_twice
-from ashore.drills.checkers.registered import check_registered
+from ashore.drills.checkers.exactly_once import Account, check_exactly_once, find_visible
 from ashore.drills.checkers.sealed import check_sealed
 from ashore.drills.faults import JobFault
 from ashore.drills.plan import Length, Schedule
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import NAME, Site, SiteOptions
-from ashore.errors import fail
+from ashore.errors import AshoreError, fail
 from ashore.landing.log_reader import read_history
+from ashore.protocol import names
+from ashore.protocol.entries import Entry, Prepare
 from ashore.storage.base import Storage
 from ashore.testing import FakeClock
 
@@ -185,3 +186,40 @@ class Stage:
     def _next_seed(self) -> int:
         self._made += 1
         return self.seed * 1_000 + self._made
+
+
+def count_read_twice(entries: Iterable[Entry]) -> int:
+    """Return how many records may have been fetched twice."""
+    twice, known = 0, None
+    for entry in entries:
+        if isinstance(entry.body, Prepare) and entry.epoch != known:
+            if known is not None:
+                twice += sum(read.fetched for read in entry.body.shards)
+            known = entry.epoch
+    return twice
+
+
+NAMED_MAX = 5
+
+
+def check_registered(storage: Storage, table: str, registered: Mapping[str, str]) -> list[str]:
+    """Return what is wrong. Never raises for what it finds.
+
+    Arguments:
+        storage: the lake.
+        table: `database.name`.
+        registered: where the metastore says that each partition is, below the lake.
+
+    """
+    try:
+        files = list(find_visible(storage, names.table_path(table)))
+    except AshoreError as error:
+        return [f"{table} cannot be listed: {error.message}"]
+    there = {posixpath.dirname(path) for path in files}
+    known = set(registered.values())
+    kinds = (("not registered", there - known), ("registered without files", known - there))
+    return [
+        f"{kind}: {len(found)} partitions of {table} ({', '.join(sorted(found)[:NAMED_MAX])})"
+        for kind, found in kinds
+        if found
+    ]

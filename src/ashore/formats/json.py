@@ -12,6 +12,7 @@ The rules for a record are in docs/decisions/0001-json-decoder.md, with the meas
 """
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,6 @@ from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import Schema
 from ashore.formats.decode import BadRow, BadRows, Decoded, Values, rows_without
 from ashore.formats.json_decimals import ExponentJudge
-from ashore.formats.json_floats import TOO_LARGE, count_infinite, without_too_large
 from ashore.formats.json_maps import rewrite_maps
 from ashore.formats.json_types import has_map, json_supports
 from ashore.formats.wire import RowRefused, convert, find_missing, wire_schema
@@ -345,3 +345,29 @@ def _top_level_names(text: bytes) -> frozenset[str]:
 def _reason(error: Exception) -> str:
     text = str(error).removeprefix("JSON parse error: ").removesuffix(" in row 0")
     return text[:REASON_CHARS_MAX]
+
+
+TOO_LARGE = "a number does not fit into DOUBLE"
+
+_STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*', re.DOTALL)
+
+
+def count_infinite(column: pa.Array) -> int:
+    """Return how many infinities a wire column holds, at any depth."""
+    if pa.types.is_floating(column.type):
+        return int(pc.sum(pc.is_inf(column)).as_py() or 0)
+    if pa.types.is_struct(column.type):
+        return sum(count_infinite(part) for part in column.flatten())
+    if pa.types.is_list(column.type):
+        return count_infinite(column.flatten())
+    return 0
+
+
+def without_too_large(text: bytes) -> bytes:
+    """Return a JSON text with 0 for every number that no DOUBLE holds."""
+    return _STRING_OR_NUMBER.sub(_shrink, text)
+
+
+def _shrink(token: re.Match[bytes]) -> bytes:
+    found = token[0]
+    return found if found.startswith(b'"') or math.isfinite(float(found)) else b"0"

@@ -8,10 +8,11 @@ What it must not know: how batches run.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ashore.base.units import format_duration
 from ashore.config import Column, Job, ResolvedTable, Table, load_job
 from ashore.config.naming import TOPIC_PLACE
 from ashore.config.section import Key, key_text
@@ -20,7 +21,6 @@ from ashore.errors import JobFileInvalid
 from ashore.formats.ddl import Atom, Field, Struct, parse_ddl, type_ddl
 from ashore.formats.json_types import has_text_keys, json_slow_columns
 from ashore.landing.definitions import definition_of
-from ashore.landing.row_rules import rules_of
 from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.protocol.effects import Action
 from ashore.protocol.fold import EMPTY, Fold
@@ -289,3 +289,43 @@ def located(job: Job, key: Key, error: JobFileInvalid) -> JobFileInvalid:
         line=line,
         key=name,
     )
+
+
+Rules = tuple[tuple[str, str], ...]
+
+
+def rules_of(items: Sequence[Table]) -> Rules:
+    """Return the rules of a table, sorted. Where its items differ in a key, it names the topic."""
+    known = [(str(item.topic), _describe_item(item)) for item in items]
+    rules: dict[str, str] = {}
+    for key in {key for _, each in known for key in each}:
+        if len({each.get(key) for _, each in known}) == 1:
+            rules[key] = known[0][1][key]
+        else:
+            rules |= {f"{key} of topic {topic}": each[key] for topic, each in known if key in each}
+    return tuple(sorted(rules.items()))
+
+
+def _describe_item(item: Table) -> dict[str, str]:
+    late = item.late
+    rules = {
+        "decode": item.decode,
+        "event_time": _describe_event_time(item),
+        "late": f"{late.policy}, after {format_duration(late.after_ms)}, "
+        f"future_max {format_duration(late.future_max_ms)}",
+        "on_invalid": item.on_invalid,
+    }
+    if item.select is not None:
+        rules["select"] = ", ".join(item.select)
+    if item.where is not None:
+        rules["where"] = item.where
+    if item.retention_ms is not None:
+        rules["retention"] = format_duration(item.retention_ms)
+    return rules
+
+
+def _describe_event_time(item: Table) -> str:
+    time = item.event_time
+    if time is None:
+        return "the timestamp of the record in Kafka"
+    return f"{time.column}, format {time.format}" if time.format else f"{time.column}, {time.unit}"

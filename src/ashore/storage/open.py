@@ -8,8 +8,11 @@ What it must not know: job files.
 
 import functools
 import posixpath
-from collections.abc import Callable, Mapping
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock, SystemClock
@@ -19,7 +22,6 @@ from ashore.storage.deadline import DeadlineStorage
 from ashore.storage.failover import ActiveServer, FailoverStorage
 from ashore.storage.hdfs_conf import HdfsConf, load_conf, resolve_options
 from ashore.storage.local import LocalStorage
-from ashore.storage.reachable import find_unreachable
 from ashore.storage.retry import Backoff, RetryingStorage
 
 if TYPE_CHECKING:
@@ -183,3 +185,54 @@ def _refuse_going_up(uri: str, before: str, path: str) -> None:
 
 def _invalid(uri: str, what: str, hint: str) -> JobFileInvalid:
     return JobFileInvalid(f"the lake {uri!r} {what}", hint=hint, uri=uri)
+
+
+_PAUSE_S = 0.2  # between two tries: a server that is being started listens after a moment
+
+
+def find_unreachable(addresses: Sequence[str], within_s: float, clock: Clock) -> tuple[str, ...]:
+    """Return why none of `host:port` can be reached, one reason each; empty: one of them listens.
+
+    All are tried side by side, again and again for `within_s`. Looking up a name may hang: its
+    thread is abandoned then.
+    """
+    reached: SimpleQueue[bool] = SimpleQueue()
+    reasons = dict.fromkeys(addresses, f"no answer within {within_s:g} s")
+    deadline_s = clock.monotonic_s() + within_s
+    for address in addresses:
+        attempt = _Attempt(address, clock, deadline_s, reasons, reached)
+        threading.Thread(target=attempt.run, daemon=True).start()
+    for _ in addresses:
+        try:
+            if reached.get(timeout=max(0.0, deadline_s - clock.monotonic_s()) + _PAUSE_S):
+                return ()
+        except Empty:
+            break
+    return tuple(f"{address}: {reason}" for address, reason in list(reasons.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One address, tried until somebody listens there or the time is over."""
+
+    address: str
+    clock: Clock
+    deadline_s: float
+    reasons: dict[str, str]
+    reached: "SimpleQueue[bool]"
+
+    def run(self) -> None:
+        host, _, port = self.address.rpartition(":")
+        while (left_s := self.deadline_s - self.clock.monotonic_s()) > 0:
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=left_s).close()
+            except TimeoutError:
+                break
+            except (OSError, ValueError, OverflowError) as error:
+                reason = getattr(error, "strerror", None) or str(error)
+                self.reasons[self.address] = reason.strip()
+                self.clock.sleep(min(_PAUSE_S, left_s))
+            else:
+                self.reached.put(True)
+                return
+        self.reached.put(False)

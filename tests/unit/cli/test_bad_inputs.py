@@ -9,7 +9,7 @@ from tests.unit.cli.test_commands import JOB, invoke
 
 from ashore.base.clock import SystemClock
 from ashore.cli.services_commands import endpoint_text
-from ashore.storage.reachable import find_unreachable
+from ashore.storage.open import find_unreachable
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import pytest
 from ashore.control.verify.job import verify_job
 from ashore.drills import SCENARIOS, DrillOrder, Length, PlannedFault, run_drill
 from ashore.drills.checkers.exactly_once import check_exactly_once, compare, find_visible
-from ashore.drills.checkers.progress import longest_stall_s
-from ashore.drills.checkers.registered import check_registered
-from ashore.drills.checkers.same_tables import compare_rows, read_registered
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.recorder import Recorder
+from ashore.drills.run import longest_stall_s
 from ashore.drills.scenarios import lost_answers, replay_budget
+from ashore.drills.scenarios.namenode_failover import compare_rows, read_registered
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import TABLE, SiteOptions
+from ashore.drills.stage import check_registered
 from ashore.drills.verdict import Sample, Timeline
 from ashore.drills.workloads.numbered import SCHEMA, Numbered, Produced
 from ashore.formats.ddl import parse_ddl

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from ashore.drills.checkers.exactly_once import compare
-from ashore.drills.checkers.skipped import compare_skipped
+from ashore.drills.scenarios.retention import compare_skipped
 from ashore.drills.workloads.numbered import Numbered, Produced
 from ashore.protocol.entries import Entry, Skip
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange

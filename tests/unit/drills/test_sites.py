@@ -18,9 +18,9 @@ from ashore.drills.faults import (
     Outage,
 )
 from ashore.drills.faults.full import DiskFull, FullStorage
-from ashore.drills.faults.slow import SlowCalls, SlowStorage
 from ashore.drills.recorder import Recorder
 from ashore.drills.scenarios.outages import count_deferred
+from ashore.drills.scenarios.slow_storage import SlowCalls, SlowStorage
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import KILLED, SiteOptions
 from ashore.drills.verdict import Sample

@@ -28,8 +28,8 @@ from ashore.errors import SchemaConflict
 from ashore.jobs.progress import Quiet
 from ashore.landing.assembly import JobAssembly
 from ashore.landing.definitions import plan_define
+from ashore.landing.job import rules_of
 from ashore.landing.log_reader import read_log
-from ashore.landing.row_rules import rules_of
 from ashore.landing.slices import REMOVED, find_removed
 from ashore.plans.stored import released_plan, write_stored
 from ashore.protocol.query import PlanState

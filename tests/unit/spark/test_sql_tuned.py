@@ -9,8 +9,8 @@ from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.layout import PARTITIONS
 from ashore.config import Job
 from ashore.landing.job import load_job_file
+from ashore.spark.sql.assembly import query_settings
 from ashore.spark.sql.settings import KEPT_BATCHES, SNAPSHOT_BATCHES
-from ashore.spark.sql.tuned import query_settings
 from ashore.storage import MemoryStorage
 from ashore.testing import FakeClock
 

@@ -9,8 +9,9 @@ What it must not know: terminals, Spark.
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ashore.base.units import parse_duration_ms
@@ -22,8 +23,7 @@ from ashore.control.lost_logs import count_waiting
 from ashore.control.verify.again import Answers, read_again
 from ashore.control.verify.evidence import Evidence
 from ashore.control.verify.files import FileLook, Visible, list_visible, look_at_files
-from ashore.control.verify.gone import Gone, find_gone
-from ashore.control.verify.ledger import Ledger, LoggedFile
+from ashore.control.verify.ledger import Ledger, LoggedFile, PartKey
 from ashore.control.verify.orphans import count_orphans
 from ashore.control.verify.reading import LogReading
 from ashore.control.verify.result import (
@@ -31,6 +31,7 @@ from ashore.control.verify.result import (
     Findings,
     NotChecked,
     Problem,
+    ProblemKind,
     Progress,
     SliceRead,
     TableVerdict,
@@ -38,12 +39,50 @@ from ashore.control.verify.result import (
     VerifyResult,
 )
 from ashore.control.verify.sample import SampleRate
-from ashore.control.verify.unchecked import ask_source, name_unread
 from ashore.control.verify.values import Access, compare_values
-from ashore.control.verify.verdict import Judge, find_orphans, plan_again, total
+from ashore.control.verify.verdict import Judge, find_orphans, plan_again, table_of_path, total
 from ashore.errors import AshoreError, JobFileInvalid, SourceError
+from ashore.protocol import names
 from ashore.protocol.effects import Action
-from ashore.sources.base import Source
+from ashore.protocol.files import PartitionKey
+from ashore.protocol.names import plain_source
+from ashore.protocol.positions import ShardKey
+from ashore.sources.base import Source, StreamShard
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What is missing, as few things as it is."""
+
+    problems: tuple[Problem, ...]  # one a partition that is gone
+    files: frozenset[LoggedFile]  # of these partitions
+    rows: Counter[PartKey]  # that were in them: what else is lost of a part is reported separately
+
+
+def find_gone(ledger: Ledger, missing: Iterable[LoggedFile], job_file: str) -> Gone:
+    """Return the partitions that are gone. `job_file`: for the line to type."""
+    asked = Counter(file.target.key for file in ledger.files)
+    by_key: dict[PartitionKey, list[LoggedFile]] = {}
+    for file in missing:
+        if file.target.partition and not ledger.is_in_flight(file):
+            by_key.setdefault(file.target.key, []).append(file)
+    gone = {key: files for key, files in by_key.items() if len(files) == asked[key]}
+    rows: Counter[PartKey] = Counter()
+    for files in gone.values():
+        for file in files:
+            for span in file.file.spans:
+                rows[PartKey(file.slice, file.entry, file.shards[span.shard])] += span.rows
+    problems = tuple(_problem(key, gone[key], job_file) for key in sorted(gone))
+    return Gone(problems, frozenset(file for files in gone.values() for file in files), rows)
+
+
+def _problem(key: PartitionKey, files: list[LoggedFile], job_file: str) -> Problem:
+    table, partition = key
+    rows = sum(file.file.rows for file in files)
+    text = f"the partition is gone, with {len(files):,} files and {rows:,} rows; if it was dropped "
+    text += f"on purpose: ashore retire {job_file} {table} {partition}"
+    place = names.join(names.table_path(table), partition)
+    return Problem(ProblemKind.PARTITION_GONE, files[0].table, place, text)
 
 
 def _quiet(_step: str, _done: int, _total: int) -> None:
@@ -318,3 +357,44 @@ def _note_values(values: ValuesVerdict | None) -> list[str]:
         f"{each.rows:,} rows of {each.table} were chosen and could not be compared: {each.reason}"
         for each in (values.not_compared if values else ())
     ]
+
+
+def ask_source(source: Source, ledger: Ledger, keys: Iterable[ShardKey]) -> list[NotChecked]:
+    """Ask the source for the offsets of the shards that the log has from it.
+
+    Returns what could not be compared since the source does not answer.
+    """
+    current = {
+        key
+        for key in keys
+        if plain_source(key.source) == source.name
+        and ledger.generations.get((key.source, key.stream), (0, ""))[0] == key.generation
+    }
+    if not current:
+        return []
+    try:
+        streams = source.describe_streams(sorted({key.stream for key in current}))
+        shards = {
+            StreamShard(key.stream, key.shard)
+            for key in current
+            if (info := streams.get(key.stream)) is not None
+            and info.stream_id == ledger.generations[key.source, key.stream][1]
+            and key.shard in info.shards
+        }
+        if shards:
+            source.read_offsets(sorted(shards))
+    except SourceError as error:
+        return [NotChecked("", "Kafka", error.message)]
+    return []
+
+
+def name_unread(
+    directories: Mapping[str, str],
+    files: Iterable[tuple[LoggedFile, str]],
+    table_of: Mapping[str, str],
+) -> Iterator[NotChecked]:
+    """Yield what of the lake could not be listed or read, each with the reason."""
+    for path, reason in sorted(directories.items()):
+        yield NotChecked(table_of_path(path, table_of), path, reason)
+    for file, reason in files:
+        yield NotChecked(file.table, file.final, reason)

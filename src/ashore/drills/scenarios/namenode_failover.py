@@ -7,15 +7,18 @@ from everybody, with no switch for long; and both cut off while the job dies and
 """
 
 import random
+from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 
-from ashore.drills.checkers.same_tables import compare_rows, read_registered
+from ashore.drills.checkers.exactly_once import find_visible, read_files
 from ashore.drills.drill import Drill
 from ashore.drills.faults import BATCH_STEPS, JobFault, Kill, Moment, Out, Outage
 from ashore.drills.plan import Length, PlannedFault, Schedule, Server
 from ashore.drills.scenarios.outages import count_deferred
 from ashore.drills.sites.site import KILLED, Site, SiteOptions
 from ashore.drills.stage import Stage
+from ashore.storage.base import Storage
 
 # In which batch of its process each strikes; with the fourth the process dies. A NameNode that was
 # killed starts again meanwhile: the second switch needs it.
@@ -148,3 +151,30 @@ DRILL = Drill(
     play=play,
     needs=frozenset({Server.HDFS, Server.HDFS_ALONE, Server.METASTORE}),
 )
+
+
+Rows = Counter[tuple[tuple[str, object], ...]]
+
+
+def read_registered(storage: Storage, locations: Mapping[str, str]) -> Rows:
+    """Return how often each row is in the partitions that a metastore names. Raises StorageError.
+
+    Arguments:
+        storage: the lake.
+        locations: where each partition is, below the lake.
+
+    """
+    rows: Rows = Counter()
+    directories = locations.values()
+    paths = [path for directory in directories for path in find_visible(storage, directory)]
+    rows.update(tuple(sorted(row.items())) for row in read_files(storage, paths))
+    return rows
+
+
+def compare_rows(tested: Rows, control: Rows) -> list[str]:
+    """Return what differs. Pure."""
+    found = (
+        ("rows of the control group are missing", control - tested),
+        ("rows are not those of the control group", tested - control),
+    )
+    return [f"{rows.total():,} {text}, such as {next(iter(rows))}" for text, rows in found if rows]

@@ -6,16 +6,18 @@ the log says for ever which offsets were given up.
 """
 
 import random
+from collections.abc import Iterable
 
-from ashore.drills.checkers.skipped import compare_skipped
 from ashore.drills.drill import Drill
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
 from ashore.drills.verdict import Flight
+from ashore.drills.workloads.numbered import Produced
 from ashore.errors import OffsetsGone
 from ashore.landing.log_reader import read_history, read_log
+from ashore.protocol.entries import Entry, Skip
 from ashore.protocol.positions import OffsetRange
 
 BATCHES = 3
@@ -93,3 +95,24 @@ DRILL = Drill(
     plan=plan,
     play=play,
 )
+
+
+def compare_skipped(entries: Iterable[Entry], produced: Produced) -> tuple[str, ...]:
+    """Return what is wrong with the skips of a log of a topic's first generation."""
+    skips = [entry.body for entry in entries if isinstance(entry.body, Skip)]
+    ranges = [each for skip in skips for each in skip.ranges]
+    named = [
+        (int(each.key.shard), offset)
+        for each in ranges
+        for offset in range(each.offsets.start, each.offsets.end)
+    ]
+    problems = []
+    if len(named) != len(set(named)):
+        problems.append(f"{len(named) - len(set(named)):,} offsets are skipped twice")
+    for text, wrong in (
+        ("are skipped, and were there", set(named) - produced.gone),
+        ("had expired, and are not named", produced.gone - set(named)),
+    ):
+        if wrong:
+            problems.append(f"{len(wrong):,} offsets {text}: {sorted(wrong)[:5]}")
+    return tuple(problems)

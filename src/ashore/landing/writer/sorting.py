@@ -9,8 +9,9 @@ beside it.
 What it must not know: files, storage.
 """
 
+import functools
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,16 +25,15 @@ from ashore.formats.ddl import Schema, parse_ddl, to_ddl
 from ashore.formats.decode import BadRow, BadRows
 from ashore.formats.registry import make_decoder
 from ashore.formats.times import null_unwritable
-from ashore.landing.batch import BatchOrder
+from ashore.landing.batch import BatchOrder, KeepSpan
 from ashore.landing.provenance import fetched_name, provenance_schema
 from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.data_file import Extent, Piece, Stretch, highest
 from ashore.landing.writer.dead import build_dead_rows, dead_target
-from ashore.landing.writer.keep import KeepFilter
 from ashore.landing.writer.runs import Sheaf
 from ashore.landing.writer.values import DecodingReader, NoReader, RowReader, Rows, SparkReader
 from ashore.protocol.files import Role, Target
-from ashore.protocol.positions import OffsetRange
+from ashore.protocol.positions import OffsetRange, ShardKey
 from ashore.protocol.side_tables import LATE_SUFFIX, dead_ddl
 from ashore.routing.buckets import Bucketer, Buckets
 from ashore.routing.event_reading import read_event_times
@@ -364,3 +364,36 @@ def _bad_record(sheaf: Sheaf, bad: BadRow) -> BadRecord:
         offset=offset,
         reason=bad.reason,
     )
+
+
+class KeepFilter:
+    """Without spans, as in every usual batch, everything passes."""
+
+    def __init__(self, spans: tuple[KeepSpan, ...] | None) -> None:
+        self.is_active = spans is not None
+        self._spans: defaultdict[tuple[str, str, ShardKey], list[OffsetRange]] = defaultdict(list)
+        for span in spans or ():
+            self._spans[span.table, span.partition, span.key].append(span.offsets)
+
+    def touches(self, key: ShardKey, offsets: OffsetRange) -> bool:
+        """Tell whether something of these offsets may pass."""
+        return not self.is_active or any(
+            span.overlaps(offsets)
+            for (_, _, owner), spans in self._spans.items()
+            if owner == key
+            for span in spans
+        )
+
+    def select(
+        self, target: Target, key: ShardKey, offsets: pa.Int64Array
+    ) -> pa.UInt64Array | None:
+        """Return the indices of the offsets that pass; None: all."""
+        if not self.is_active:
+            return None
+        masks = [
+            pc.and_(pc.greater_equal(offsets, span.start), pc.less(offsets, span.end))
+            for span in self._spans.get((target.table, target.partition, key), ())
+        ]
+        if not masks:
+            return pa.array([], pa.uint64())
+        return pc.indices_nonzero(functools.reduce(pc.or_, masks))

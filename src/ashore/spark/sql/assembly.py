@@ -14,13 +14,15 @@ from pyspark.sql import SparkSession
 
 from ashore.base.suggest import suggest
 from ashore.checkpoints.attempts import open_attempts
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.layout import PARTITIONS
 from ashore.config import Job, Table, check_views, match_topics, select_sources
 from ashore.config.model import SinkTopic
 from ashore.config.shown import show_settings
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import SealSection
 from ashore.config.written import WrittenText, written_file
-from ashore.errors import JobFileInvalid, fail
+from ashore.errors import CheckpointUnfit, JobFileInvalid, check, fail
 from ashore.landing.assembly import JobAssembly
 from ashore.landing.job import first_offset_of, landing_spec
 from ashore.landing.job_loop import Rhythm
@@ -34,12 +36,13 @@ from ashore.spark.internals import TimeMark, read_sources
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.functions import load_functions
 from ashore.spark.sql.limits import BatchLimits
+from ashore.spark.sql.measured import read_batches, read_partitions
 from ashore.spark.sql.query import QueryParts, SqlQuery
 from ashore.spark.sql.refusals import do_all, refused_at
 from ashore.spark.sql.script import Insert, Script, parse_script
-from ashore.spark.sql.settings import NULL_FOR_ERRORS
+from ashore.spark.sql.settings import NULL_FOR_ERRORS, state_settings
 from ashore.spark.sql.topics import plan_topic
-from ashore.spark.sql.tuned import query_settings
+from ashore.spark.sql.tuning import Wanted, tune
 from ashore.spark.sql.views import View
 
 _NEITHER = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
@@ -212,3 +215,39 @@ def _query(parts: SqlParts, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQ
     source = parts.assembly.environment.source
     query_parts = QueryParts(parts.spark, parts.kafka, source, sink, rhythm.clean)
     return SqlQuery(plan, query_parts, list_topics(read_sources(frame)))
+
+
+def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -> dict[str, str]:
+    """Return the settings of an INSERT; without a checkpoint those of a first start.
+
+    Raises JobFileInvalid, StorageError; CheckpointUnfit where the job file names another number
+    of partitions than the state has.
+    """
+    check(job.sql is not None, "the job has SQL")
+    partitions = job.sql.state_partitions if job.sql else None
+    keep_ms = job.sql.keep_ms if job.sql else 0
+    there = read_partitions(checkpoint) if checkpoint is not None else None
+    interval_s, keep_s = job.batch.interval_ms / 1000, keep_ms / 1000
+    wanted = Wanted(interval_s, keep_s, cores, partitions or there, _files_each(job))
+    batches = read_batches(checkpoint) if checkpoint is not None else None
+    settings = state_settings(tune(wanted, batches), job.spark_application.conf)
+    if checkpoint is not None and there is not None and settings[PARTITIONS] != str(there):
+        _refuse_other_partitions(checkpoint, there, settings[PARTITIONS])
+    return settings
+
+
+def _files_each(job: Job) -> int:
+    """Return how many files are on disk for each of a checkpoint: Hadoop adds checksums to some."""
+    place = job.sql.checkpoints if job.sql and job.sql.checkpoints else job.lake
+    return 2 if place.reveal().startswith("file:") else 1
+
+
+def _refuse_other_partitions(checkpoint: Checkpoint, there: int, wanted: str) -> None:
+    """Refuse another number for state that is there: Spark would go on with the old one."""
+    if checkpoint.has_state():
+        raise CheckpointUnfit(
+            f"{checkpoint.uri}: the state has {there} partitions, but the job file has {wanted}",
+            hint=f"write `state_partitions: {there}`, or remove the key; to change the number, "
+            f"stop the job and run `ashore checkpoint rescale JOB.yaml --partitions {wanted}`",
+            why="other_partitions",
+        )

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming import DataStreamReader
 from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
-from ashore.base.time_format import parse_time_format
+from ashore.base.time_format import TimeFormat, parse_time_format
 from ashore.config.tables import HEADERS_COLUMN, PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
 from ashore.formats.arrow_types import to_arrow
@@ -44,7 +44,6 @@ from ashore.spark.reader import (
     record_columns,
     record_ddl,
 )
-from ashore.spark.sql.time_texts import read_times
 
 EVENT_TIME = "event_time"
 BAD = "undecodable"  # the metric of a view: records that are in none
@@ -335,3 +334,32 @@ def first_offsets(view: View, name: SliceName, fold: Fold) -> FirstOffsets:
         if key.source == query_source(name) and key.stream in firsts:
             firsts[key.stream][key.shard] = state.first
     return firsts
+
+
+_MICROS_PER_SECOND = 1_000_000
+
+
+def read_times(texts: Column, form: TimeFormat) -> Column:
+    """Return the times of a column of texts as timestamps: null where a text is none."""
+
+    def digits(part: str) -> Column:
+        return F.regexp_extract(texts, form.unnamed, form.group_of(part))
+
+    def number(part: str, default: int) -> Column:
+        if not form.group_of(part):
+            return F.lit(default)
+        return F.when(digits(part) == "", F.lit(default)).otherwise(digits(part).try_cast("int"))
+
+    date = (number("year", 1970), number("month", 1), number("day", 1))
+    second = number("second", 0).cast("decimal(16,6)")
+    clock = (number("hour", 0), number("minute", 0), second)
+    time = F.try_make_timestamp(*date, *clock, F.lit("UTC"))
+    micros = F.unix_micros(time)
+    if form.group_of("fraction"):
+        fraction = F.substring(F.rpad(digits("fraction"), 6, "0"), 1, 6)
+        micros += F.when(digits("fraction") == "", F.lit(0)).otherwise(fraction.try_cast("int"))
+    if form.group_of("sign"):
+        zone_s = (number("zh", 0) * 60 + number("zm", 0)) * 60
+        ahead = F.when(digits("sign") == "-", -zone_s).otherwise(zone_s)
+        micros -= ahead.cast("bigint") * _MICROS_PER_SECOND
+    return F.when(texts.rlike(form.unnamed), F.timestamp_micros(micros))

@@ -6,9 +6,14 @@ could not be. Nothing is left out but columns without a type, which hold nothing
 What it must not know: whose checkpoint it is; terminals.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -31,7 +36,6 @@ from ashore.jobs.requests import RowsRequest, StateBatch, StateTable
 from ashore.spark.internals.state import read_decoded
 from ashore.spark.sql.topics import JSON_OPTIONS
 from ashore.spark.state.damage import explain_damage
-from ashore.spark.state.files import write_file
 from ashore.spark.state.tasks import told_progress
 
 Send = Callable[[Event], None]
@@ -317,3 +321,47 @@ def _flat(rows: DataFrame) -> DataFrame:
     names = _made_unique(name for name, _ in columns)
     named = zip(names, columns, strict=True)
     return rows.select(*(column.alias(name) for name, (_, column) in named))
+
+
+PARQUET, ARROW = ".parquet", ".arrow"
+
+
+def write_file(rows: DataFrame, path: str) -> int:
+    """Write rows to a file, and return how many there are. Another file there is replaced.
+
+    If interrupted: a file whose name begins with a dot may stay beside it.
+    """
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    with tempfile.TemporaryDirectory(prefix="ashore-rows-") as directory:
+        rows.write.mode("overwrite").parquet(directory)
+        files = [pq.ParquetFile(each) for each in sorted(Path(directory).glob("part-*.parquet"))]
+        try:
+            count = _join(files, partial, is_arrow=target.suffix == ARROW)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    return count
+
+
+def _join(files: list[pq.ParquetFile], path: Path, *, is_arrow: bool) -> int:
+    """Write what files of one schema hold to another one."""
+    schema = files[0].schema_arrow.remove_metadata()
+    count = 0
+    if is_arrow:
+        with pa.ipc.new_file(str(path), schema) as arrow:
+            for batch in _batches(files, schema):
+                arrow.write_batch(batch)
+                count += batch.num_rows
+        return count
+    with pq.ParquetWriter(str(path), schema, compression="zstd") as parquet:
+        for batch in _batches(files, schema):
+            parquet.write_batch(batch)
+            count += batch.num_rows
+    return count
+
+
+def _batches(files: list[pq.ParquetFile], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        for batch in file.iter_batches():
+            yield batch.cast(schema)
