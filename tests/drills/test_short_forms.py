@@ -18,8 +18,9 @@ WITHOUT_SPARK = [each for each in SCENARIOS if not each.short.has_spark]
 # every call of tests/integration/test_hdfs_storage.py, late effects at every call of
 # tests/crash/test_crash_points.py, failover of a NameNode in tests/spark/test_hdfs_failures.py, a
 # lost checkpoint in tests/spark/test_from_savepoint.py, killed drivers in
-# tests/spark/test_processes.py, restarted brokers in tests/integration/test_histories.py; lost
-# nodes, clusters, executors in memory.
+# tests/spark/test_processes.py, restarted brokers in tests/integration/test_histories.py,
+# metastores that are away in tests/spark/test_hive_lake.py; lost nodes, clusters, executors in
+# memory.
 LONG = (
     "lost-answers",
     "late-effects",
@@ -30,6 +31,7 @@ LONG = (
     "storage-nodes-down",
     "kill-executor",
     "rolling-restart",
+    "metastore-outage",
 )
 BROKEN = {Server.HDFS: "hdfs", Server.METASTORE: "hive"}
 

@@ -41,7 +41,9 @@ DATES = {"date=2026-11-20", "date=2026-11-21"}
     [
         pytest.param(FIELD, "spark: none", id="field"),
         pytest.param(TEXT, "spark: none", id="text"),
-        pytest.param(MADE, f"{SELECT}\nspark: {{master: 'local[1]'}}", id="select"),
+        pytest.param(
+            MADE, f"{SELECT}\nspark: {{master: 'local[1]'}}", id="select", marks=pytest.mark.long
+        ),
         pytest.param(TEXT, "spark: {master: 'local[1]'}", id="spark", marks=pytest.mark.long),
     ],
 )

@@ -95,6 +95,7 @@ def test_workers_share_one_and_who_has_it_alone_is_one_group(tmp_path: Path):
     assert not server.is_alive()
 
 
+@pytest.mark.long  # of the tests themselves, and only where a worker crashes
 def test_a_worker_that_crashes_leaves_none(tmp_path: Path):
     with running(tmp_path, "crash") as process:
         reported, _ = process.communicate(timeout=200)

@@ -154,7 +154,7 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
     return Played(session, tmp_path_factory.mktemp("streams"))
 
 
-LIMITS = [pytest.param(12, id="12"), pytest.param(400, id="400", marks=pytest.mark.long)]
+LIMITS = [pytest.param(5, id="5"), pytest.param(400, id="400", marks=pytest.mark.long)]
 
 
 @pytest.mark.timeout(3600)
