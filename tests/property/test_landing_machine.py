@@ -340,9 +340,18 @@ class LandingMachine(RuleBasedStateMachine):
     def bury(self, writer: Writer) -> None:
         writer.kill()
         deleted = [call.path for call in writer.storage.calls if call.kind == "delete"]
-        destructive = [path for path in deleted if not self.is_packed(path)]
+        destructive = [
+            path for path in deleted if not (self.is_packed(path) or self.is_unnamed(path))
+        ]
         require(not destructive, f"a writer deletes: {destructive}")
         self.writers.remove(writer)
+
+    def is_unnamed(self, path: str) -> bool:
+        """Tell whether a file is staged, and of a batch that failed: no entry names it."""
+        staged = names.parse_pending(names.leaf(path))
+        entries = history(self.world.machine)
+        named = {file.unique for each in entries for file in getattr(each.body, "files", ())}
+        return staged is not None and staged.unique not in named
 
     def is_packed(self, path: str) -> bool:
         """Tell whether a file of the log may go: an archive has it, or two newer ones replace it.
