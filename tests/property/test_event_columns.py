@@ -4,6 +4,7 @@ A text is a time for the independent reading if writing what was read gives the 
 """
 
 import json
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pyarrow as pa
@@ -46,6 +47,8 @@ def millis(at: datetime) -> int:
 
 
 def read_by_python(text: str, written: str) -> int | None:
+    if written.endswith("%z"):  # a zone may be hours alone, which Python does not read
+        text = re.sub(r"(?<=[+-][01][0-9])\Z", "00", text, flags=re.ASCII)
     try:
         at = datetime.strptime(text, written)  # noqa: DTZ007 - a pattern may have no zone
     except ValueError:
