@@ -18,8 +18,8 @@ from rich.text import Text
 from ashore.base.units import format_duration, format_size
 from ashore.cli.output import escape, out, print_json, say, talk
 from ashore.control.audit import AuditFinding, AuditReport, Away, Round
+from ashore.errors import ExitCode
 
-NOTHING_SEEN = 6  # the exit code then
 ANSWERS = {0: "ok", 5: "wrong", 6: "unprovable"}  # by exit code
 FINDINGS_SHOWN = 15  # on a terminal; `--json` has them all
 LINE_EVERY_MS = 60_000  # at least, where there is no terminal
@@ -49,7 +49,7 @@ def show_all(reports: Iterable[AuditReport], *, as_json: bool) -> int:
     if as_json:
         return _show_json(reports)
     if talk.is_terminal:
-        code = NOTHING_SEEN
+        code = ExitCode.UNPROVEN
         with Live(console=talk, auto_refresh=False) as live:
             for report in reports:
                 code = report.exit_code
@@ -73,7 +73,7 @@ def say_at(at_ms: int, text: str) -> None:
 
 
 def _show_lines(reports: Iterable[AuditReport]) -> int:
-    code = NOTHING_SEEN
+    code = ExitCode.UNPROVEN
     before: AuditReport | None = None
     reported_ms = 0
     for report in reports:
@@ -134,7 +134,7 @@ def _last_entry(report: AuditReport) -> str:
 
 
 def _show_json(reports: Iterable[AuditReport]) -> int:
-    code = NOTHING_SEEN
+    code = ExitCode.UNPROVEN
     for report in reports:
         code = report.exit_code
         for event in events(report):

@@ -20,7 +20,7 @@ from ashore.sources.failures import Complaints
 from ashore.sources.fetched import FETCHED, FETCHED_WITH_HEADERS, to_headers, to_times
 from ashore.sources.headers import read_headers
 
-BATCH_BYTES = 1 << 30  # Arrow counts the bytes of a binary column in 31 bits
+ARROW_BYTES = 1 << 30  # Arrow counts the bytes of a binary column in 31 bits
 SETTINGS = {
     "group.id": "ashore",  # the library wants a name all the same
     "enable.auto.commit": "false",
@@ -134,7 +134,7 @@ def _to_batches(
     keys, values = (list(map(part, messages)) for part in (Message.key, Message.value))
     pairs = list(chain.from_iterable(headers or ()))
     parts = chain(keys, values, chain.from_iterable(pairs))
-    if count > 1 and len(pairs) + sum(map(len, filter(None, parts))) > BATCH_BYTES:
+    if count > 1 and len(pairs) + sum(map(len, filter(None, parts))) > ARROW_BYTES:
         for rows in (slice(count // 2), slice(count // 2, None)):
             yield from _to_batches(messages[rows], headers and headers[rows])
         return

@@ -114,7 +114,7 @@ def test_only_topics_that_are_asked_for_have_headers(monkeypatch: pytest.MonkeyP
 def test_no_batch_has_more_bytes_than_a_column_can_have(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer, "BATCH_BYTES", 40)
+    monkeypatch.setattr(consumer, "ARROW_BYTES", 40)
     parts = [bytes(size) for size in (5, 5, 4, 60, 1, 9, 9, 9)]
     sent = [
         message(at, **{"value": None, where: [("", part)] if where == "headers" else part})
