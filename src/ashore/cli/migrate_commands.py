@@ -1,6 +1,8 @@
 """The commands of `ashore migrate`.
 
-What it must not know: what they do.
+What it promises: `check` reads only, and disturbs no running job. Its exit code is 0 where a start
+with the new SQL uses the state as it is, 4 where it would stop for a decision.
+What it must not know: how a verdict is found, what the other commands do.
 """
 
 from pathlib import Path

@@ -64,7 +64,11 @@ def sql(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
 
 
 def show_answer(launch: JobLaunch, *, as_json: bool) -> int:
-    """Show the rows of a query, and return the exit code."""
+    """Show the rows of a query, and return the exit code.
+
+    A table on a terminal, or each row as a JSON object on a line of its own. Numbers are shown as
+    Spark wrote them: no digit is lost on the way.
+    """
     answer: Answered | None = None
     failed: Failed | None = None
     say(STARTING_SPARK)

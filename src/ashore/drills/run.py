@@ -133,7 +133,11 @@ def _play(drill: Drill, stage: Stage) -> None:
 
 
 def longest_stall_s(timeline: Timeline) -> float:
-    """Return the longest time without progress."""
+    """Return the longest time in which nothing landed although there was something to land.
+
+    Pure. Counted from the last sample at which something had landed, or at which there began to be
+    something to land, to the next one that shows more.
+    """
     longest_s, since_s, landed = 0.0, None, 0
     for sample in timeline.samples:
         if since_s is not None:

@@ -28,6 +28,7 @@ from ashore.protocol.entries import Entry, Prepare
 from ashore.storage.base import Storage
 from ashore.testing import FakeClock
 
+NAMED_MAX = 5
 PROBLEMS_MAX = 50
 DAY_MS = 86_400_000
 LIVES_MIN = 3  # of a job that is started again
@@ -189,7 +190,11 @@ class Stage:
 
 
 def count_read_twice(entries: Iterable[Entry]) -> int:
-    """Return how many records may have been fetched twice."""
+    """Return how many records may have been fetched twice: an upper bound, from the log alone.
+
+    Of a process that was killed at most the batch under way is read again, and that is the first
+    one that its successor prepares.
+    """
     twice, known = 0, None
     for entry in entries:
         if isinstance(entry.body, Prepare) and entry.epoch != known:
@@ -199,11 +204,10 @@ def count_read_twice(entries: Iterable[Entry]) -> int:
     return twice
 
 
-NAMED_MAX = 5
-
-
 def check_registered(storage: Storage, table: str, registered: Mapping[str, str]) -> list[str]:
-    """Return what is wrong. Never raises for what it finds.
+    """Return partitions with files that readers of the metastore do not find, and the reverse.
+
+    Compares directories with visible files, by listing alone. Never raises for what it finds.
 
     Arguments:
         storage: the lake.

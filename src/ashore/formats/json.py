@@ -31,6 +31,9 @@ from ashore.formats.json_maps import rewrite_maps
 from ashore.formats.json_types import has_map, json_supports
 from ashore.formats.wire import RowRefused, convert, find_missing, wire_schema
 
+TOO_LARGE = "a number does not fit into DOUBLE"
+_STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*', re.DOTALL)
+
 # A block stays in the processor's cache, and little is parsed twice where a record is bad.
 BLOCK_ROWS = 8_192
 BLOCK_BYTES = 4 << 20
@@ -347,11 +350,6 @@ def _reason(error: Exception) -> str:
     return text[:REASON_CHARS_MAX]
 
 
-TOO_LARGE = "a number does not fit into DOUBLE"
-
-_STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*', re.DOTALL)
-
-
 def count_infinite(column: pa.Array) -> int:
     """Return how many infinities a wire column holds, at any depth."""
     if pa.types.is_floating(column.type):
@@ -364,7 +362,11 @@ def count_infinite(column: pa.Array) -> int:
 
 
 def without_too_large(text: bytes) -> bytes:
-    """Return a JSON text with 0 for every number that no DOUBLE holds."""
+    """Return a JSON text with 0 for every number that no DOUBLE holds.
+
+    Where a column holds an infinity, this tells `1.8e308` from the bare word `Infinity`. Only texts
+    with such a number outside of their strings are changed.
+    """
     return _STRING_OR_NUMBER.sub(_shrink, text)
 
 

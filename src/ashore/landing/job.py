@@ -31,6 +31,8 @@ from ashore.sources.base import FirstOffset
 from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import LakeAddress, lake_address
 
+Rules = tuple[tuple[str, str], ...]
+
 # The types whose values can tell when a record happened: what `is_event_time` says of Arrow's.
 _TIMES = frozenset(
     {
@@ -291,11 +293,13 @@ def located(job: Job, key: Key, error: JobFileInvalid) -> JobFileInvalid:
     )
 
 
-Rules = tuple[tuple[str, str], ...]
-
-
 def rules_of(items: Sequence[Table]) -> Rules:
-    """Return the rules of a table, sorted. Where its items differ in a key, it names the topic."""
+    """Return the keys of a job file that decide what becomes of a record, with values, sorted.
+
+    Equal rules give equal rows of equal records. What only decides how rows are put into files
+    (`roll`, `shuffle`), or when a partition is complete (`seal`), is no rule. Where the items of
+    the table differ in a key, it names the topic.
+    """
     known = [(str(item.topic), _describe_item(item)) for item in items]
     rules: dict[str, str] = {}
     for key in {key for _, each in known for key in each}:

@@ -58,7 +58,11 @@ def find_path(schema: pa.Schema | pa.StructType, path: str) -> list[str]:
 
 
 def text_millis(texts: pa.StringArray, form: TimeFormat) -> pa.Int64Array:
-    """Return the times in ms since 1970 UTC, null where a text is none."""
+    """Return the times in ms since 1970 UTC, null where a text is none.
+
+    A text is a date that the calendar has, in the format as a whole, or no time. A text without a
+    zone is UTC. Digits below a millisecond are cut, which is towards the past.
+    """
     found = pc.extract_regex(texts, form.pattern)
 
     def part(name: str, default: str) -> np.ndarray:

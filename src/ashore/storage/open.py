@@ -24,6 +24,8 @@ from ashore.storage.hdfs_conf import HdfsConf, load_conf, resolve_options
 from ashore.storage.local import LocalStorage
 from ashore.storage.retry import Backoff, RetryingStorage
 
+_PAUSE_S = 0.2  # between two tries: a server that is being started listens after a moment
+
 if TYPE_CHECKING:
     from ashore.storage.hdfs import HdfsStorage
 
@@ -187,13 +189,11 @@ def _invalid(uri: str, what: str, hint: str) -> JobFileInvalid:
     return JobFileInvalid(f"the lake {uri!r} {what}", hint=hint, uri=uri)
 
 
-_PAUSE_S = 0.2  # between two tries: a server that is being started listens after a moment
-
-
 def find_unreachable(addresses: Sequence[str], within_s: float, clock: Clock) -> tuple[str, ...]:
     """Return why none of `host:port` can be reached, one reason each; empty: one of them listens.
 
-    All are tried side by side, again and again for `within_s`. Looking up a name may hang: its
+    All are tried side by side, again and again for `within_s`; a connection is made and closed, and
+    nothing is sent. Looking up a name may hang: its
     thread is abandoned then.
     """
     reached: SimpleQueue[bool] = SimpleQueue()

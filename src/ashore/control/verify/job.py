@@ -60,7 +60,11 @@ class Gone:
 
 
 def find_gone(ledger: Ledger, missing: Iterable[LoggedFile], job_file: str) -> Gone:
-    """Return the partitions that are gone. `job_file`: for the line to type."""
+    """Return the partitions that are gone as a whole: somebody has dropped them, past the log.
+
+    Pure. A partition is gone if each of its files that the log asks for is; while an entry that
+    fills it is not closed, it does not count as gone. `job_file`: for the line to type.
+    """
     asked = Counter(file.target.key for file in ledger.files)
     by_key: dict[PartitionKey, list[LoggedFile]] = {}
     for file in missing:

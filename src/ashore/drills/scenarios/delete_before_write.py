@@ -39,7 +39,12 @@ Pause = Callable[[str], None]
 
 @dataclass(slots=True)
 class OldProtocol:
-    """One writer of the old protocol on a lake. `failures`: tasks that missed their file."""
+    """One writer of the old protocol on a lake: delete the directory, write, move what is listed.
+
+    As small as the committers that it stands for, and here to be broken: each step is right if
+    every call is applied once, when it is made. A task whose file is missing fails and is run
+    again; what a listing shows becomes readable. `failures`: tasks that missed their file.
+    """
 
     source: Source
     storage: LateDeletes

@@ -20,6 +20,8 @@ from ashore.drills.sites.site import KILLED, Site, SiteOptions
 from ashore.drills.stage import Stage
 from ashore.storage.base import Storage
 
+Rows = Counter[tuple[tuple[str, object], ...]]
+
 # In which batch of its process each strikes; with the fourth the process dies. A NameNode that was
 # killed starts again meanwhile: the second switch needs it.
 ORDER = (
@@ -153,9 +155,6 @@ DRILL = Drill(
 )
 
 
-Rows = Counter[tuple[tuple[str, object], ...]]
-
-
 def read_registered(storage: Storage, locations: Mapping[str, str]) -> Rows:
     """Return how often each row is in the partitions that a metastore names. Raises StorageError.
 
@@ -172,7 +171,7 @@ def read_registered(storage: Storage, locations: Mapping[str, str]) -> Rows:
 
 
 def compare_rows(tested: Rows, control: Rows) -> list[str]:
-    """Return what differs. Pure."""
+    """Return what differs in any column, or in how often a row is there. Pure."""
     found = (
         ("rows of the control group are missing", control - tested),
         ("rows are not those of the control group", tested - control),

@@ -98,7 +98,11 @@ DRILL = Drill(
 
 
 def compare_skipped(entries: Iterable[Entry], produced: Produced) -> tuple[str, ...]:
-    """Return what is wrong with the skips of a log of a topic's first generation."""
+    """Return what is wrong with the skips of a log of a topic's first generation.
+
+    Pure and exact: an offset that was skipped and was there is a problem, and so is one that was
+    gone and is not named.
+    """
     skips = [entry.body for entry in entries if isinstance(entry.body, Skip)]
     ranges = [each for skip in skips for each in skip.ranges]
     named = [

@@ -40,7 +40,12 @@ class SlowCalls:
 
 
 class SlowStorage(FaultyStorage):
-    """One process's view of a slow storage. Give `inner` that all processes share."""
+    """One process's view of a slow storage. Give `inner` that all processes share.
+
+    Past the deadline the answer is unknown to the caller, and the call takes effect afterwards,
+    whichever process lives then. Which calls are slow has no rhythm: retries would fall into step
+    with it, and meet a slow call each time.
+    """
 
     def __init__(
         self, inner: Storage, slow: SlowCalls, clock: Clock, pending: PendingEffects

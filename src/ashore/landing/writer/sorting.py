@@ -367,7 +367,10 @@ def _bad_record(sheaf: Sheaf, bad: BadRow) -> BadRecord:
 
 
 class KeepFilter:
-    """Without spans, as in every usual batch, everything passes."""
+    """What is written when lost files are landed again: the rows that a lost file held.
+
+    Target and offset decide. Without spans, as in every usual batch, everything passes.
+    """
 
     def __init__(self, spans: tuple[KeepSpan, ...] | None) -> None:
         self.is_active = spans is not None

@@ -240,7 +240,11 @@ _CTES, _DEFINED, _NAMED = "WithCTE", "CTERelationDef", "CTERelationRef"
 
 
 def read_written(frame: DataFrame) -> tuple[WrittenOperator, ...]:
-    """Return the operators with state of a frame's SQL, from the sink on, left before right."""
+    """Return the operators with state of a frame's SQL, from the sink on, left before right.
+
+    Reads only. An operator is where its clause stands in the text that Spark has parsed: of the
+    statement, or of a view.
+    """
     root = _Reader().read(jvm.analyzed_plan(frame))
     return tuple(root.list_operators())
 

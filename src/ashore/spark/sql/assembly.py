@@ -220,6 +220,9 @@ def _query(parts: SqlParts, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQ
 def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -> dict[str, str]:
     """Return the settings of an INSERT; without a checkpoint those of a first start.
 
+    Reads only. State that is there keeps the number of partitions that it was begun with, unless
+    the job file names one.
+
     Raises JobFileInvalid, StorageError; CheckpointUnfit where the job file names another number
     of partitions than the state has.
     """

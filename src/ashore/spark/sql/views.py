@@ -45,6 +45,8 @@ from ashore.spark.reader import (
     record_ddl,
 )
 
+_MICROS_PER_SECOND = 1_000_000
+
 EVENT_TIME = "event_time"
 BAD = "undecodable"  # the metric of a view: records that are in none
 TIMES = (
@@ -336,11 +338,12 @@ def first_offsets(view: View, name: SliceName, fold: Fold) -> FirstOffsets:
     return firsts
 
 
-_MICROS_PER_SECOND = 1_000_000
-
-
 def read_times(texts: Column, form: TimeFormat) -> Column:
-    """Return the times of a column of texts as timestamps: null where a text is none."""
+    """Return the times of a column of texts as timestamps: null where a text is none.
+
+    The same texts are times as by `text_millis` of `routing`, and the same times; digits down to
+    microseconds are kept, as a timestamp holds them.
+    """
 
     def digits(part: str) -> Column:
         return F.regexp_extract(texts, form.unnamed, form.group_of(part))

@@ -38,6 +38,8 @@ from ashore.spark.sql.topics import JSON_OPTIONS
 from ashore.spark.state.damage import explain_damage
 from ashore.spark.state.tasks import told_progress
 
+PARQUET, ARROW = ".parquet", ".arrow"
+
 Send = Callable[[Event], None]
 PARTITION, KEY, VALUE, BEFORE, CHANGE = "partition", "key", "value", "before", "change"
 _SPARKS_PARTITION = "partition_id"
@@ -323,11 +325,10 @@ def _flat(rows: DataFrame) -> DataFrame:
     return rows.select(*(column.alias(name) for name, (_, column) in named))
 
 
-PARQUET, ARROW = ".parquet", ".arrow"
-
-
 def write_file(rows: DataFrame, path: str) -> int:
     """Write rows to a file, and return how many there are. Another file there is replaced.
+
+    The file is there once it is whole. Memory does not grow with the rows.
 
     If interrupted: a file whose name begins with a dot may stay beside it.
     """
