@@ -30,7 +30,7 @@ from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.limits import refused_range
-from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause
+from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause, text_of
 from ashore.spark.internals import NumberedJobs, Work
 from ashore.spark.reader import read_in_spark
 from ashore.spark.task import (
@@ -81,11 +81,12 @@ class SparkRunner:
             reports, cut = self._land(order, plan)
         except (PySparkException, Py4JError) as error:
             self._is_looked_through = False
-            failure = WorkerCrashed if _WORKER_DIED in str(error) else BatchFailed
+            text = text_of(error)
+            failure = WorkerCrashed if _WORKER_DIED in text else BatchFailed
             raise failure(
-                f"batch {order.batch} failed in Spark: {innermost_cause(str(error))}",
+                f"batch {order.batch} failed in Spark: {innermost_cause(text)}",
                 hint="nothing was prepared; the batch is retried",
-                detail=str(error)[:DETAIL_LENGTH_MAX],
+                detail=text[:DETAIL_LENGTH_MAX],
             ) from error
         try:
             return _vouch([read_row(*each) for each in reports], cut)
@@ -123,7 +124,7 @@ class SparkRunner:
             (message,) = self._jobs.run(1, _numbered(write))
         except (PySparkException, Py4JError) as error:
             raise BatchFailed(
-                f"the probe failed in Spark: {innermost_cause(str(error))}"
+                f"the probe failed in Spark: {innermost_cause(text_of(error))}"
             ) from error
         if message:
             raise StorageError(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ashore.spark.causes import innermost_cause, outermost_cause
+from ashore.spark.causes import JVM_ENDED, innermost_cause, outermost_cause, text_of
 
 WORKER = """An exception was thrown from the Python worker: Traceback (most recent call last):
   File "/job/functions.py", line 11, in bad
@@ -61,3 +61,15 @@ SAID = "ValueError: no sail at 0"
 )
 def test_a_cause_is_a_line_that_says_why(text, outermost, innermost):
     assert (outermost_cause(RuntimeError(text)), innermost_cause(text)) == (outermost, innermost)
+
+
+def test_the_text_of_an_error_is_known_once_its_jvm_has_ended() -> None:
+    """Py4J asks the JVM for the text of an exception when it is printed, not when it is raised."""
+
+    class AskedTooLate(Exception):
+        def __str__(self) -> str:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    assert text_of(AskedTooLate()) == JVM_ENDED
+    assert innermost_cause(text_of(AskedTooLate())) == JVM_ENDED
+    assert outermost_cause(AskedTooLate()) == JVM_ENDED

@@ -24,7 +24,7 @@ from ashore.landing.joins import require_streams
 from ashore.plans.text import find_read, name_made
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.sources.base import Source, StreamShard
-from ashore.spark.causes import DETAIL_LENGTH_MAX, outermost_cause
+from ashore.spark.causes import DETAIL_LENGTH_MAX, outermost_cause, text_of
 from ashore.spark.internals import TimeMark, count_observed_once
 from ashore.spark.reader import read_ranges
 from ashore.spark.sql.assembly import SqlParts, read_sql, read_views
@@ -136,10 +136,10 @@ def _select(session: SparkSession, query: Script) -> DataFrame:
 
 def _explain(error: Exception, query: Script, script: Script | None) -> AshoreError:
     """Return why the query did not come to its end."""
-    found = find_row_error(str(error))
+    found = find_row_error(text_of(error))
     if found is None:
         why = f"{QUERY} failed in Spark: {outermost_cause(error)}"
-        detail = str(error)[:DETAIL_LENGTH_MAX]
+        detail = text_of(error)[:DETAIL_LENGTH_MAX]
         return BatchFailed(why, hint="nothing was written; try it again", detail=detail)
     owner = script if found.view and script is not None else query
     place = owner.locate(found.view, found.line, found.column, query.inserts[0])

@@ -29,6 +29,7 @@ from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import ShardRange
 from ashore.protocol.query import Letter
 from ashore.sources.columns import KafkaAddress
+from ashore.spark.causes import text_of
 from ashore.spark.internals import count_observed_once, read_row_parts
 from ashore.spark.reader import HEADERS, RECORD, read_ranges
 from ashore.spark.sql.frames import QueryPlan, open_part
@@ -236,7 +237,7 @@ def explain_row(error: Exception) -> str | None:
     """Return why a row cannot be computed; None: no row is to blame, or it is to stop the query."""
     if isinstance(error, BadRecord):
         return error.message
-    text = str(error)
+    text = text_of(error)
     found = None if BAD_RECORD in text else find_row_error(text)
     return f"{found.sentence} ({found.condition})" if found else None
 

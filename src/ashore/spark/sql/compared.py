@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
-from ashore.spark.causes import outermost_cause
+from ashore.spark.causes import outermost_cause, text_of
 from ashore.spark.sql.topics import JSON_OPTIONS, quoted
 
 SHOWN_MAX = 10
@@ -45,7 +45,7 @@ def read_rows(
         frame = spark.createDataFrame(texts, "value STRING").select(parsed.alias("row"))
         found: list[Row] = frame.select("row.*").collect()
     except (PySparkException, Py4JError) as error:
-        why = _UNFIT.search(str(error))
+        why = _UNFIT.search(text_of(error))
         raise RowsUnfit(why[1] if why else outermost_cause(error)) from error
     return found
 

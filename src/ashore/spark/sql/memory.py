@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from subprocess import Popen, TimeoutExpired
 
-from py4j.protocol import Py4JError
-
 from ashore.errors import AshoreError, BatchFailed, QueryRefused, RecordsTooLarge
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.limits import refused_range
-from ashore.spark.causes import JVM_GONE
+from ashore.spark.causes import JVM_ENDED, JVM_GONE, text_of
 from ashore.spark.internals import process_of_jvm
 
 # What has no room for a record says this, and not what lacks threads, classes or mapped files:
@@ -81,21 +79,15 @@ def _is_of_memory(error: BaseException, process: Popen[bytes] | None) -> bool:
     chain: list[BaseException] = [error]
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None:
         chain.append(before)
-    if any(SIGN.search(_text_of(each)) for each in chain):
+    texts = [text_of(each) for each in chain]
+    if any(SIGN.search(text) for text in texts):
         return True
-    if process is None or not any(isinstance(each, JVM_GONE) for each in chain):
+    is_gone = JVM_ENDED in texts or any(isinstance(each, JVM_GONE) for each in chain)
+    if process is None or not is_gone:
         return False
     with suppress(TimeoutExpired):
         return bool(process.wait(ENDS_WITHIN_S) == EXIT_CODE)
     return False
-
-
-def _text_of(error: BaseException) -> str:
-    """Return what an error says; nothing where it would have to ask a JVM that has ended."""
-    try:
-        return str(error)
-    except (Py4JError, ConnectionError):
-        return ""
 
 
 def no_answer(name: SliceName, error: Exception, batch: BaseException | None) -> AshoreError:

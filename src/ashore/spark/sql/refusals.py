@@ -21,7 +21,7 @@ from ashore.errors import (
     QueryRefused,
     RowNotComputed,
 )
-from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause, outermost_cause
+from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause, outermost_cause, text_of
 from ashore.spark.internals import explain_refusal
 from ashore.spark.sql.row_errors import RowError, find_row_error
 from ashore.spark.sql.topics import NO_KEY
@@ -111,7 +111,7 @@ def explain_failure(
         locate: where a part of the SQL stands.
 
     """
-    text = f"{error}\n{cause or ''}"
+    text = f"{text_of(error)}\n{text_of(cause) if cause else ''}"
     detail = text[:DETAIL_LENGTH_MAX]
     if BAD_RECORD in text:
         place = re.search(re.escape(BAD_RECORD) + r"([\w./-]+)", text)
@@ -176,7 +176,7 @@ def explain_plan(error: Exception, table: str, place: Place) -> AshoreError:
     It is refused for what Spark says of the SQL. A database or files that it reads beside topics
     may be away for a while: then another try is worth it.
     """
-    row_error = find_row_error(str(error))
+    row_error = find_row_error(text_of(error))
     if row_error is not None:  # Spark computes constants while it plans
         return not_computed(table, row_error, place)
     if isinstance(error, AnalysisException) and _AWAY not in (error.getCondition() or ""):
@@ -185,5 +185,5 @@ def explain_plan(error: Exception, table: str, place: Place) -> AshoreError:
         f"{table}: a source of the SQL does not answer: {outermost_cause(error)}",
         hint="check that the database or file system is reachable and that its driver is in "
         "`spark.jars`",
-        detail=str(error)[:DETAIL_LENGTH_MAX],
+        detail=text_of(error)[:DETAIL_LENGTH_MAX],
     )

@@ -21,7 +21,7 @@ from ashore.errors import AshoreError
 from ashore.plans.graph import PlanGraph
 from ashore.plans.sources import list_topics
 from ashore.plans.state_check import RefusedState, StateCheck
-from ashore.spark.causes import innermost_cause
+from ashore.spark.causes import innermost_cause, text_of
 from ashore.spark.internals import check_state
 from ashore.spark.sql.frames import PlannedFrame
 
@@ -44,7 +44,7 @@ def compare_state(planned: PlannedFrame, mode: str, outline: Checkpoint) -> Stat
     except AshoreError as error:
         return StateCheck(unknown=error.message)
     except (PySparkException, Py4JError) as error:
-        return StateCheck(unknown=innermost_cause(str(error)))
+        return StateCheck(unknown=innermost_cause(text_of(error)))
 
 
 def _compare_sources(graph: PlanGraph, offsets: OffsetsFile) -> StateCheck | None:

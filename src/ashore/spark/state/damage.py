@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ashore.errors import CheckpointUnfit
 from ashore.jobs.requests import StateBatch, StateTable
-from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause, outermost_cause
+from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause, outermost_cause, text_of
 
 _REFUSED = re.compile(r"\[STDS_\w+")  # how all that its reader of state refuses is marked
 _NAMED_MAX = 4  # of files of which one is damaged
@@ -33,7 +33,7 @@ def explain_damage(
         states: that it was read of; files are searched in their copies.
 
     """
-    text = str(error)
+    text = text_of(error)
     if _REFUSED.search(text):
         return CheckpointUnfit(
             f"{states[0].place}: Spark does not read the rows of operator {table.operator}, "

@@ -16,7 +16,7 @@ from ashore.errors import CheckpointUnfit
 from ashore.jobs.events import Event, StateLoaded, StateStep, StoreRows
 from ashore.jobs.progress import StateWork
 from ashore.jobs.requests import LoadRequest
-from ashore.spark.causes import DETAIL_LENGTH_MAX, JVM_GONE, innermost_cause
+from ashore.spark.causes import DETAIL_LENGTH_MAX, JVM_ENDED, JVM_GONE, innermost_cause, text_of
 from ashore.spark.internals.state import FAMILY, list_state, read_state
 
 Send = Callable[[Event], None]
@@ -36,12 +36,11 @@ def load(spark: SparkSession, asked: LoadRequest, send: Send) -> StateLoaded:
             counted = sorted((row[0], int(row[1])) for row in rows)
             found += [StoreRows(each.operator, each.name, *row) for row in counted]
     except (PySparkException, Py4JError, ConnectionError) as error:
-        is_gone = isinstance(error, JVM_GONE)
-        why = "its JVM has ended" if is_gone else innermost_cause(str(error))
+        text = JVM_ENDED if isinstance(error, JVM_GONE) else text_of(error)
         raise CheckpointUnfit(
-            f"Spark cannot load {what}: {why}",
+            f"Spark cannot load {what}: {innermost_cause(text)}",
             hint="restore a savepoint, or an earlier batch",
             why="not_loaded",
-            detail=str(error)[:DETAIL_LENGTH_MAX],
+            detail=text[:DETAIL_LENGTH_MAX],
         ) from error
     return StateLoaded(tuple(found))
