@@ -31,7 +31,7 @@ from ashore.landing.worker import Tick
 from ashore.landing.writer import write_task
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.services.kafka import Kafka
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.producer import create_topics
 from ashore.spark.assembly import SparkJob, assembled

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from ashore.protocol.positions import OffsetRange
 from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.ports import LOOPBACK, find_free_ports
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.kafka import KafkaSource
 from ashore.sources.raw import choose

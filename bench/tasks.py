@@ -17,7 +17,7 @@ from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.sources.fetched import FETCHED
 from ashore.storage.open import LakeAddress
 

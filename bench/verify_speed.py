@@ -32,7 +32,8 @@ from ashore.protocol.entries import Closing, Join, Joined, Prepare, ShardRead
 from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.sources.base import Record, StreamShard
+from ashore.protocol.positions import StreamShard
+from ashore.sources.base import Record
 from ashore.storage.open import open_storage
 from ashore.testing import RecordedSource
 from bench.table import Row

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 
 
 def rows(batches: Iterable[pa.RecordBatch]) -> dict[StreamShard, list[tuple[int, bytes]]]:

@@ -32,8 +32,7 @@ from ashore.protocol.files import BatchPlace, FilePlace
 from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import places_of
-from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, StreamShard, find_seams
 from ashore.storage import MemoryStorage, Storage, is_temporary
 from ashore.storage.open import LakeAddress
 from ashore.testing import (

@@ -34,11 +34,10 @@ from ashore.protocol import names
 from ashore.protocol.entries import ShardRead
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.plan_query import QueryBatch
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.protocol.query import Letter, PlanState, choose_letters
 from ashore.protocol.query_history import read_batches
 from ashore.protocol.side_tables import DEAD_SUFFIX
-from ashore.sources.base import StreamShard
 from ashore.storage import Storage
 from ashore.storage.open import LakeAddress
 from ashore.testing import FaultyStorage, RecordedRow, RecordedSource

@@ -37,7 +37,7 @@ from ashore.landing.worker import Tick
 from ashore.protocol import names
 from ashore.protocol.entries import Retire
 from ashore.protocol.names import SliceName
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.testing import (

@@ -40,7 +40,7 @@ from ashore.protocol.extend import extend
 from ashore.protocol.files import FilePlace, PartitionKey
 from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.storage import MemoryStorage, Storage
 from ashore.storage.open import LakeAddress
 from ashore.testing import (

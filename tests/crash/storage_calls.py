@@ -31,7 +31,7 @@ from tests.prompt_deadline import PromptDeadline
 
 from ashore.errors import AshoreError, StorageError
 from ashore.protocol import names
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.storage import DeadlineStorage, MemoryStorage, Storage
 from ashore.testing import (
     Call,

@@ -31,7 +31,7 @@ from ashore.landing.recovery import LostFiles, accept_loss, open_and_find_lost, 
 from ashore.protocol.files import FilePlace
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.plan_commit import places_of
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.testing import (
     FailAfterEffect,
     FailBefore,

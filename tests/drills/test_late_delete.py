@@ -26,9 +26,8 @@ from ashore.drills.sites.servers import Servers
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.workloads.numbered import Numbered
 from ashore.protocol import names
-from ashore.protocol.positions import OffsetRange
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.services.hdfs import Hdfs
-from ashore.sources.base import StreamShard
 from ashore.storage.base import Storage
 from ashore.storage.hdfs_conf import CONF_DIR
 from ashore.storage.open import lake_address

@@ -14,8 +14,8 @@ from ashore.control.verify.job import verify_job
 from ashore.landing.job import load_job_file
 from ashore.landing.log_reader import read_log
 from ashore.protocol.names import SliceName
+from ashore.protocol.positions import StreamShard
 from ashore.services.hdfs import Hdfs
-from ashore.sources.base import StreamShard
 from ashore.storage.open import open_storage
 from ashore.testing import RecordedSource
 

@@ -18,9 +18,8 @@ from ashore.control.verify import SampleRate, VerifyResult
 from ashore.control.verify.job import verify_job
 from ashore.errors import BadRecord
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.protocol.positions import OffsetRange
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.services.kafka import Kafka
-from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.fetched import FETCHED
 from ashore.sources.reading import ANY, LIBRDKAFKA, Use, read_ranges

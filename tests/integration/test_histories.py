@@ -16,9 +16,10 @@ from ashore.cli.app import app
 from ashore.errors import SourceUnreachable
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.protocol.positions import StreamShard
 from ashore.services.kafka import Kafka
 from ashore.sources import histories, raw
-from ashore.sources.base import Position, StreamShard
+from ashore.sources.base import Position
 from ashore.sources.kafka import KafkaSource
 
 OTHER_PARTITION = 1  # which nobody cuts

@@ -30,10 +30,10 @@ from ashore.errors import (
     StreamMissing,
 )
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import OffsetRange
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.services.kafka import Kafka
 from ashore.services.ports import LOOPBACK, find_free_ports
-from ashore.sources.base import FirstOffset, HeldUp, Record, Source, StreamShard
+from ashore.sources.base import FirstOffset, HeldUp, Record, Source
 from ashore.sources.client import Cluster
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource

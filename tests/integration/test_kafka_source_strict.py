@@ -35,10 +35,10 @@ from ashore.errors import (
 )
 from ashore.jobs.java import SHORT_LIVED, find_java
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import OffsetRange
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.ports import LOOPBACK, find_free_ports
-from ashore.sources.base import Position, Record, StreamShard
+from ashore.sources.base import Position, Record
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
 

@@ -29,11 +29,10 @@ from tests.three_brokers import ThreeBrokers
 
 from ashore.errors import OffsetsGone, SourceError
 from ashore.jobs.java import SHORT_LIVED
-from ashore.protocol.positions import OffsetRange
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.sources import raw
-from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.kafka import KafkaSource
 from ashore.sources.raw import GaveUp, RawReading

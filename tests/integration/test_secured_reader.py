@@ -39,10 +39,10 @@ from ashore.errors import SourceError
 from ashore.jobs.events import Started
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.landing.log_reader import read_history
-from ashore.protocol.positions import OffsetRange
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.services.ports import LOOPBACK
 from ashore.sources import histories, raw
-from ashore.sources.base import Position, StreamShard
+from ashore.sources.base import Position
 from ashore.sources.client import Cluster
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.histories import find_refused

@@ -22,10 +22,9 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.landing.log_reader import read_history
 from ashore.protocol.entries import Skip
 from ashore.protocol.names import SliceName, query_source
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.services.kafka import Kafka
 from ashore.sources import raw
-from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.limits import ReadLimits

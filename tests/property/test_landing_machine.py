@@ -68,8 +68,7 @@ from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare, Skip
 from ashore.protocol.fold import Fold, ShardState
 from ashore.protocol.plan_reset import AHEAD_MS_MAX
-from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, StreamShard, find_seams
 from ashore.storage import LocalStorage, Storage
 from ashore.testing import (
     FakeClock,

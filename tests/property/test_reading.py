@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.consumer import Chunk, ConsumerEvent, TopicPartition
 from ashore.sources.failures import PARTITION_END, Complaints

@@ -29,8 +29,7 @@ from ashore.protocol.entries import Entry
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.sources.kafka import KafkaSource
 from ashore.spark.assembly import SparkJob, assembled
 from ashore.spark.session import DRIVER_OPTIONS

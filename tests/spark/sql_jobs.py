@@ -12,8 +12,7 @@ from ashore.jobs.progress import Progress, Quiet
 from ashore.landing.job import load_job_file
 from ashore.plans.planned_query import PlannedQuery
 from ashore.protocol.names import SliceName, checkpoint_attempt, checkpoint_directory
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.sources.kafka import KafkaSource
 from ashore.spark.assembly import assembled
 from ashore.spark.sql.validate import plan_stored

@@ -11,7 +11,8 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ashore.spark.internals import NumberedJobs, numbered
+from ashore.spark.internals import numbered
+from ashore.spark.internals.numbered import NumberedJobs
 from ashore.spark.task import of_number
 
 CORES = 2  # of the session that tests share: as many workers wait for a task

@@ -33,7 +33,7 @@ from ashore.migration.verdicts import SourceVerdict
 from ashore.protocol import names
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, query_source
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 
 Firsts = Mapping[str, Mapping[str, int]]  # topic, topic partition: where reading is to begin
 

@@ -34,9 +34,8 @@ from ashore.protocol.entries import Join, Joined
 from ashore.protocol.entries.begin import is_empty
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import query_source
-from ashore.protocol.positions import ShardKey
+from ashore.protocol.positions import ShardKey, StreamShard
 from ashore.protocol.query import PlanState
-from ashore.sources.base import StreamShard
 
 POLICY = "chosen"
 RELEASED = hash_form(["released"])  # what stands for the digest of statements, where there are none

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ashore.checkpoints.moved_sources import Firsts
 from ashore.errors import JobFileInvalid, StreamMissing
-from ashore.sources.base import FirstOffset, Source, StreamShard
+from ashore.protocol.positions import StreamShard
+from ashore.sources.base import FirstOffset, Source
 
 _BEGIN = re.compile(
     r"(?P<topic>[\w.-]+)(?:=(?P<policy>earliest|latest)|/(?P<partition>\d+)=(?P<offset>\d+))"

@@ -14,8 +14,8 @@ from ashore.errors import LogLost, SourceError
 from ashore.landing.sinks import sink_slice, sinks_of
 from ashore.landing.traces import require_whole
 from ashore.protocol.names import SliceName
+from ashore.protocol.positions import StreamShard
 from ashore.protocol.traces import LogEnd, Trace
-from ashore.sources.base import StreamShard
 
 
 def find_lost_logs(opened: OpenJob) -> Iterator[tuple[SliceName, LogLost]]:

@@ -42,7 +42,7 @@ from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Gaps, WentBack, find_unreadable
 from ashore.protocol.plan_reset import is_ahead
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.storage.base import Storage
 
 REACH_S = 5.0  # what a NameNode that is being started may take, while a person waits

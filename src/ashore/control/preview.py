@@ -22,8 +22,8 @@ from ashore.landing.writer.task import write_task
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.files import BatchPlace, Role
 from ashore.protocol.names import SliceName
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.sources.base import Source, StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
+from ashore.sources.base import Source
 from ashore.sources.fetched import fetched_batch
 from ashore.sources.kafka import stream_missing
 from ashore.storage.memory import MemoryStorage

@@ -18,8 +18,8 @@ from ashore.control.proposed_file import EventTimeGuess, TableProposal
 from ashore.formats.ddl import Atom, Schema, parse_ddl, to_ddl
 from ashore.formats.infer import Inferred, Seen, infer_json
 from ashore.formats.registry import make_decoder
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import Record, Source, StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
+from ashore.sources.base import Record, Source
 from ashore.sources.kafka import stream_missing
 
 SAMPLES_MAX = 10_000  # of a topic, whatever its partitions

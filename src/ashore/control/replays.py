@@ -22,8 +22,7 @@ from ashore.plans.graph import PlanGraph
 from ashore.protocol.entries import Entry, Prepare
 from ashore.protocol.files import DataFile, FileSpan
 from ashore.protocol.fold import Fold
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 
 
 def look_at_replay(opened: OpenJob, fold: Fold, graph: PlanGraph | None = None) -> ReplayLook:

@@ -14,8 +14,7 @@ from ashore.control.rollback import find_query
 from ashore.errors import JobFileInvalid
 from ashore.landing.gaps import SkipWish, find_skip, skip
 from ashore.protocol.names import SliceName
-from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardRange, StreamShard
 
 
 @dataclass(frozen=True, slots=True)

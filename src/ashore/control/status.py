@@ -34,8 +34,8 @@ from ashore.protocol.plan_batch import ShardOffsets, plan_watermarks
 from ashore.protocol.plan_reset import is_ahead
 from ashore.protocol.plan_retire import Kept, plan_retire
 from ashore.protocol.plan_seal import Blocked, plan_seal
-from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.sources.base import HeldUp, Source, StreamInfo, StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, StreamShard
+from ashore.sources.base import HeldUp, Source, StreamInfo
 
 RATE_BATCHES = 10  # a rate is told over so many batches
 RATE_ENTRIES = 40  # and looked for in so many entries

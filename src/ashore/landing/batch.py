@@ -18,11 +18,10 @@ from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.protocol import codec
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare, ShardRead
-from ashore.protocol.files import DataFile, Role, Target
+from ashore.protocol.files import BatchPlace, DataFile, Role, Target
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, find_seams
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard, find_seams
 from ashore.storage.open import LakeAddress
 
 FILES_MAX = 20_000  # that one entry is to list: 5 MB, which every start, reader and archiver reads
@@ -48,6 +47,11 @@ class Order:
     epoch: int
     batch: int
     time: BatchTime
+
+    @property
+    def place(self) -> BatchPlace:
+        """What the names of its files carry."""
+        return BatchPlace(self.name, self.epoch, self.batch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ A log that is as far above both clock and storage is refused, whatever Kafka say
 What it must not know: what is planned.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ashore.base.clock import Clock
 from ashore.base.units import format_duration
@@ -20,17 +21,25 @@ from ashore.protocol import names
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_reset import AHEAD_MS_MAX, is_ahead
-from ashore.sources.base import Source, StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.storage.base import Storage
 
 if TYPE_CHECKING:  # whoever only compares times does not load what writes
     from ashore.landing.committer import Committer
 
 
+class RecordTimes(Protocol):
+    """What a source of streams can say of the time."""
+
+    def newest_times(self, shards: Sequence[StreamShard]) -> list[int]:
+        """Return the highest record timestamp, in ms, of each shard that has one, in any order."""
+        ...
+
+
 class ClockGuard:
     """Holds the times of one writer of one slice against what others say. Used by one thread."""
 
-    def __init__(self, storage: Storage, clock: Clock, source: Source | None) -> None:
+    def __init__(self, storage: Storage, clock: Clock, source: RecordTimes | None) -> None:
         self._storage = storage
         self._clock = clock
         self._source = source
@@ -116,7 +125,7 @@ def log_ahead(log_ms: int, clock_ms: int, storage_ms: int) -> LogAhead:
     )
 
 
-def require_right_clock(committer: "Committer", source: Source) -> None:
+def require_right_clock(committer: "Committer", source: RecordTimes) -> None:
     """Raise ClockAhead where a command's clock is not to be believed.
 
     Requires: its log was just opened.

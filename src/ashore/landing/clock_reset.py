@@ -6,12 +6,11 @@ What it promises: a log that is not ahead is not taken over. Nothing that was la
 What it must not know: terminals.
 """
 
-from ashore.landing.clock_guard import require_right_clock
+from ashore.landing.clock_guard import RecordTimes, require_right_clock
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_reset import ClockReset, is_ahead, plan_reset
-from ashore.sources.base import Source
 from ashore.storage.base import Storage
 
 
@@ -28,7 +27,7 @@ def find_reset(
     return plan_reset(fold, read_history(storage, name), now_ms, by, why)
 
 
-def reset_clock(committer: Committer, source: Source, by: str, why: str) -> ClockReset | None:
+def reset_clock(committer: Committer, source: RecordTimes, by: str, why: str) -> ClockReset | None:
     """Set a log back to what the time is: a `reset_clock` entry says so for ever.
 
     Takes the slice over, unless its log is not ahead. Raises ClockAhead where this machine's clock

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 
 from ashore.errors import AshoreError, InvariantBroken, StorageError, SyncFailed
 from ashore.landing.archive import archive_log
-from ashore.landing.clock_guard import ClockGuard
+from ashore.landing.clock_guard import ClockGuard, RecordTimes
 from ashore.landing.committer import Committer
 from ashore.landing.effects import Effects
 from ashore.landing.log import LandingLog
@@ -20,14 +20,13 @@ from ashore.protocol import names
 from ashore.protocol.entries import Body, Closing, Commit, Retire
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_publish import NOTHING_CLOSED, complete_deferred, drop_deferred, find_due
-from ashore.sources.base import Source
 
 
 class EntryWriter:
     """Appends to one slice's log. Used by one thread."""
 
     def __init__(
-        self, committer: Committer, effects: Effects | None, source: Source | None = None
+        self, committer: Committer, effects: Effects | None, source: RecordTimes | None = None
     ) -> None:
         self._committer = committer
         self._guard = ClockGuard(committer.storage, committer.clock, source)

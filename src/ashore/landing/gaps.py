@@ -20,8 +20,8 @@ from ashore.protocol.entries import Skip
 from ashore.protocol.fold import Fold, ShardState
 from ashore.protocol.names import SliceName, parse_query_source
 from ashore.protocol.plan_batch import ShardOffsets, leaders_of
-from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.sources.base import Source, StreamInfo, StreamShard
+from ashore.protocol.positions import OffsetRange, ShardRange, StreamShard
+from ashore.sources.base import Source, StreamInfo
 from ashore.storage.base import Storage
 
 TooLarge = Callable[[StreamShard, OffsetRange], OffsetRange | None]

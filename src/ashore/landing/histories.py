@@ -14,8 +14,8 @@ from ashore.errors import HistoryTruncated
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import parse_insert, parse_query_source
 from ashore.protocol.plan_batch import Logged, ShardOffsets, find_doubtful
-from ashore.protocol.positions import ShardKey
-from ashore.sources.base import Position, Source, StreamShard
+from ashore.protocol.positions import ShardKey, StreamShard
+from ashore.sources.base import Position, Source
 
 
 class Histories:

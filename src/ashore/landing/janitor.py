@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from ashore.errors import AshoreError, PathMissing, StorageError
-from ashore.landing.batch import Order
 from ashore.protocol import names
+from ashore.protocol.files import BatchPlace
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_clean import (
@@ -66,7 +66,7 @@ def _staged_in(epoch: int, listed: Iterable[FileStat]) -> Iterator[StagedFile]:
             )
 
 
-def delete_staged(storage: Storage, order: Order, tables: Iterable[str]) -> None:
+def delete_staged(storage: Storage, failed: BatchPlace, tables: Iterable[str]) -> None:
     """Delete what tasks of a failed batch have staged, so that tries fill no disk. Never fails.
 
     Requires: no entry names the batch. `tables`: main ones. What the storage does not delete, or a
@@ -74,9 +74,9 @@ def delete_staged(storage: Storage, order: Order, tables: Iterable[str]) -> None
     """
     with contextlib.suppress(AshoreError):
         for table in sorted({f"{each}{suffix}" for each in tables for suffix in _SUFFIXES}):
-            directory = names.staging_directory(table, order.name, order.epoch)
-            for file in _staged_in(order.epoch, storage.list(directory)):
-                if file.batch == order.batch:
+            directory = names.staging_directory(table, failed.name, failed.epoch)
+            for file in _staged_in(failed.epoch, storage.list(directory)):
+                if file.batch == failed.batch:
                     with contextlib.suppress(PathMissing):  # a task has deleted its own
                         storage.delete(file.path)
 

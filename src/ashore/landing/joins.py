@@ -18,8 +18,8 @@ from ashore.errors import OffsetsGone, OffsetsWentBack, StreamMissing, StreamRep
 from ashore.protocol.entries import Join, Joined
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_batch import Gaps, WentBack
-from ashore.protocol.positions import ShardKey
-from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
+from ashore.protocol.positions import ShardKey, StreamShard
+from ashore.sources.base import FirstOffset, Source, StreamInfo
 
 T = TypeVar("T")
 

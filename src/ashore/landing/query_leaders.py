@@ -17,8 +17,8 @@ from ashore.landing.histories import Histories
 from ashore.landing.joins import shards_of, went_back
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_batch import ShardOffsets, WentBack, leaders_of
-from ashore.protocol.positions import ShardKey, ShardRange
-from ashore.sources.base import Source, StreamShard
+from ashore.protocol.positions import ShardKey, ShardRange, StreamShard
+from ashore.sources.base import Source
 
 Leaders = tuple[tuple[ShardKey, int], ...]
 

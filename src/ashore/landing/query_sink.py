@@ -296,7 +296,7 @@ class QuerySink:
             yield
         except Exception:
             if self.plan.output is not None:
-                delete_staged(self.parts.storage, begun.order, [self.plan.output.table])
+                delete_staged(self.parts.storage, begun.order.place, [self.plan.output.table])
             raise
 
     def sent(

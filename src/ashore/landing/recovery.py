@@ -31,8 +31,8 @@ from ashore.protocol.files import DataFile
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan, ShardOffsets
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.sources.base import Source, StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
+from ashore.sources.base import Source
 from ashore.storage.base import Storage
 
 

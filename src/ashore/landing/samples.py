@@ -16,9 +16,9 @@ from typing import Any
 from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError
 from ashore.protocol.fold import Fold, ShardState
 from ashore.protocol.names import plain_source
-from ashore.protocol.positions import OffsetRange
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.routing.event_columns import EventColumn
-from ashore.sources.base import Record, Source, StreamShard
+from ashore.sources.base import Record, Source
 
 RECORDS = 20
 VALUE_CHARS = 60

@@ -92,8 +92,8 @@ from ashore.protocol.plan_batch import (
     plan_time,
 )
 from ashore.protocol.plan_publish import NO_CATALOG, Publishing
-from ashore.protocol.positions import ShardKey
-from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
+from ashore.protocol.positions import ShardKey, StreamShard
+from ashore.sources.base import FirstOffset, Source, StreamInfo
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 
@@ -369,7 +369,7 @@ class SliceLoop:
                     f"{files:,} files", records=max(1, plan.size * FILES_MAX // files)
                 )
         except AshoreError as error:
-            delete_staged(self.parts.storage, order, {spec.table for _, spec in order.tables})
+            delete_staged(self.parts.storage, order.place, {spec.table for _, spec in order.tables})
             if isinstance(error, TooManyFiles):
                 raise self._plan_fewer(plan, int(str(error.fields["records"]))) from error
             raise

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.writer import write_probes, write_task
-from ashore.protocol.positions import ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import ShardRange, StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.reading import ReadReport
 from ashore.storage.open import LakeAddress

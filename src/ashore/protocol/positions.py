@@ -8,6 +8,7 @@ What it must not know: what the source is.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ashore.errors import fail
 
@@ -25,6 +26,13 @@ class ShardKey:
         """Return the name for people: `clicks/3`, or `clicks#2/3` from the second generation on."""
         generation = f"#{self.generation}" if self.generation > 1 else ""
         return f"{self.stream}{generation}/{self.shard}"
+
+
+class StreamShard(NamedTuple):
+    """One shard of a stream as it is now. The log alone counts generations."""
+
+    stream: str
+    shard: str
 
 
 @dataclass(frozen=True, slots=True, order=True)

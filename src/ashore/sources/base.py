@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import OffsetRange
-
-
-class StreamShard(NamedTuple):
-    """One shard of a stream as it is now. The log alone counts generations."""
-
-    stream: str
-    shard: str
+from ashore.protocol.positions import OffsetRange, StreamShard
 
 
 class Position(NamedTuple):

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from ashore.base.native import describe_reader
 from ashore.errors import RecordsTooLarge
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.fetched import FETCHED
 from ashore.sources.limits import DEFAULT_LIMITS, ReadLimits, refused_range

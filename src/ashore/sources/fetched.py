@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from ashore.base.calendar import FIRST_MS, LAST_MS
-from ashore.sources.base import Record, StreamShard
+from ashore.protocol.positions import StreamShard
+from ashore.sources.base import Record
 
 FETCHED = pa.schema(
     [

@@ -27,7 +27,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from ashore.errors import SourceUnreachable
-from ashore.sources.base import Position, StreamShard
+from ashore.protocol.positions import StreamShard
+from ashore.sources.base import Position
 from ashore.sources.client import PAUSE_S, Admin, Cluster, wait_for
 from ashore.sources.failures import OFFSET_OUT_OF_RANGE, PASSING, Complaints, explain
 from ashore.sources.polling import READING, next_answer

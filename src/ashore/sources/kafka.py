@@ -27,15 +27,8 @@ from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 from ashore.base.suggest import suggest
 from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check, fail
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import (
-    FirstOffset,
-    HeldUp,
-    Position,
-    Record,
-    StreamInfo,
-    StreamShard,
-)
+from ashore.protocol.positions import OffsetRange, StreamShard
+from ashore.sources.base import FirstOffset, HeldUp, Position, Record, StreamInfo
 from ashore.sources.client import Admin, Cluster, wait_for
 from ashore.sources.failures import ABSENT, MAYBE_ABSENT, OLD_LEADER
 from ashore.sources.histories import find_refused

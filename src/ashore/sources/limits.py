@@ -8,8 +8,7 @@ What it must not know: job files, what becomes of such offsets.
 from dataclasses import dataclass
 
 from ashore.errors import RecordsTooLarge
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
 
 MOST_BYTES = 1 << 30  # what Arrow and Kafka count in 31 bits is not reached
 

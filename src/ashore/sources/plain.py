@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from ashore.base.calendar import FIRST_MS, LAST_MS
 from ashore.errors import OffsetsGone
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import Record, StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
+from ashore.sources.base import Record
 from ashore.sources.client import Cluster
 from ashore.sources.failures import OFFSET_OUT_OF_RANGE, Complaints
 from ashore.sources.headers import read_headers

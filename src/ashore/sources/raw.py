@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ashore.base.native import why_not_native
 from ashore.errors import OffsetsGone, SourceError, fail
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.limits import HARD_LIMITS, ReadLimits, records_too_large
 from ashore.sources.options import why_not_raw

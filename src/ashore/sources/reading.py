@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
 from ashore.errors import AshoreError, BadRecord, OffsetsGone, RecordsTooLarge, SourceError
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import Record, StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
+from ashore.sources.base import Record
 from ashore.sources.client import Cluster
 from ashore.sources.consumer import ConsumerEvent, RangeConsumer, TopicPartition
 from ashore.sources.failures import (

@@ -26,12 +26,11 @@ from ashore.errors import (
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.splits import plan_splits
 from ashore.protocol.plan_batch import BatchPlan
-from ashore.protocol.positions import ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import ShardRange, StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.limits import refused_range
 from ashore.spark.causes import DETAIL_LENGTH_MAX, innermost_cause, text_of
-from ashore.spark.internals import NumberedJobs, Work
+from ashore.spark.internals.numbered import NumberedJobs, Work
 from ashore.spark.reader import read_in_spark
 from ashore.spark.task import (
     RESULT_DDL,

@@ -26,8 +26,7 @@ from ashore.errors import (
 )
 from ashore.landing.batch import BatchOrder, LettersOrder, RowsOrder, TaskResult
 from ashore.landing.writer import check_rows, write_letters, write_probes, write_rows, write_task
-from ashore.protocol.positions import ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import ShardRange, StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.limits import ReadLimits
 from ashore.sources.reading import ReadReport, record_too_large

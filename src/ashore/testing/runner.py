@@ -23,8 +23,8 @@ from ashore.protocol import names
 from ashore.protocol.entries import ShardRead
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.plan_batch import BatchPlan
-from ashore.protocol.positions import ShardKey, ShardRange
-from ashore.sources.base import Record, Source, StreamShard
+from ashore.protocol.positions import ShardKey, ShardRange, StreamShard
+from ashore.sources.base import Record, Source
 from ashore.storage.base import Storage
 
 EXTENSION = "jsonl"

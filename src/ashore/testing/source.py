@@ -14,15 +14,8 @@ from dataclasses import dataclass, field
 from ashore.base.clock import Clock
 from ashore.errors import OffsetsGone, StreamMissing, check
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import (
-    FirstOffset,
-    HeldUp,
-    Position,
-    Record,
-    StreamInfo,
-    StreamShard,
-)
+from ashore.protocol.positions import OffsetRange, StreamShard
+from ashore.sources.base import FirstOffset, HeldUp, Position, Record, StreamInfo
 from ashore.testing.clock import FakeClock
 
 

@@ -38,8 +38,8 @@ from ashore.protocol.entries import (
 )
 from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.protocol.names import SliceName
-from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.sources.base import Record, StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, StreamShard
+from ashore.sources.base import Record
 from ashore.storage.memory import MemoryStorage
 from ashore.testing import FakeClock, RecordedSource
 

@@ -24,8 +24,7 @@ from ashore.protocol.entries import (
     RetiredPartition,
     Skip,
 )
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.testing import FailBefore, FaultyStorage
 
 CLICKS_1 = StreamShard("clicks", "1")

@@ -16,8 +16,7 @@ from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Begin, Joined, Prepare, Query, ShardRead
 from ashore.protocol.names import query_source
 from ashore.protocol.plan_query import NO_BATCH
-from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, StreamShard
 from ashore.storage import MemoryStorage
 from ashore.testing import FakeClock, RecordedSource
 

@@ -16,8 +16,8 @@ from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.owner import claim_tables
 from ashore.protocol import names
 from ashore.protocol.entries import Commit, Join, Skip
+from ashore.protocol.positions import StreamShard
 from ashore.protocol.snapshot import write_snapshot
-from ashore.sources.base import StreamShard
 from ashore.storage.base import Storage
 from ashore.storage.local import LocalStorage
 from ashore.testing import FakeClock

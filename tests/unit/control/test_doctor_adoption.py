@@ -21,8 +21,8 @@ from ashore.control.doctor.steps import JoinAdopted, ListAdopted, MoveAside, Reg
 from ashore.protocol.fold import EMPTY, Fold, PartitionState, ShardState
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import ShardKey
-from ashore.sources.base import StreamInfo, StreamShard
+from ashore.protocol.positions import ShardKey, StreamShard
+from ashore.sources.base import StreamInfo
 from ashore.storage.base import FileStat
 
 TABLE, PATH = "ods.clicks", "ods.db/clicks"

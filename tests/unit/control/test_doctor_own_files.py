@@ -14,7 +14,7 @@ from ashore.landing.owner import claim_tables
 from ashore.landing.sinks import sink_slice
 from ashore.protocol import names
 from ashore.protocol.entries import Commit, Retire, RetiredPartition
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.testing import FakeClock
 
 AT = FormerAt(own_files=True)

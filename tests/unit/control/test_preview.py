@@ -5,7 +5,7 @@ import pytest
 from ashore.config import parse_job
 from ashore.control.preview import preview_job
 from ashore.errors import StreamMissing
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.testing import FakeClock, RecordedSource
 
 JOB = """\

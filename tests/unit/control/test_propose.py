@@ -22,9 +22,10 @@ from ashore.errors import JobFileInvalid, StreamMissing
 from ashore.formats.ddl import parse_ddl
 from ashore.formats.registry import make_decoder
 from ashore.landing.job import columns_of
+from ashore.protocol.positions import StreamShard
 from ashore.routing.event_columns import EventColumn
 from ashore.routing.event_reading import check_event_column, read_event_times
-from ashore.sources.base import Record, StreamShard
+from ashore.sources.base import Record
 from ashore.testing import FakeClock, RecordedSource
 
 NOW_MS = 1_795_000_000_000

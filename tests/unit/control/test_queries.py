@@ -23,8 +23,7 @@ from ashore.landing.log import LandingLog, LogContext
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Closing, Commit, Join, Joined, Prepare, Query, ShardRead
 from ashore.protocol.names import SliceName, query_source
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.storage import MemoryStorage
 from ashore.testing import FakeClock, RecordedSource
 

@@ -12,8 +12,7 @@ from ashore.control.preflight import check_job
 from ashore.control.status import DeferredStatus, JobStatus, Warned, rate_of, read_status
 from ashore.errors import AshoreError
 from ashore.protocol.entries import Closing, Commit, DeferredAction, FailedTries, Skip
-from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardRange, StreamShard
 
 CLICKS_0, CLICKS_1 = StreamShard("clicks", "0"), StreamShard("clicks", "1")
 

@@ -25,8 +25,7 @@ from ashore.protocol.entries import (
     Skip,
 )
 from ashore.protocol.files import Role
-from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardRange, StreamShard
 
 # ---- offsets
 

@@ -39,7 +39,7 @@ from ashore.formats.ddl import parse_ddl
 from ashore.protocol.entries import Prepare
 from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.protocol.names import SliceName
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 
 pytestmark = pytest.mark.slow
 

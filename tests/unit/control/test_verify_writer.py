@@ -14,8 +14,7 @@ from ashore.landing.writer import write_task
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare
 from ashore.protocol.files import Role
-from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardRange, StreamShard
 from ashore.storage.open import LakeAddress
 from ashore.testing import fetched_batch
 

@@ -14,7 +14,7 @@ from ashore.landing.specs import OutputSpec
 from ashore.landing.worker import Tick
 from ashore.protocol.entries import Define
 from ashore.protocol.names import SliceName
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.testing import FakeClock, RecordedRunner, RecordedSource

@@ -29,7 +29,7 @@ from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Join, Open, Prepare, ResetClock, Seal, SealedPartition
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_reset import AHEAD_MS_MAX
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.testing import FakeClock, RecordedSource

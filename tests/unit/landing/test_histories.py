@@ -16,7 +16,8 @@ from ashore.landing.worker import Tick
 from ashore.protocol.entries import Prepare, Skip
 from ashore.protocol.fold import ShardState
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.sources.base import Position, StreamShard
+from ashore.protocol.positions import StreamShard
+from ashore.sources.base import Position
 from ashore.testing import FaultyStorage, RecordedSource
 
 CLICKS_0 = StreamShard(CLICKS, "0")

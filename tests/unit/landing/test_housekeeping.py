@@ -13,7 +13,7 @@ from ashore.landing.housekeeping import CleanRule
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.protocol import names
 from ashore.protocol.names import SliceName
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.storage import MemoryStorage
 
 NAME = SliceName("job", "clicks")

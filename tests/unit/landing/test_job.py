@@ -34,8 +34,8 @@ from ashore.landing.joins import (
 from ashore.landing.table_checks import check_table
 from ashore.protocol.fold import EMPTY, ShardState
 from ashore.protocol.plan_seal import SealRule
-from ashore.protocol.positions import ShardKey
-from ashore.sources.base import FirstOffset, StreamShard
+from ashore.protocol.positions import ShardKey, StreamShard
+from ashore.sources.base import FirstOffset
 from ashore.testing import RecordedSource
 
 HEAD = """\

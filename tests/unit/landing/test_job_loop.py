@@ -34,7 +34,8 @@ from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.landing.worker import Tick
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
-from ashore.sources.base import FirstOffset, StreamShard
+from ashore.protocol.positions import StreamShard
+from ashore.sources.base import FirstOffset
 from ashore.storage import MemoryStorage
 from ashore.storage.base import FileStat, Storage
 from ashore.storage.open import LakeAddress

@@ -12,8 +12,8 @@ from ashore.landing.joins import LAG_S, look_again
 from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.worker import Tick
 from ashore.protocol.plan_batch import BatchPlan, ShardOffsets
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.sources.base import StreamInfo, StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
+from ashore.sources.base import StreamInfo
 from ashore.testing import FakeClock, FaultyStorage, RecordedSource
 from ashore.testing.runner import RecordedRunner
 

@@ -45,8 +45,8 @@ from ashore.protocol.extend import extend
 from ashore.protocol.files import BatchPlace, DataFile
 from ashore.protocol.fold import EMPTY, Fold, Unclosed
 from ashore.protocol.plan_commit import find_moves, judge_move, places_of, plan_moves
-from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.sources.base import FirstOffset, StreamShard
+from ashore.protocol.positions import OffsetRange, ShardRange, StreamShard
+from ashore.sources.base import FirstOffset
 from ashore.testing import (
     FailBefore,
     FakeClock,

@@ -16,8 +16,7 @@ from ashore.landing.worker import Tick
 from ashore.protocol.entries import Prepare, Rollback, Skip
 from ashore.protocol.fold import ShardState
 from ashore.protocol.names import query_source
-from ashore.protocol.positions import ShardKey
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import ShardKey, StreamShard
 
 CLICKS_0 = StreamShard(CLICKS, "0")
 KEY = ShardKey("kafka:result", CLICKS, 1, "0")

@@ -26,7 +26,8 @@ from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.protocol.plan_publish import Publishing, Waits, nobody_waits
 from ashore.protocol.plan_seal import SealRule
-from ashore.sources.base import FirstOffset, StreamShard
+from ashore.protocol.positions import StreamShard
+from ashore.sources.base import FirstOffset
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.testing import FakeClock, RecordedRunner, RecordedSource

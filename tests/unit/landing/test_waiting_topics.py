@@ -23,7 +23,7 @@ from ashore.errors import (
 )
 from ashore.landing.owner import claim_tables
 from ashore.landing.waiting_topics import find_waiting, naming_waiting, show_waiting
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 
 TABLES = {"clicks": "ods.clicks", "orders": "ods.orders", "users": "ods.users"}
 STAGED = "ods.db/orders/.ashore/shop/main/1/0-00.in-progress"

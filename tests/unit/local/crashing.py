@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.writer import write_task
-from ashore.protocol.positions import ShardRange
-from ashore.sources.base import Record, StreamShard
+from ashore.protocol.positions import ShardRange, StreamShard
+from ashore.sources.base import Record
 from ashore.testing import fetched_batch
 
 

@@ -30,7 +30,8 @@ from ashore.metrics import FAMILIES, JobMetrics
 from ashore.metrics.families import JOB, Kind
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
-from ashore.sources.base import FirstOffset, StreamShard
+from ashore.protocol.positions import StreamShard
+from ashore.sources.base import FirstOffset
 from ashore.storage import DeadlineStorage, MemoryStorage, Storage, count_calls
 from ashore.storage.open import LakeAddress
 from ashore.testing.clock import FakeClock

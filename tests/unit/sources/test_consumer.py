@@ -8,9 +8,8 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from ashore.errors import BadRecord, JobFileInvalid, SourceError
-from ashore.protocol.positions import OffsetRange
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.sources import consumer, reading
-from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.consumer import ConsumerEvent, RangeConsumer
 from ashore.sources.failures import PARTITION_END, Complaints

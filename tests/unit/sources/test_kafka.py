@@ -8,7 +8,7 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 
 from ashore.errors import InvariantBroken, SourceError
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.sources.client import Admin, Cluster
 from ashore.sources.failures import OLD_LEADER, Complaints
 from ashore.sources.kafka import KafkaSource, stream_id_of, stream_missing

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from ashore.protocol.plan_batch import BYTES_UNKNOWN
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.sources.limits import DEFAULT_LIMITS, records_too_large
 from ashore.spark.sql.limits import (
     LARGE_BYTES,

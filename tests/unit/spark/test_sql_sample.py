@@ -6,7 +6,7 @@ from ashore.control.adhoc import parse_offsets
 from ashore.errors import QueryRefused
 from ashore.jobs.requests import OffsetsOfTopic, SqlRequest, read_request, write_request
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.spark.sql.sample import plan_sample
 
 THERE = {

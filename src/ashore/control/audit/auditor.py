@@ -60,9 +60,8 @@ from ashore.landing.traces import find_traces
 from ashore.protocol import names
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import ShardKey
+from ashore.protocol.positions import ShardKey, StreamShard
 from ashore.protocol.traces import Trace
-from ashore.sources.base import StreamShard
 from ashore.storage.base import FileStat
 
 RECENT_MS = 3_600_000  # directories that an entry has filled since are listed every interval

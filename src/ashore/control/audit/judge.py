@@ -19,8 +19,8 @@ from ashore.control.verify.verdict import judge_orphan
 from ashore.errors import HistoryTruncated
 from ashore.protocol import names
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import Seam, ShardKey
-from ashore.sources.base import StreamInfo, StreamShard
+from ashore.protocol.positions import Seam, ShardKey, StreamShard
+from ashore.sources.base import StreamInfo
 from ashore.storage.base import FileStat
 
 Subject = tuple[str, str]

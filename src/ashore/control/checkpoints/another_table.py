@@ -46,8 +46,8 @@ from ashore.protocol.codec import Malformed
 from ashore.protocol.entries.begin import is_empty
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_query import CheckpointPosition
+from ashore.protocol.positions import StreamShard
 from ashore.protocol.query import QueryState
-from ashore.sources.base import StreamShard
 
 # What Spark calls the operators whose names it writes into a checkpoint; others are not compared.
 _SPARK_NAMES = {

@@ -35,6 +35,7 @@ from ashore.control.checkpoints.where import (
 )
 from ashore.errors import AshoreError, CheckpointUnfit, JobFileInvalid, SourceError, fail
 from ashore.protocol import names
+from ashore.protocol.positions import StreamShard
 
 if TYPE_CHECKING:
     from ashore.control.checkpoints.trial import CopyTrial, Trial
@@ -364,8 +365,6 @@ def _topics_of(seen: Observed) -> list[str]:
 
 def _ask_kafka(source: "Source", topics: Sequence[str]) -> dict[str, TopicEnds]:
     """Return what Kafka has of topics. Raises SourceError."""
-    from ashore.sources.base import StreamShard  # noqa: PLC0415 - only where it is asked
-
     if not topics:
         return {}
     there = source.describe_streams(topics)

@@ -28,8 +28,8 @@ from ashore.protocol import names
 from ashore.protocol.entries import Joined
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import ShardKey
-from ashore.sources.base import StreamInfo, StreamShard
+from ashore.protocol.positions import ShardKey, StreamShard
+from ashore.sources.base import StreamInfo
 
 ADOPTED = "adopted"
 _EXTENSIONS = {"parquet": ("parquet",), "orc": ("orc",), "jsonl": ("json", "jsonl")}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ashore.control.doctor.former import Former, Unclear
 from ashore.control.doctor.seen import ConnectSeen, TableSeen
 from ashore.protocol import names
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 
 _FINAL = re.compile(r"([A-Za-z0-9._-]+)\+([0-9]+)\+([0-9]+)\+([0-9]+)\.([A-Za-z0-9.]+)")
 _NO_END = re.compile(r"([A-Za-z0-9._-]+)\+([0-9]+)\+([0-9]+)(\.[A-Za-z0-9.]+)?")

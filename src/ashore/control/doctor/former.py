@@ -9,7 +9,7 @@ What it must not know: Ashore's log.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 
 
 class Unclear(Exception):

@@ -44,9 +44,10 @@ from ashore.protocol.extend import extend
 from ashore.protocol.files import Role
 from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
+from ashore.protocol.positions import StreamShard
 from ashore.protocol.side_tables import LATE_SUFFIX
 from ashore.protocol.snapshot import read_snapshot
-from ashore.sources.base import Source, StreamShard
+from ashore.sources.base import Source
 from ashore.storage.base import FileStat, Storage
 from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import lake_address

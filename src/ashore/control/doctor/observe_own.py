@@ -29,10 +29,9 @@ from ashore.protocol import names
 from ashore.protocol.entries import Retire
 from ashore.protocol.files import Role
 from ashore.protocol.fold import EMPTY, Fold
-from ashore.protocol.positions import OffsetRange
+from ashore.protocol.positions import OffsetRange, StreamShard
 from ashore.protocol.side_tables import DEAD_DDL, DEAD_SUFFIX, LATE_SUFFIX
 from ashore.protocol.traces import LogEnd
-from ashore.sources.base import StreamShard
 
 
 def see_own(

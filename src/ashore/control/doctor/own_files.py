@@ -17,8 +17,7 @@ from ashore.control.doctor.steps import AdoptFiles, DoctorRefusal
 from ashore.control.verify.runs import Runs, intersect, subtract, unite
 from ashore.protocol.entries import Joined
 from ashore.protocol.fold import Fold
-from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, StreamShard
 
 
 @dataclass(frozen=True, slots=True)

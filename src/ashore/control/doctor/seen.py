@@ -16,8 +16,9 @@ from ashore.protocol.files import Role
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import FinalName, SliceName
 from ashore.protocol.plan_batch import ShardOffsets
+from ashore.protocol.positions import StreamShard
 from ashore.protocol.traces import LogEnd
-from ashore.sources.base import StreamInfo, StreamShard
+from ashore.sources.base import StreamInfo
 from ashore.storage.base import FileStat
 
 

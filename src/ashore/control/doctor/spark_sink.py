@@ -22,7 +22,7 @@ from ashore.control.doctor.former import Former, Unclear
 from ashore.control.doctor.seen import SparkSeen, TableSeen
 from ashore.errors import CheckpointUnfit
 from ashore.protocol import names
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import StreamShard
 from ashore.storage.base import FileStat, Storage
 
 SINK_LOG = "_spark_metadata"

@@ -16,8 +16,8 @@ from ashore.control.verify.ledger import PartKey
 from ashore.control.verify.result import NAMED_MAX, Progress
 from ashore.control.verify.runs import NO_RUNS, Offsets, Runs, bridge, intersect, select, unite
 from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, SourceUnreachable
-from ashore.protocol.positions import ShardKey
-from ashore.sources.base import Source, StreamShard
+from ashore.protocol.positions import ShardKey, StreamShard
+from ashore.sources.base import Source
 
 GAP_OFFSETS = 10_000  # reading so many records costs less than another request
 PIECE_RECORDS = 100_000

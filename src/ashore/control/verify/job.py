@@ -46,8 +46,8 @@ from ashore.protocol import names
 from ashore.protocol.effects import Action
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.names import plain_source
-from ashore.protocol.positions import ShardKey
-from ashore.sources.base import Source, StreamShard
+from ashore.protocol.positions import ShardKey, StreamShard
+from ashore.sources.base import Source
 
 
 @dataclass(frozen=True, slots=True)

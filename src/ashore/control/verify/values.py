@@ -34,8 +34,8 @@ from ashore.errors import OffsetsGone, PathMissing, SourceError, SourceUnreachab
 from ashore.formats.ddl import Schema, parse_ddl
 from ashore.protocol.files import Role
 from ashore.protocol.names import plain_source
-from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.sources.base import Record, Source, StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, StreamShard
+from ashore.sources.base import Record, Source
 from ashore.storage.base import Storage
 
 GAP_OFFSETS = 1_000  # reading so many records costs less than another request

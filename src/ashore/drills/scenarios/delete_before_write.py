@@ -27,8 +27,8 @@ from ashore.drills.stage import Stage
 from ashore.drills.verdict import Flight
 from ashore.errors import BatchFailed, PathMissing
 from ashore.protocol import names
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import Source, StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
+from ashore.sources.base import Source
 from ashore.testing import FakeClock
 
 TABLE = "old.clicks"

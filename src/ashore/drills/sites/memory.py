@@ -55,8 +55,8 @@ from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.job import lake_of
 from ashore.protocol import names
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import Record, StreamInfo, StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
+from ashore.sources.base import Record, StreamInfo
 from ashore.storage.base import Storage
 from ashore.storage.memory import MemoryStorage
 from ashore.testing import (

@@ -66,11 +66,11 @@ from ashore.errors import check, fail
 from ashore.jobs.events import Started, WarningEvent, moment_of
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.protocol.positions import StreamShard
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
 from ashore.services.kafka_cluster import KafkaCluster
-from ashore.sources.base import StreamShard
 from ashore.sources.kafka import KafkaSource
 from ashore.sources.producer import (
     Producer,

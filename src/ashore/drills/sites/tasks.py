@@ -16,8 +16,8 @@ from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.splits import plan_splits
 from ashore.landing.writer import write_probes, write_task
 from ashore.protocol.plan_batch import BatchPlan
-from ashore.protocol.positions import ShardRange
-from ashore.sources.base import Source, StreamShard
+from ashore.protocol.positions import ShardRange, StreamShard
+from ashore.sources.base import Source
 from ashore.storage.base import Storage
 from ashore.testing import fetched_batch
 

@@ -18,7 +18,6 @@ from ashore.spark.internals.event_times import (
 )
 from ashore.spark.internals.jvm import count_partitions, process_of_jvm
 from ashore.spark.internals.lateness import TimeMark, count_observed, count_observed_once
-from ashore.spark.internals.numbered import NumberedJobs, Work
 from ashore.spark.internals.positions import find_position
 from ashore.spark.internals.reading import read_plan, read_sources
 from ashore.spark.internals.refusals import SparkRefusal, explain_refusal
@@ -35,13 +34,11 @@ from ashore.spark.internals.statements import (
 from ashore.spark.internals.version import require_known_spark
 
 __all__ = [
-    "NumberedJobs",
     "ParsedInsert",
     "SparkRefusal",
     "Statement",
     "TimeInput",
     "TimeMark",
-    "Work",
     "check_state",
     "check_streaming",
     "count_observed",

@@ -22,8 +22,8 @@ from ashore.jobs.events import Answered, Event, Note, Reading
 from ashore.jobs.requests import SqlRequest
 from ashore.landing.joins import require_streams
 from ashore.plans.text import find_read, name_made
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.sources.base import Source, StreamShard
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
+from ashore.sources.base import Source
 from ashore.spark.causes import DETAIL_LENGTH_MAX, outermost_cause, text_of
 from ashore.spark.internals import TimeMark, count_observed_once
 from ashore.spark.reader import read_ranges

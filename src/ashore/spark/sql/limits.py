@@ -13,8 +13,8 @@ from itertools import islice
 
 from ashore.errors import RecordsTooLarge
 from ashore.protocol.plan_batch import BYTES_UNKNOWN
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import Source, StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
+from ashore.sources.base import Source
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.limits import DEFAULT_LIMITS, refused_range
 from ashore.sources.reading import record_sizes

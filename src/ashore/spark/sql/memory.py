@@ -13,8 +13,7 @@ from subprocess import Popen, TimeoutExpired
 
 from ashore.errors import AshoreError, BatchFailed, QueryRefused, RecordsTooLarge
 from ashore.protocol.names import SliceName
-from ashore.protocol.positions import ShardRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import ShardRange, StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.limits import refused_range
 from ashore.spark.causes import JVM_ENDED, JVM_GONE, text_of

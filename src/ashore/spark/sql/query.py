@@ -42,10 +42,10 @@ from ashore.plans.operators import keeps_state
 from ashore.plans.version import digest_version, write_version
 from ashore.protocol.names import query_source
 from ashore.protocol.plan_query import NO_BATCH, QueryBatch
-from ashore.protocol.positions import ShardKey, ShardRange
+from ashore.protocol.positions import ShardKey, ShardRange, StreamShard
 from ashore.protocol.query import Letter, choose_letters, merge_letters
 from ashore.protocol.query_history import LandedBatch
-from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
+from ashore.sources.base import FirstOffset, Source, StreamInfo
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import (
     count_observed,

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from ashore.errors import QueryRefused
 from ashore.jobs.requests import OffsetsOfTopic, SqlRequest
 from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import StreamShard
+from ashore.protocol.positions import OffsetRange, StreamShard
 
 Sample = dict[str, dict[str, OffsetRange]]  # topic, partition
 
