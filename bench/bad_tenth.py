@@ -23,10 +23,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ashore.base.native import why_not_native
-from ashore.formats.ddl import parse_ddl
-from ashore.formats.decode import Decoder
-from ashore.formats.json_native import NativeJsonDecoder
-from ashore.landing.writer.environment import TASK_ENVIRONMENT
+from ashore.tables.ddl import parse_ddl
+from ashore.topics.decode.decode import Decoder
+from ashore.topics.decode.json_native import NativeJsonDecoder
+from ashore.topics.write.environment import TASK_ENVIRONMENT
 from bench.peers.workload import SHAPES, make_records
 from bench.table import Row
 

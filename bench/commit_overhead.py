@@ -21,23 +21,23 @@ from statistics import median
 from pyspark.sql import SparkSession
 
 from ashore.jobs.jars import jar_paths
-from ashore.jobs.progress import BatchLanded, Quiet
-from ashore.landing.assembly import JobAssembly
-from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.job import load_job_file
-from ashore.landing.slice_loop import SliceLoop
-from ashore.landing.splits import plan_splits
-from ashore.landing.worker import Tick
-from ashore.landing.writer import write_task
-from ashore.protocol.plan_batch import BatchPlan
-from ashore.services.kafka import Kafka
-from ashore.protocol.positions import StreamShard
-from ashore.sources.columns import KafkaAddress
-from ashore.sources.producer import create_topics
-from ashore.spark.assembly import SparkJob, assembled
-from ashore.spark.session import start_session
+from ashore.lab.services.kafka import Kafka
+from ashore.lab.testing import FaultyStorage
+from ashore.log.plan_batch import BatchPlan
+from ashore.log.positions import StreamShard
+from ashore.log.progress import BatchLanded, Quiet
+from ashore.queries.spark.assembly import SparkJob, assembled
 from ashore.storage.base import Storage
-from ashore.testing import FaultyStorage
+from ashore.topics.loop.assembly import JobAssembly
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.loop.slice_loop import SliceLoop
+from ashore.topics.loop.splits import plan_splits
+from ashore.topics.loop.worker import Tick
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.producer import create_topics
+from ashore.topics.run.spark.session import start_session
+from ashore.topics.write.batch import BatchOrder, TaskResult
+from ashore.topics.write.task import write_task
 from bench.peers.workload import PARTITIONS, SMALL, Sender, make_records
 from bench.table import Row
 

@@ -27,19 +27,19 @@ from hdfs_native import Client
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.landing.committer import Committer
-from ashore.landing.log import LandingLog, LogContext
-from ashore.protocol import names
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Closing, Commit, Join, Joined, Prepare, ShardRead
-from ashore.protocol.files import DataFile, FileSpan, Role, Target
-from ashore.protocol.names import SliceName
-from ashore.protocol.plan_commit import places_of
-from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.services.hdfs import Hdfs
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.testing import FaultyStorage
+from ashore.log import names
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Closing, Commit, Join, Joined, Prepare, ShardRead
+from ashore.log.files import DataFile, FileSpan, Role, Target
+from ashore.log.names import SliceName
+from ashore.log.plan_commit import places_of
+from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.store.committer import Committer
+from ashore.log.store.log import LandingLog, LogContext
 from ashore.storage import Storage, open_storage
 from ashore.storage.memory import MemoryStorage
-from ashore.testing import FaultyStorage
 from bench.table import Row
 
 CLOCK = SystemClock()

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from ashore.formats.arrow_types import to_arrow
-from ashore.formats.ddl import Schema, parse_ddl
-from ashore.formats.json import JsonDecoder
+from ashore.tables.ddl import Schema, parse_ddl
+from ashore.topics.decode.arrow_types import to_arrow
+from ashore.topics.decode.json import JsonDecoder
 from bench.table import Row
 
 ROWS = 65_536

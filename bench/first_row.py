@@ -20,12 +20,12 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from ashore.control.warm_up import warm_up
 from ashore.jobs.class_archive import find_archive
-from ashore.services.kafka import Kafka
-from ashore.sources.producer import Producer, create_topics
-from ashore.spark.daemon import PLAIN
-from ashore.spark.session import DAEMON, DRIVER_OPTIONS, LIGHT_JVM
+from ashore.lab.services.kafka import Kafka
+from ashore.topics.read.producer import Producer, create_topics
+from ashore.topics.run.spark.daemon import PLAIN
+from ashore.topics.run.spark.session import DAEMON, DRIVER_OPTIONS, LIGHT_JVM
+from ashore.topics.use.warm_up import warm_up
 from bench.start_up import RECORDS
 from bench.table import Row
 

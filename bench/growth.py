@@ -20,19 +20,19 @@ from pathlib import Path
 from statistics import median
 
 from ashore.base.clock import SystemClock
-from ashore.catalogs import NoCatalog
-from ashore.control.jobs import open_job
-from ashore.control.status import read_status
-from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.job import lake_of, load_job_file
-from ashore.landing.worker import Tick
-from ashore.services.hdfs import Hdfs
-from ashore.services.kafka import Kafka
-from ashore.sources.columns import KafkaAddress
-from ashore.sources.kafka import KafkaSource
-from ashore.sources.producer import create_topics
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.services.kafka import Kafka
+from ashore.lab.testing import FaultyStorage
+from ashore.proof.status.status import read_status
 from ashore.storage import LocalStorage, Storage, open_storage
-from ashore.testing import FaultyStorage
+from ashore.tables.catalog import NoCatalog
+from ashore.topics.loop.assembly import Environment, JobAssembly
+from ashore.topics.loop.job import lake_of, load_job_file
+from ashore.topics.loop.worker import Tick
+from ashore.topics.open_job import open_job
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.kafka import KafkaSource
+from ashore.topics.read.producer import create_topics
 from bench.commit_overhead import TasksHere
 from bench.commit_scale import Calls, Landing, Site
 from bench.log_start import make_log, measure_starts

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ashore.base.unique import unique
-from ashore.services.hdfs import Hdfs
+from ashore.lab.services.hdfs import Hdfs
 from ashore.storage import Storage, open_storage
 from bench.table import Row
 

@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Iterator
 
-from ashore.landing.shares import ShareWindow
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Prepare
-from ashore.protocol.entries.prepare import ShardRead
-from ashore.protocol.positions import OffsetRange, ShardKey
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Prepare
+from ashore.log.entries.prepare import ShardRead
+from ashore.log.positions import OffsetRange, ShardKey
+from ashore.topics.loop.shares import ShareWindow
 from bench.table import Row
 
 RECORDS, SHARE = 10_000, 0.01  # the defaults of the job file

@@ -12,9 +12,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal, open_catalog
-from ashore.formats.ddl import parse_ddl
-from ashore.services.hive import Hive
+from ashore.lab.services.hive import Hive
+from ashore.tables.catalog import (
+    Catalog,
+    CatalogPartition,
+    CatalogTable,
+    PartitionSeal,
+    open_catalog,
+)
+from ashore.tables.ddl import parse_ddl
 from bench.table import Row
 
 PARTITIONS = 1_000

@@ -15,10 +15,8 @@ from pathlib import Path
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.landing.archive import archive_log
-from ashore.landing.log import SNAPSHOT_EVERY, LandingLog, LogContext
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import (
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import (
     Body,
     Closing,
     Commit,
@@ -31,12 +29,14 @@ from ashore.protocol.entries import (
     ShardRead,
     write_entry,
 )
-from ashore.protocol.extend import extend
-from ashore.protocol.files import DataFile, FileSpan, Role, Target
-from ashore.protocol.fold import EMPTY, Fold
-from ashore.protocol.names import SliceName, entry_path, log_directory, snapshot_path
-from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.protocol.snapshot import write_snapshot
+from ashore.log.extend import extend
+from ashore.log.files import DataFile, FileSpan, Role, Target
+from ashore.log.fold import EMPTY, Fold
+from ashore.log.names import SliceName, entry_path, log_directory, snapshot_path
+from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.snapshot import write_snapshot
+from ashore.log.store.archive import archive_log
+from ashore.log.store.log import SNAPSHOT_EVERY, LandingLog, LogContext
 from ashore.storage import LocalStorage
 from ashore.storage.base import Storage
 from bench.table import Row

@@ -19,8 +19,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ashore.services.kafka import Kafka
-from ashore.sources.producer import create_topics
+from ashore.lab.services.kafka import Kafka
+from ashore.topics.read.producer import create_topics
 from bench.rescale import INPUT_PARTITIONS, TOPIC, Run, fill, watch
 from bench.table import Row
 

@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from ashore.migration.judge import judge_query
+from ashore.plans.change.judge import judge_query
 from ashore.plans.graph import OperatorState, PlanGraph, PlanNode, read_graph
+from ashore.plans.log_form import StoredPlan
 from ashore.plans.operator_graph import describe_graph
-from ashore.plans.stored import StoredPlan
 from ashore.plans.terms import Term
 from bench.table import Row
 

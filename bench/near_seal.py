@@ -23,14 +23,14 @@ import pyarrow.parquet as pq
 
 from ashore.base.clock import SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
-from ashore.catalogs.hive_client import ClientSettings, HiveClient
-from ashore.catalogs.hive_wire import Address
 from ashore.jobs.events import Landed, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.services.hive import Hive
-from ashore.services.kafka import Kafka
-from ashore.sources.producer import Producer, create_topics
+from ashore.lab.services.hive import Hive
+from ashore.lab.services.kafka import Kafka
+from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_wire import Address
+from ashore.topics.read.producer import Producer, create_topics
 from bench.table import Row
 
 SPEED = 120

@@ -27,8 +27,8 @@ import psutil
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.jobs.jars import jar_paths
-from ashore.services.kafka import Kafka
-from ashore.sources.producer import create_topics
+from ashore.lab.services.kafka import Kafka
+from ashore.topics.read.producer import create_topics
 from bench.peers.workload import Sender
 from bench.table import Row
 

@@ -1,9 +1,9 @@
 """What a server of many idle jobs costs: `python -m bench.serve [JOBS]`.
 
-The processes of jobs are simulated (`ashore.testing.simulated_run`): each holds its lock and says
-every ten seconds where it is, as one does whose topics are silent. Memory and CPU are those of the
-server's own process; latencies are those of one client, each request after the other, at first
-alone and then beside 1,000 pollers and 50 clients that send a byte each second. One job has a
+The processes of jobs are simulated (`ashore.lab.testing.simulation_run`): each holds its lock and
+says every ten seconds where it is, as one does whose topics are silent. Memory and CPU are those
+of the server's own process; latencies are those of one client, each request after the other, at
+first alone and then beside 1,000 pollers and 50 clients that send a byte each second. One job has a
 landing log of 2,000 entries, as a day of small batches leaves it: the pages that read a log read
 that.
 """
@@ -25,10 +25,10 @@ from pathlib import Path
 import httpx
 import psutil
 
-from ashore.runtime.layout import ServerFiles
-from ashore.runtime.verbs import Asker, Verbs
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.verbs import Asker, Verbs
+from ashore.lab.testing.simulation import write_simulated_job
 from ashore.storage import LocalStorage
-from ashore.testing.simulated import write_simulated_job
 from bench.log_start import FEW, make_log
 
 SETTLE_S, MEASURED_S, REQUESTS = 10.0, 20.0, 100

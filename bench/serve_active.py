@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from ashore.runtime.layout import ServerFiles
-from ashore.services.kafka import Kafka
-from ashore.sources.producer import create_topics
+from ashore.fleet.layout import ServerFiles
+from ashore.lab.services.kafka import Kafka
+from ashore.topics.read.producer import create_topics
 from bench.serve import cpu_percent, phases, serving
 
 SETTLE_S, MEASURED_S = 20.0, 30.0

@@ -6,9 +6,9 @@ Its operations are simulated too: they take so many seconds and then have a resu
 import sys
 from pathlib import Path
 
-from ashore.runtime.operations import OperationFiles
-from ashore.server.serve import ServerSettings, serve
-from ashore.testing.simulated import simulated_command
+from ashore.fleet.operations import OperationFiles
+from ashore.fleet.server.serve import ServerSettings, serve
+from ashore.lab.testing.simulation import simulated_command
 
 OPERATION = """
 import json, os, sys, time

@@ -13,34 +13,13 @@ from pathlib import Path
 
 import psutil
 
+from ashore.base import codec
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.config import Job
-from ashore.jobs.heartbeat import Heartbeat, heartbeat_path
-from ashore.landing.job import load_job_file
-from ashore.landing.log import SNAPSHOT_EVERY
-from ashore.protocol import codec
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import (
-    Commit,
-    Draft,
-    Join,
-    Joined,
-    Open,
-    Prepare,
-    ShardRead,
-    write_entry,
-)
-from ashore.protocol.extend import extend
-from ashore.protocol.files import Role, Target
-from ashore.protocol.fold import EMPTY
-from ashore.protocol.names import SliceName, entry_path, log_directory, snapshot_path, table_path
-from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.protocol.snapshot import write_snapshot
-from ashore.runtime.files import take_lock, write_hint, write_record
-from ashore.runtime.job_files import digest_of
-from ashore.runtime.layout import RunFiles, ServerFiles
-from ashore.runtime.records import (
+from ashore.fleet.files import take_lock, write_hint, write_record
+from ashore.fleet.job_files import digest_of
+from ashore.fleet.layout import RunFiles, ServerFiles
+from ashore.fleet.records import (
     BatchSeen,
     Desired,
     DesiredState,
@@ -49,8 +28,20 @@ from ashore.runtime.records import (
     SliceSeen,
     StepTaken,
 )
-from ashore.sources.kafka import KafkaSource
-from ashore.testing.simulated import write_simulated_job
+from ashore.jobs.file import Job
+from ashore.jobs.heartbeat import Heartbeat, heartbeat_path
+from ashore.lab.testing.simulation import write_simulated_job
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Commit, Draft, Join, Joined, Open, Prepare, ShardRead, write_entry
+from ashore.log.extend import extend
+from ashore.log.files import Role, Target
+from ashore.log.fold import EMPTY
+from ashore.log.names import SliceName, entry_path, log_directory, snapshot_path, table_path
+from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.snapshot import write_snapshot
+from ashore.log.store.log import SNAPSHOT_EVERY
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.read.kafka import KafkaSource
 from bench.log_start import DDL, Writer
 
 EVERY_S, ENTRIES, DAYS, HOURS = 2.0, 1_500, 4, 24

@@ -17,9 +17,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from ashore.services.hdfs import Hdfs
-from ashore.services.kafka import Kafka
-from ashore.sources.producer import create_topics
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.services.kafka import Kafka
+from ashore.topics.read.producer import create_topics
 from bench.rescale import FROM, INPUT_PARTITIONS, TOPIC, fill, watch
 from bench.table import Row
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from ashore.jobs.jars import jar_paths
-from ashore.services.kafka import Kafka
+from ashore.lab.services.kafka import Kafka
 from bench.table import Row
 
 RECORDS = 1_000
@@ -86,7 +86,7 @@ def time_spark() -> float:
 
 def run_spark() -> None:
     """Be the bare process."""
-    from ashore.spark.session import start_session  # noqa: PLC0415 - a part of what is timed
+    from ashore.topics.run.spark.session import start_session  # noqa: PLC0415 - a part of what is timed
 
     spark = start_session("bare", MASTER, {}, jar_paths("spark-kafka"))
     spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id BIGINT").collect()

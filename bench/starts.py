@@ -17,15 +17,11 @@ import tracemalloc
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ashore.control.last_writer import find_writer
-from ashore.landing.archive import archive_log
-from ashore.landing.log import SNAPSHOT_EVERY
-from ashore.landing.log_reader import read_log
-from ashore.landing.traces import find_traces
-from ashore.protocol.entries import Draft, Open, write_entry
-from ashore.protocol.extend import extend
-from ashore.protocol.fold import EMPTY
-from ashore.protocol.names import (
+from ashore.jobs.last_writer import find_writer
+from ashore.log.entries import Draft, Open, write_entry
+from ashore.log.extend import extend
+from ashore.log.fold import EMPTY
+from ashore.log.names import (
     FinalName,
     entry_path,
     final_name,
@@ -33,7 +29,11 @@ from ashore.protocol.names import (
     snapshot_path,
     table_path,
 )
-from ashore.protocol.snapshot import write_snapshot
+from ashore.log.snapshot import write_snapshot
+from ashore.log.store.archive import archive_log
+from ashore.log.store.log import SNAPSHOT_EVERY
+from ashore.log.store.reader import read_log
+from ashore.log.store.traces import find_traces
 from ashore.storage import LocalStorage
 from bench.log_start import NAME, START_MS, measure_starts
 from bench.table import Row

@@ -16,10 +16,10 @@ from statistics import median
 
 import pyarrow as pa
 
-from ashore.landing.writer import write_task
-from ashore.services.kafka import Kafka
-from ashore.sources.columns import KafkaAddress
-from ashore.sources.producer import create_topics
+from ashore.lab.services.kafka import Kafka
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.producer import create_topics
+from ashore.topics.write.task import write_task
 from bench.table import Row
 from bench.tasks import make_order, ranges_of
 
@@ -46,7 +46,7 @@ def fill(servers: str, shape_name: str, count: int) -> None:
 
 def environment() -> dict[str, str]:
     """Return the environment of an executor's Python worker."""
-    from ashore.spark.session import DEFAULTS  # noqa: PLC0415 - not in a task
+    from ashore.topics.run.spark.session import DEFAULTS  # noqa: PLC0415 - not in a task
 
     ours = {name: value for name, value in DEFAULTS.items() if name.startswith(EXECUTOR_ENV)}
     return {**os.environ, **{name.removeprefix(EXECUTOR_ENV): ours[name] for name in ours}}

@@ -12,14 +12,13 @@ from typing import Self
 
 import pyarrow as pa
 
-from ashore.landing.batch import BatchOrder
-from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.names import SliceName
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.protocol.positions import StreamShard
-from ashore.sources.fetched import FETCHED
+from ashore.log.batch_time import BatchTime
+from ashore.log.names import SliceName
+from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.storage.open import LakeAddress
+from ashore.topics.read.record_columns import FETCHED
+from ashore.topics.write.batch import BatchOrder
+from ashore.topics.write.specs import LandingSpec, LateRule, OutputSpec
 
 HOUR_MS = 3_600_000
 FIRST_TS_MS = 1_795_000_000_000  # of the records of bench.peers.workload

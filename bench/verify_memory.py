@@ -17,29 +17,20 @@ import time
 from pathlib import Path
 
 from ashore.base.clock import SystemClock
-from ashore.config import parse_job
-from ashore.control.audit.auditor import Auditor, Pace
-from ashore.control.jobs import OpenJob
-from ashore.control.verify.job import verify_job
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import (
-    Closing,
-    Draft,
-    Join,
-    Joined,
-    Open,
-    Prepare,
-    ShardRead,
-    write_entry,
-)
-from ashore.protocol.entries.frame import Body
-from ashore.protocol.extend import extend
-from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Role, Target
-from ashore.protocol.fold import EMPTY, Fold
-from ashore.protocol.names import SliceName, entry_path, log_directory
-from ashore.protocol.positions import OffsetRange, ShardKey
+from ashore.jobs.file import parse_job
+from ashore.lab.testing import RecordedSource
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Closing, Draft, Join, Joined, Open, Prepare, ShardRead, write_entry
+from ashore.log.entries.frame import Body
+from ashore.log.extend import extend
+from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
+from ashore.log.fold import EMPTY, Fold
+from ashore.log.names import SliceName, entry_path, log_directory
+from ashore.log.positions import OffsetRange, ShardKey
+from ashore.proof.audit.auditor import Auditor, Pace
+from ashore.proof.verify.job import verify_job
 from ashore.storage.open import open_storage
-from ashore.testing import RecordedSource
+from ashore.topics.open_job import OpenJob
 from bench.table import Row
 
 NAME = SliceName("bench", "main")

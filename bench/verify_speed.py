@@ -21,21 +21,20 @@ import pyarrow.parquet as pq
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.config import parse_job
-from ashore.control.jobs import OpenJob
-from ashore.control.verify.job import verify_job
-from ashore.formats.registry import open_encoder
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.writer.digest import DigestWriter
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Closing, Join, Joined, Prepare, ShardRead
-from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Role, Target
-from ashore.protocol.names import SliceName
-from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.protocol.positions import StreamShard
-from ashore.sources.base import Record
+from ashore.jobs.file import parse_job
+from ashore.lab.testing import RecordedSource
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Closing, Join, Joined, Prepare, ShardRead
+from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
+from ashore.log.names import SliceName
+from ashore.log.positions import OffsetRange, ShardKey, StreamShard
+from ashore.log.store.log import LandingLog, LogContext
+from ashore.proof.verify.job import verify_job
 from ashore.storage.open import open_storage
-from ashore.testing import RecordedSource
+from ashore.topics.decode.registry import open_encoder
+from ashore.topics.open_job import OpenJob
+from ashore.topics.read.base import Record
+from ashore.topics.write.digest import DigestWriter
 from bench.table import Row
 
 BATCHES, ROWS, SHARDS = 10, 1_000_000, 4

@@ -20,21 +20,21 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ashore.jobs.jars import jar_paths
-from ashore.jobs.progress import Quiet, Step
-from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.job import load_job_file
-from ashore.landing.worker import Tick
-from ashore.landing.writer import write_task
-from ashore.protocol.positions import ShardRange
-from ashore.services.kafka import Kafka
-from ashore.sources.columns import KafkaAddress
-from ashore.sources.producer import create_topics
-from ashore.sources.reading import ReadReport
-from ashore.spark import runner as runner_module
-from ashore.spark.assembly import SparkJob, assembled
-from ashore.spark.session import LIGHT_JVM, start_session
-from ashore.spark.task import Report, read_splits
+from ashore.lab.services.kafka import Kafka
+from ashore.log.positions import ShardRange
+from ashore.log.progress import Quiet, Step
+from ashore.queries.spark.assembly import SparkJob, assembled
+from ashore.topics.loop.assembly import Environment, JobAssembly
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.loop.worker import Tick
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.producer import create_topics
+from ashore.topics.read.reading import ReadReport
+from ashore.topics.run.spark import runner as runner_module
+from ashore.topics.run.spark.session import LIGHT_JVM, start_session
+from ashore.topics.run.spark.task import Report, read_splits
+from ashore.topics.write.batch import BatchOrder, TaskResult
+from ashore.topics.write.task import write_task
 from bench.marks import Marks, Span, watched
 from bench.peers.workload import PARTITIONS, SMALL, Sender, make_records
 from bench.table import Row

@@ -18,15 +18,15 @@ from statistics import median
 
 import pyarrow as pa
 
-from ashore.formats.ddl import parse_ddl
-from ashore.formats.registry import make_decoder
-from ashore.landing.batch import BatchOrder
-from ashore.landing.writer import write_task
-from ashore.services.kafka import Kafka
-from ashore.sources.client import Cluster
-from ashore.sources.columns import KafkaAddress
-from ashore.sources.producer import create_topics
-from ashore.sources.reading import read_ranges
+from ashore.lab.services.kafka import Kafka
+from ashore.tables.ddl import parse_ddl
+from ashore.topics.decode.registry import make_decoder
+from ashore.topics.read.client import Cluster
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.producer import create_topics
+from ashore.topics.read.reading import read_ranges
+from ashore.topics.write.batch import BatchOrder
+from ashore.topics.write.task import write_task
 from bench.peers.workload import SHAPES, Sender, Shape, make_records
 from bench.table import Row
 from bench.tasks import Stopwatch, fetched_batches, make_order, numbered, ranges_of

@@ -6,7 +6,7 @@ decide what then, and checks the invariants in every state. Then does the same f
 which must yield a counterexample. Exit status 0: it holds, and all are caught.
 
 It knows nothing of the package, and the package nothing of it: that they say the same is checked by people, and by
-tests/unit/landing/test_log_mutations.py, which plays the same mutations in the code.
+tests/unit/log/test_log_mutations.py, which plays the same mutations in the code.
 """
 
 # ruff: noqa: ANN001, ANN003, ANN201, ANN202, C901, D101, D102, D103, E501, INP001, RUF005, RUF021, T201, UP045

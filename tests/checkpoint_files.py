@@ -10,8 +10,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.layout import (
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.layout import (
     BatchPath,
     CommitFile,
     OffsetsFile,

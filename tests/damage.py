@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ashore.checkpoints.diagnosis.findings import Code
-from ashore.checkpoints.layout import PARTITIONS, PROVIDER, OffsetsFile, OperatorFile
+from ashore.queries.state.diagnosis.findings import Code
+from ashore.queries.state.layout import PARTITIONS, PROVIDER, OffsetsFile, OperatorFile
 
 LAST = 11  # batch of the kept checkpoints
 

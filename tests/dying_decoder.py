@@ -8,8 +8,8 @@ FATAL = b'{"id":1,"x":"die"}'
 _MODULE = """
 import os, signal
 import pyarrow.compute as pc
-from ashore.formats.json import JsonDecoder
-from ashore.formats.json_native import NativeJsonDecoder
+from ashore.topics.decode.json import JsonDecoder
+from ashore.topics.decode.json_native import NativeJsonDecoder
 def make_dying(decoder):
     decode = decoder.decode
     def dying(self, values):

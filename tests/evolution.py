@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from ashore.formats.arrow_types import to_arrow
-from ashore.formats.ddl import parse_ddl
-from ashore.formats.evolution import Compatibility, compare_schemas
+from ashore.tables.ddl import parse_ddl
+from ashore.topics.decode.arrow_types import to_arrow
+from ashore.topics.decode.evolution import Compatibility, compare_schemas
 
 MIDNIGHT = dt.datetime.fromisoformat("2026-01-01T00:00")
 

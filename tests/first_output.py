@@ -73,9 +73,9 @@ def play(
     from ashore.cli import main  # noqa: PLC0415 - only now the streams are those of the test
 
     if asks:
-        from ashore.control import jobs  # noqa: PLC0415
+        from ashore.topics import open_job  # noqa: PLC0415
 
-        jobs.SOURCE_TIMEOUT_S = 0.2
+        open_job.SOURCE_TIMEOUT_S = 0.2
     try:
         main()
     except BaseException as error:  # noqa: BLE001 - whatever it was, the caller sees the text

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from tests.servers import ALONE, SharedServers
 
-from ashore.services.hdfs import Hdfs
-from ashore.services.hive import Hive
-from ashore.services.kafka import Kafka
-from ashore.services.zookeeper import ZooKeeper
-from ashore.sources import raw
-from ashore.sources.reading import ANY
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.services.hive import Hive
+from ashore.lab.services.kafka import Kafka
+from ashore.lab.services.zookeeper import ZooKeeper
+from ashore.topics.read import native
+from ashore.topics.read.reading import ANY
 
 SERVERS = pytest.StashKey[SharedServers]()
 
@@ -134,7 +134,7 @@ READERS = ("native", "python")
 def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read by each reader, in this process; `native` gives up only what it must."""
     if request.param == "native":
-        assert raw.load() is not None, "the package ashore-native is not built: make setup"
-        monkeypatch.setattr("ashore.sources.reading.AGAIN", ANY)
+        assert native.load() is not None, "the package ashore-native is not built: make setup"
+        monkeypatch.setattr("ashore.topics.read.reading.AGAIN", ANY)
         return
-    monkeypatch.setattr("ashore.sources.raw.load", lambda: None)
+    monkeypatch.setattr("ashore.topics.read.native.load", lambda: None)

@@ -17,17 +17,17 @@ from pathlib import Path
 import pyarrow as pa
 from tests.json_decoders import decode_with_all
 
-from ashore.control.verify.apart import read_unproven
-from ashore.control.verify.offsets import Unreadable
 from ashore.errors import StorageError
-from ashore.formats import ddl
-from ashore.formats.arrow_types import to_arrow
-from ashore.formats.ddl import parse_ddl, to_ddl
-from ashore.formats.registry import open_encoder
-from ashore.landing.provenance import HEADERS_DDL, PROVENANCE_DDL
-from ashore.landing.writer.dead import DEAD_SCHEMA
-from ashore.protocol.files import Role
+from ashore.log.files import Role
+from ashore.proof.evidence.offsets import Unreadable
+from ashore.proof.evidence.reader_process import read_unproven
 from ashore.storage import MemoryStorage
+from ashore.tables.catalog import ddl
+from ashore.tables.ddl import parse_ddl, to_ddl
+from ashore.topics.decode.arrow_types import to_arrow
+from ashore.topics.decode.registry import open_encoder
+from ashore.topics.write.dead import DEAD_SCHEMA
+from ashore.topics.write.provenance import HEADERS_DDL, PROVENANCE_DDL
 
 ROOT = Path(__file__).parents[1]
 INPUT_S_MAX = 120  # a parser that takes longer hangs; to start a process may take its time

@@ -5,10 +5,10 @@ import shutil
 import pyarrow as pa
 
 from ashore.base.native import why_not_native
-from ashore.formats.ddl import Schema
-from ashore.formats.decode import Decoded, Decoder
-from ashore.formats.json import SAMPLE_ROWS, JsonDecoder
-from ashore.formats.json_native import NativeJsonDecoder
+from ashore.tables.ddl import Schema
+from ashore.topics.decode.decode import Decoded, Decoder
+from ashore.topics.decode.json import SAMPLE_ROWS, JsonDecoder
+from ashore.topics.decode.json_native import NativeJsonDecoder
 
 IS_NATIVE = not why_not_native()
 

@@ -12,9 +12,9 @@ from confluent_kafka.admin import (
 )
 
 from ashore.jobs.java import SHORT_LIVED
-from ashore.services.kafka import BrokerOptions, Kafka
-from ashore.services.ports import LOOPBACK, find_free_ports
-from ashore.sources.client import Cluster
+from ashore.lab.services.kafka import BrokerOptions, Kafka
+from ashore.lab.services.ports import LOOPBACK, find_free_ports
+from ashore.topics.read.client import Cluster
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -15,12 +15,12 @@ import psutil
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
-from ashore.control.jobs import open_job
-from ashore.landing.log_reader import read_history
-from ashore.protocol.entries import Prepare
-from ashore.runtime.files import read_record
-from ashore.runtime.layout import ServerFiles
-from ashore.runtime.records import RunSeen
+from ashore.fleet.files import read_record
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.records import RunSeen
+from ashore.log.entries import Prepare
+from ashore.log.store.reader import read_history
+from ashore.topics.open_job import open_job
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = "from ashore.cli import main; main()"

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from ashore.jobs.java import SHORT_LIVED
 from ashore.jobs.locks import locked
-from ashore.services.hdfs import Hdfs
-from ashore.services.hive import Hive, HiveOptions
-from ashore.services.kafka import BrokerOptions, Kafka
-from ashore.services.zookeeper import ZooKeeper
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.services.hive import Hive, HiveOptions
+from ashore.lab.services.kafka import BrokerOptions, Kafka
+from ashore.lab.services.zookeeper import ZooKeeper
 
 # Compaction would otherwise be waited for, and so would the start.
 IMPATIENT = BrokerOptions(

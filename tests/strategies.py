@@ -11,8 +11,8 @@ from typing import NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import (
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import (
     Begin,
     Body,
     Closing,
@@ -44,12 +44,12 @@ from ashore.protocol.entries import (
     Withdrawn,
     write_entry,
 )
-from ashore.protocol.extend import extend
-from ashore.protocol.files import DataFile, FileSpan, Role, Target
-from ashore.protocol.fold import EMPTY, Fold
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.protocol.query import Letter
-from ashore.protocol.tables import TableColumn, TableDefinition
+from ashore.log.extend import extend
+from ashore.log.files import DataFile, FileSpan, Role, Target
+from ashore.log.fold import EMPTY, Fold
+from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.query import Letter
+from ashore.log.tables import TableColumn, TableDefinition
 
 # A test on a busy machine is not wrong because it is slow.
 settings.register_profile("ashore", deadline=None)

@@ -22,12 +22,12 @@ from types import ModuleType
 from typing import Any, get_args
 
 from ashore import errors
-from ashore.checkpoints.diagnosis.findings import MEANINGS
-from ashore.config import render_reference
-from ashore.config.json_schema import job_schema
 from ashore.errors import EXIT_CODES, AshoreError
 from ashore.jobs.events import SENT
 from ashore.jobs.failure import Failed
+from ashore.jobs.file import render_reference
+from ashore.jobs.file.json_schema import job_schema
+from ashore.queries.state.diagnosis.findings import MEANINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "ashore"
@@ -350,14 +350,14 @@ def _table(titles: tuple[str, ...], rows: list[str]) -> str:
 
 def render_counters() -> str:
     """Return the counters of the log, and what `verify` counts and finds."""
-    from ashore.control.verify import ProblemKind, Tally  # noqa: PLC0415 - loads Arrow
-    from ashore.landing.writer.counters import COUNTERS  # noqa: PLC0415
+    from ashore.proof.verify import ProblemKind, Tally  # noqa: PLC0415 - loads Arrow
+    from ashore.topics.write.counters import COUNTERS  # noqa: PLC0415
 
     explain_all("counts of verify", {each.name for each in fields(Tally)}, TALLY)
     explain_all("problems of verify", {each.value for each in ProblemKind}, PROBLEMS)
-    from ashore.landing import retiring  # noqa: PLC0415
+    from ashore.topics.loop import retirement  # noqa: PLC0415
 
-    every = {**COUNTERS, **retiring.COUNTERS}
+    every = {**COUNTERS, **retirement.COUNTERS}
     rows = [f"| `{name}` | {meaning} |" for name, meaning in sorted(every.items())]
     return "\n".join(
         [
@@ -454,8 +454,8 @@ SERVER_HEAD = "`ashore serve` has them at `/metrics`; a token is needed.\n"
 
 def render_metrics() -> str:
     """Return the metrics of a job."""
-    from ashore.metrics import FAMILIES  # noqa: PLC0415 - loads the client of Prometheus
-    from ashore.metrics.fleet_families import FLEET_FAMILIES  # noqa: PLC0415 - as above
+    from ashore.jobs.metrics import FAMILIES  # noqa: PLC0415 - loads the client of Prometheus
+    from ashore.jobs.metrics.fleet_families import FLEET_FAMILIES  # noqa: PLC0415 - as above
 
     rows, fleet = [_metric_row(each) for each in FAMILIES], FLEET_FAMILIES
     heads = ("Metric", "Kind", "Labels", "Meaning")

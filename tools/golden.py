@@ -12,8 +12,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import (
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import (
     Begin,
     Body,
     Closing,
@@ -45,14 +45,14 @@ from ashore.protocol.entries import (
     read_entry,
     write_entry,
 )
-from ashore.protocol.extend import extend
-from ashore.protocol.files import DataFile, FileSpan, Role, Target
-from ashore.protocol.fold import EMPTY, Fold
-from ashore.protocol.names import ARCHIVE_ENTRIES
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.protocol.query import Letter, MappingEdit, link
-from ashore.protocol.snapshot import write_snapshot
-from ashore.protocol.tables import TableColumn, TableDefinition
+from ashore.log.extend import extend
+from ashore.log.files import DataFile, FileSpan, Role, Target
+from ashore.log.fold import EMPTY, Fold
+from ashore.log.names import ARCHIVE_ENTRIES
+from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.query import Letter, MappingEdit, link
+from ashore.log.snapshot import write_snapshot
+from ashore.log.tables import TableColumn, TableDefinition
 
 DIRECTORY = Path(__file__).parent.parent / "tests" / "golden"
 START_MS = 1_795_248_000_000  # 2026-11-21 08:00 UTC

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ashore.runtime.commands import BY_NAME, INSTEAD
-from ashore.server.app import describe_api
+from ashore.fleet.commands import BY_NAME, INSTEAD
+from ashore.fleet.server.app import describe_api
 
 MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
 HEAD = """\

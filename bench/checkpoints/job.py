@@ -18,10 +18,10 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
 )
 
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.spark.session import start_session
-from ashore.spark.sql.settings import open_session
+from ashore.queries.spark.sql.settings import open_session
+from ashore.queries.state.checkpoint import Checkpoint
 from ashore.storage import open_storage
+from ashore.topics.run.spark.session import start_session
 from bench.checkpoints.modes import (
     CORES,
     FILL_INTERVAL_S,

@@ -10,9 +10,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.spark.sql.measured import read_batches
-from ashore.spark.sql.settings import (
+from ashore.queries.spark.sql.batch_measures import read_batches
+from ashore.queries.spark.sql.settings import (
     BOUNDED_MEMORY,
     CHANGELOG,
     JOIN_FORMAT,
@@ -22,7 +21,8 @@ from ashore.spark.sql.settings import (
     SNAPSHOT_BATCHES,
     state_settings,
 )
-from ashore.spark.sql.tuning import Wanted, tune
+from ashore.queries.spark.sql.tuning import Wanted, tune
+from ashore.queries.state.checkpoint import Checkpoint
 
 CORES = 2
 PARTITIONS = 16

@@ -15,10 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Self, cast
 
-from ashore.checkpoints.layout import StateKind, StatePath, Store, parse_path
-from ashore.services.hdfs import Hdfs, HdfsOptions
-from ashore.spark.sql.settings import SNAPSHOT_BATCHES
-from ashore.spark.sql.tuning import MAINTENANCE_S
+from ashore.lab.services.hdfs import Hdfs, HdfsOptions
+from ashore.queries.spark.sql.settings import SNAPSHOT_BATCHES
+from ashore.queries.spark.sql.tuning import MAINTENANCE_S
+from ashore.queries.state.layout import StateKind, StatePath, Store, parse_path
 from ashore.storage import Storage, open_storage
 from bench.checkpoints.modes import Case, Order
 from bench.checkpoints.results import Cut, Shortest, Steady, When

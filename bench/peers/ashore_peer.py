@@ -1,7 +1,8 @@
 """Ashore: jobs put together as its job process does it, one after the other in one process.
 
-What it is: the parts of `ashore.spark.main` over a session that stays, so that the measured job is
-warm as those of the other peers are; or those of `ashore.local.main`, whose workers are new with
+What it is: the parts of `ashore.queries.spark.main` over a session that stays, so that the measured
+job is warm as those of the other peers are; or those of `ashore.topics.run.processes.main`, whose
+workers are new with
 each job. Run by `python -m bench.peers.ashore_peer`.
 What it promises: each topic is a job of its own with a lake of its own, from the probe of the lake
 to the entry that closes the last batch. Nothing is set that a user would not set.
@@ -16,13 +17,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from ashore.base.clock import SystemClock
-from ashore.config import Job
+from ashore.jobs.file import Job
 from ashore.jobs.jars import jar_paths
-from ashore.jobs.progress import Quiet
-from ashore.landing.job import load_job_file
-from ashore.local import assembly as local
-from ashore.spark.assembly import SparkJob, assembled
-from ashore.spark.session import LIGHT_JVM, start_session
+from ashore.log.progress import Quiet
+from ashore.queries.spark.assembly import SparkJob, assembled
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.run.processes import assembly as local
+from ashore.topics.run.spark.session import LIGHT_JVM, start_session
 from bench.peers.peer import Order, land_all
 from bench.peers.run import ALONE
 from bench.peers.settings import ASHORE_BATCH

@@ -12,12 +12,12 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AshoreError": "ashore.errors",
-    "Entry": "ashore.protocol.entries",
+    "Entry": "ashore.log.entries",
     "Job": "ashore.library",
-    "JobStatus": "ashore.control.status",
+    "JobStatus": "ashore.proof.status.status",
     "Landed": "ashore.jobs.events",
     "RunResult": "ashore.library",
-    "VerifyResult": "ashore.control.verify",
+    "VerifyResult": "ashore.proof.verify",
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - names are keys
 

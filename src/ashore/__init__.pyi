@@ -1,11 +1,11 @@
 # What `__init__.py` gives on demand, for type checkers: tests compare the two.
-from ashore.control.status import JobStatus as JobStatus
-from ashore.control.verify import VerifyResult as VerifyResult
 from ashore.errors import AshoreError as AshoreError
 from ashore.jobs.events import Landed as Landed
 from ashore.library import Job as Job
 from ashore.library import RunResult as RunResult
-from ashore.protocol.entries import Entry as Entry
+from ashore.log.entries import Entry as Entry
+from ashore.proof.status.status import JobStatus as JobStatus
+from ashore.proof.verify import VerifyResult as VerifyResult
 
 __version__: str
 __all__ = [

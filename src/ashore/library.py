@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from ashore import config
-from ashore.control.fleet import read_job
-from ashore.control.jobs import open_job
-from ashore.control.preflight import check_job
-from ashore.control.run import failure_of, running
-from ashore.control.status import JobStatus
-from ashore.control.verify import VerifyResult
-from ashore.control.verify.job import verify_job
 from ashore.errors import error_of
+from ashore.jobs import file as config
 from ashore.jobs.events import Event, Landed, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.landing.job import MAIN, load_job_file
-from ashore.landing.log_reader import read_history
-from ashore.protocol.entries import Entry
-from ashore.protocol.names import SliceName
+from ashore.log.entries import Entry
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_history
+from ashore.proof.status.fleet import read_job
+from ashore.proof.status.status import JobStatus
+from ashore.proof.verify import VerifyResult
+from ashore.proof.verify.job import verify_job
+from ashore.topics.loop.job import MAIN, load_job_file
+from ashore.topics.open_job import open_job
+from ashore.topics.use.preflight import check_job
+from ashore.topics.use.run import failure_of, running
 
 
 @dataclass(frozen=True, slots=True)

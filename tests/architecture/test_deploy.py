@@ -16,8 +16,8 @@ import typer
 from ruamel.yaml import YAML
 
 from ashore.cli.app import app
-from ashore.config import parse_job
 from ashore.errors import EXIT_CODES, AshoreError, ServerRefused, ServerRuns
+from ashore.jobs.file import parse_job
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "examples" / "deploy"

@@ -24,10 +24,10 @@ ROOT = Path(__file__).parents[2]
 ARRAYS = {"numpy", "pyarrow"}
 CLIENT = {"confluent_kafka"}
 # Together another tenth: what appends to a log, and what starts a job process and hears its events.
-WRITER = {"ashore.landing.log"}
+WRITER = {"ashore.log.store.log"}
 LAUNCH = {"ashore.jobs.events", "ashore.jobs.launch", "filelock"}
 # What reads job files: of no use to a command that is given a directory.
-JOB_FILE = {"ashore.config.load"}
+JOB_FILE = {"ashore.jobs.file.load"}
 HEAVY = (
     ARRAYS
     | CLIENT

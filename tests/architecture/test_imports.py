@@ -17,14 +17,14 @@ ROOT = Path(__file__).parents[2]
 
 # What runs on executors is imported by every Python worker: nothing heavy, no second Spark.
 EXECUTOR_CODE = (
-    *("ashore.formats", "ashore.routing", "ashore.storage"),
-    "ashore.landing.writer",
-    "ashore.protocol",
+    *("ashore.topics.decode", "ashore.topics.route", "ashore.storage"),
+    "ashore.topics.write",
+    "ashore.log",
 )
 NOT_ON_EXECUTORS = {"pyspark", "py4j", "typer", "fastapi", "rich", "confluent_kafka"}
 
 # These start Spark processes or servers; they never load Spark.
-CONTROL_CODE = ("ashore.cli", "ashore.control", "ashore.services", "ashore.config")
+CONTROL_CODE = ("ashore.cli", "ashore.proof", "ashore.lab.services", "ashore.jobs.file")
 NOT_IN_CONTROL = {"pyspark", "py4j"}
 
 # Each takes more than a tenth of the time in which `--help` is to answer.
@@ -79,9 +79,7 @@ def test_the_command_line_answers_before_it_loads_what_commands_need(question: s
     assert own == {"ashore", "ashore.cli", "ashore.cli.app", "ashore.errors"}
 
 
-@pytest.mark.parametrize(
-    "package", ["ashore.plans", "ashore.protocol", "ashore.base", "ashore.errors"]
-)
+@pytest.mark.parametrize("package", ["ashore.plans", "ashore.log", "ashore.base", "ashore.errors"])
 def test_the_protocol_needs_the_standard_library_only(package: str):
     standard = set(sys.stdlib_module_names) | {"ashore", "__main__"}
     outside = {each for each in loaded_by((package,)) if not each.startswith("_sysconfigdata")}
@@ -100,7 +98,7 @@ def test_every_package_has_a_docstring():
 
 def test_architecture_shows_the_layers_that_are_checked():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
-    (layers,) = (each["layers"] for each in contracts["contracts"] if each["type"] == "layers")
+    layers = next(each["layers"] for each in contracts["contracts"] if each["type"] == "layers")
     section = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## The layers\n")[2]
     shown = [line.strip() for line in section.splitlines() if line.startswith("    ")]
     assert shown[: len(layers)] == layers

@@ -91,7 +91,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "each parameter is an option of the command",
     (
         "parameters",
-        "src/ashore/landing/writer/task.py::write_task",
+        "src/ashore/topics/write/task.py::write_task",
     ): "what it needs, and two seams that tests replace",
 }
 
@@ -223,7 +223,7 @@ def machine_clocks() -> Iterator[Finding]:
 
 
 def mock_imports() -> Iterator[Finding]:
-    """Fakes are in ashore.testing, real servers in ashore.services."""
+    """Fakes are in ashore.lab.testing, real servers in ashore.lab.services."""
     for path in modules():
         for node in nodes(path):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

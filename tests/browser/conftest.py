@@ -21,16 +21,16 @@ from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.browser.only_watched import OnlyWatched
-from tests.unit.control.lakes import Lake
+from tests.unit.proof.lakes import Lake
 
 from ashore.base.clock import SystemClock
-from ashore.control.jobs import OpenJob, open_job
-from ashore.runtime.check_process import CheckProcesses
-from ashore.runtime.files import write_text
-from ashore.runtime.tokens import TokenFile
-from ashore.server.access import RequestAccess
-from ashore.server.pages.routes import pages_router
-from ashore.server.watching import FleetWatch
+from ashore.fleet.check_process import CheckProcesses
+from ashore.fleet.files import write_text
+from ashore.fleet.server.access import RequestAccess
+from ashore.fleet.server.job_watch import FleetWatch
+from ashore.fleet.server.pages.routes import pages_router
+from ashore.fleet.tokens import TokenFile
+from ashore.topics.open_job import OpenJob, open_job
 
 TOKENS = [
     {"name": "operate", "role": "operate", "token": "may-operate"},

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.control.jobs import OpenJob
 from ashore.errors import ServerRefused
-from ashore.runtime.operations import Operations
-from ashore.runtime.tokens import Caller
-from ashore.runtime.verbs import Asker
-from ashore.server.observation import SeenJob
-from ashore.server.pages.commands import Commands
-from ashore.server.pages.drafts import Drafts
-from ashore.server.watching import FleetWatch
+from ashore.fleet.operations import Operations
+from ashore.fleet.server.job_watch import FleetWatch
+from ashore.fleet.server.observation import SeenJob
+from ashore.fleet.server.pages.commands import Commands
+from ashore.fleet.server.pages.drafts import Drafts
+from ashore.fleet.tokens import Caller
+from ashore.fleet.verbs import Asker
+from ashore.topics.open_job import OpenJob
 
 
 class OnlyWatched:

@@ -2,7 +2,7 @@
 
 from playwright.sync_api import expect
 from tests.browser.conftest import check_everywhere
-from tests.unit.control.lakes import make_lake
+from tests.unit.proof.lakes import make_lake
 
 JOB = """\
 job: fresh

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 from playwright.sync_api import expect
 from tests.browser.conftest import check_everywhere
 from tests.checkpoint_files import unpack
-from tests.unit.control.lakes import Lake, fill, make_lake
+from tests.unit.proof.lakes import Lake, fill, make_lake
 
-from ashore.checkpoints.attempts import Attempts
-from ashore.protocol.entries import Commit, Open
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.log.entries import Commit, Open
+from ashore.log.names import SliceName, checkpoint_directory
+from ashore.queries.state.attempts import Attempts
 from ashore.storage import LocalStorage
 
 PARTS = ("", "/log", "/log/main/3", "/dead-letters", "/file")

@@ -2,7 +2,7 @@
 
 from playwright.sync_api import expect
 from tests.browser.conftest import check_everywhere
-from tests.unit.control.lakes import fill, make_lake
+from tests.unit.proof.lakes import fill, make_lake
 
 
 def test_a_job_is_shown_with_what_it_needs(served, open_page):

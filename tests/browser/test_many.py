@@ -7,17 +7,17 @@ from dataclasses import replace
 from playwright.sync_api import expect
 from tests.browser.test_versions_page import write
 from tests.unit.cli.test_versions_commands import golden_graph, version_of
-from tests.unit.control.lakes import make_lake
-from tests.unit.server.test_needs import seen, supervised
+from tests.unit.fleet.test_needs import seen, supervised
+from tests.unit.proof.lakes import make_lake
 
-from ashore.control.versions import ComparedVersions
-from ashore.landing.versions import RecordedVersion
+from ashore.fleet.server.pages.fleet_page import list_jobs
+from ashore.fleet.server.pages.fleet_view import view_fleet
+from ashore.fleet.server.pages.render import render
+from ashore.fleet.server.pages.versions_view import view_versions
 from ashore.plans.version import JobVersion
 from ashore.plans.version_changes import compare_versions
-from ashore.server.pages.fleet_page import list_jobs
-from ashore.server.pages.fleet_view import view_fleet
-from ashore.server.pages.render import render
-from ashore.server.pages.versions_view import view_versions
+from ashore.proof.status.versions import ComparedVersions
+from ashore.topics.loop.versions import RecordedVersion
 
 MANY = 200
 

@@ -11,15 +11,15 @@ import pytest
 from playwright.sync_api import expect
 from tests.browser.conftest import check_everywhere
 from tests.unit.cli.test_versions_commands import JOB
-from tests.unit.migration.test_kept_edits import plan_of
+from tests.unit.plans.test_kept_edits import plan_of
 
 from ashore.cli.migrate_view import judged_document
-from ashore.control.losses import Losses
-from ashore.control.migration import JudgedQuery
-from ashore.migration.judge import judge_query
-from ashore.migration.verdicts import LostState
-from ashore.runtime.commands import BY_NAME, Value
-from ashore.server.pages.commands import Commands, CommandSeen
+from ashore.fleet.commands import BY_NAME, Value
+from ashore.fleet.server.pages.commands import Commands, CommandSeen
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.verdicts import LostState
+from ashore.queries.change.check import JudgedQuery
+from ashore.queries.change.losses import Losses
 
 LOST_ROWS = 1_234
 

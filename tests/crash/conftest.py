@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 import pytest
 from tests.crash.harness import read_entries_once
 
-from ashore.landing import mover
+from ashore.log.store import mover
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,7 +43,7 @@ def serial_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of checkpoints are listed, read and written one after the other, without threads."""
     for name, module in list(sys.modules.items()):
         is_named = getattr(module, "ThreadPoolExecutor", None) is ThreadPoolExecutor
-        if name.startswith("ashore.checkpoints") and is_named:
+        if name.startswith("ashore.queries.state") and is_named:
             monkeypatch.setattr(module, "ThreadPoolExecutor", InlinePool)
 
 

@@ -15,27 +15,9 @@ from functools import cache, reduce
 
 import pytest
 
-from ashore.catalogs import NoCatalog
-from ashore.config import Job, parse_job
 from ashore.errors import AshoreError, InvariantBroken, LogError, Stopped
-from ashore.landing import archive, log_reader
-from ashore.landing.archive import archive_log
-from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.janitor import apply_cleaning, plan_cleaning
-from ashore.landing.log_reader import read_history, read_log
-from ashore.landing.slice_loop import SliceLoop
-from ashore.landing.worker import Tick, ends_worker
-from ashore.protocol import names
-from ashore.protocol.entries import Entry, Open, Prepare, Reland, Rollback, Skip, read_entry
-from ashore.protocol.extend import extend
-from ashore.protocol.files import BatchPlace, FilePlace
-from ashore.protocol.fold import EMPTY, Fold
-from ashore.protocol.names import SliceName
-from ashore.protocol.plan_commit import places_of
-from ashore.protocol.positions import OffsetRange, ShardKey, StreamShard, find_seams
-from ashore.storage import MemoryStorage, Storage, is_temporary
-from ashore.storage.open import LakeAddress
-from ashore.testing import (
+from ashore.jobs.file import Job, parse_job
+from ashore.lab.testing import (
     Call,
     FailAfterEffect,
     FailBefore,
@@ -51,6 +33,24 @@ from ashore.testing import (
     StopProcess,
     read_rows,
 )
+from ashore.log import names
+from ashore.log.entries import Entry, Open, Prepare, Reland, Rollback, Skip, read_entry
+from ashore.log.extend import extend
+from ashore.log.files import BatchPlace, FilePlace
+from ashore.log.fold import EMPTY, Fold
+from ashore.log.names import SliceName
+from ashore.log.plan_commit import places_of
+from ashore.log.positions import OffsetRange, ShardKey, StreamShard, find_seams
+from ashore.log.store import archive, reader
+from ashore.log.store.archive import archive_log
+from ashore.log.store.cleaner import apply_cleaning, plan_cleaning
+from ashore.log.store.reader import read_history, read_log
+from ashore.storage import MemoryStorage, Storage, is_temporary
+from ashore.storage.open import LakeAddress
+from ashore.tables.catalog import NoCatalog
+from ashore.topics.loop.assembly import Environment, JobAssembly
+from ashore.topics.loop.slice_loop import SliceLoop
+from ashore.topics.loop.worker import Tick, ends_worker
 
 NAME = SliceName("shop", "main")
 CLICKS, ORDERS = "clicks", "orders"
@@ -122,7 +122,7 @@ def read_entries_once(patch: pytest.MonkeyPatch) -> None:
     struck, instead of playing what comes before it again, costs twice what it saves.)
     """
     once = cache(read_entry)
-    for module in (log_reader, archive):
+    for module in (reader, archive):
         patch.setattr(module, "read_entry", once)
 
 

@@ -22,25 +22,25 @@ from tests.crash.harness import (
 )
 
 from ashore.base.clock import Clock
-from ashore.catalogs import NoCatalog
 from ashore.errors import AshoreError
-from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.batch import TaskResult
-from ashore.landing.log_reader import read_history
-from ashore.landing.query_sink import BegunBatch
-from ashore.landing.specs import OutputSpec
-from ashore.landing.worker import Tick
-from ashore.protocol import names
-from ashore.protocol.entries import ShardRead
-from ashore.protocol.files import DataFile, FileSpan, Role, Target
-from ashore.protocol.plan_query import QueryBatch
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
-from ashore.protocol.query import Letter, PlanState, choose_letters
-from ashore.protocol.query_history import read_batches
-from ashore.protocol.side_tables import DEAD_SUFFIX
+from ashore.lab.testing import FaultyStorage, RecordedRow, RecordedSource
+from ashore.log import names
+from ashore.log.entries import ShardRead
+from ashore.log.files import DataFile, FileSpan, Role, Target
+from ashore.log.plan_query import QueryBatch
+from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
+from ashore.log.query import Letter, PlanState, choose_letters
+from ashore.log.query_history import read_batches
+from ashore.log.side_tables import DEAD_SUFFIX
+from ashore.log.store.reader import read_history
 from ashore.storage import Storage
 from ashore.storage.open import LakeAddress
-from ashore.testing import FaultyStorage, RecordedRow, RecordedSource
+from ashore.tables.catalog import NoCatalog
+from ashore.topics.loop.assembly import Environment, JobAssembly
+from ashore.topics.loop.query_sink import BegunBatch
+from ashore.topics.loop.worker import Tick
+from ashore.topics.write.batch import TaskResult
+from ashore.topics.write.specs import OutputSpec
 
 TABLE = "ods.result"
 TABLES = (TABLE,)

@@ -23,24 +23,10 @@ from tests.crash.harness import (
 )
 from tests.crash.storage_calls import Case
 
-from ashore.catalogs import Catalog, MemoryCatalog
-from ashore.config import parse_job
-from ashore.control import retire as command
-from ashore.control.jobs import OpenJob
-from ashore.control.verify.job import verify_job
-from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import AshoreError
-from ashore.landing import retirer
-from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.log_reader import read_log
-from ashore.landing.worker import Tick
-from ashore.protocol import names
-from ashore.protocol.entries import Retire
-from ashore.protocol.names import SliceName
-from ashore.protocol.positions import StreamShard
-from ashore.storage import MemoryStorage
-from ashore.storage.open import LakeAddress
-from ashore.testing import (
+from ashore.jobs.file import parse_job
+from ashore.lab.drills.sites.tasks import TaskRunner
+from ashore.lab.testing import (
     Call,
     FailBefore,
     FakeClock,
@@ -52,6 +38,20 @@ from ashore.testing import (
     RecordedSource,
     StopProcess,
 )
+from ashore.log import names
+from ashore.log.entries import Retire
+from ashore.log.names import SliceName
+from ashore.log.positions import StreamShard
+from ashore.log.store.reader import read_log
+from ashore.proof import retire as command
+from ashore.proof.verify.job import verify_job
+from ashore.storage import MemoryStorage
+from ashore.storage.open import LakeAddress
+from ashore.tables.catalog import Catalog, MemoryCatalog
+from ashore.topics.loop import retention
+from ashore.topics.loop.assembly import Environment, JobAssembly
+from ashore.topics.loop.worker import Tick
+from ashore.topics.open_job import OpenJob
 
 NAME, TABLE = SliceName("shop", "main"), "ods.clicks"
 CLICKS = StreamShard("clicks", "0")
@@ -305,5 +305,5 @@ SCENARIOS = {
 
 def look_at_each_turn(patch: pytest.MonkeyPatch) -> None:
     """Look for old partitions with each turn, and after a failure too."""
-    patch.setattr(retirer, "EVERY_S", 0.0)
-    patch.setattr(retirer, "PAUSE_S", 0.0)
+    patch.setattr(retention, "EVERY_S", 0.0)
+    patch.setattr(retention, "PAUSE_S", 0.0)

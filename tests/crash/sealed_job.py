@@ -28,22 +28,10 @@ from tests.crash.harness import (
 )
 from tests.crash.storage_calls import Case
 
-from ashore.catalogs import MemoryCatalog
-from ashore.config import Job, parse_job
+from ashore.base.http_post import post_json
 from ashore.errors import AshoreError, StorageError
-from ashore.jobs.progress import Quiet
-from ashore.landing.assembly import Environment, JobAssembly
-from ashore.landing.http_post import post_json
-from ashore.protocol import names
-from ashore.protocol.entries import Entry, Prepare, Seal
-from ashore.protocol.extend import extend
-from ashore.protocol.files import FilePlace, PartitionKey
-from ashore.protocol.fold import EMPTY, Fold
-from ashore.protocol.names import SliceName
-from ashore.protocol.positions import StreamShard
-from ashore.storage import MemoryStorage, Storage
-from ashore.storage.open import LakeAddress
-from ashore.testing import (
+from ashore.jobs.file import Job, parse_job
+from ashore.lab.testing import (
     Call,
     FailBefore,
     FakeClock,
@@ -57,6 +45,18 @@ from ashore.testing import (
     StopProcess,
     read_rows,
 )
+from ashore.log import names
+from ashore.log.entries import Entry, Prepare, Seal
+from ashore.log.extend import extend
+from ashore.log.files import FilePlace, PartitionKey
+from ashore.log.fold import EMPTY, Fold
+from ashore.log.names import SliceName
+from ashore.log.positions import StreamShard
+from ashore.log.progress import Quiet
+from ashore.storage import MemoryStorage, Storage
+from ashore.storage.open import LakeAddress
+from ashore.tables.catalog import MemoryCatalog
+from ashore.topics.loop.assembly import Environment, JobAssembly
 
 JOB, CLICKS, ORDERS = "shop", "clicks", "orders"
 SLICES = {CLICKS: SliceName(JOB, "main"), ORDERS: SliceName(JOB, "orders")}

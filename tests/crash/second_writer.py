@@ -26,10 +26,7 @@ from tests.crash.harness import (
 from tests.crash.storage_calls import Case
 
 from ashore.errors import Fenced
-from ashore.landing.log_reader import read_log
-from ashore.protocol.fold import Fold
-from ashore.storage import Storage
-from ashore.testing import (
+from ashore.lab.testing import (
     FailAfterEffect,
     FailBefore,
     Fault,
@@ -37,6 +34,9 @@ from ashore.testing import (
     LateEffect,
     StopProcess,
 )
+from ashore.log.fold import Fold
+from ashore.log.store.reader import read_log
+from ashore.storage import Storage
 
 T = TypeVar("T")
 OPENS = 8  # of a crash loop: as many as an archive has entries in its tests

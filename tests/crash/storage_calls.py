@@ -30,10 +30,7 @@ from tests.marks import but
 from tests.prompt_deadline import PromptDeadline
 
 from ashore.errors import AshoreError, StorageError
-from ashore.protocol import names
-from ashore.protocol.positions import StreamShard
-from ashore.storage import DeadlineStorage, MemoryStorage, Storage
-from ashore.testing import (
+from ashore.lab.testing import (
     Call,
     FailAfterEffect,
     FailBefore,
@@ -45,6 +42,9 @@ from ashore.testing import (
     RecordedSource,
     StopProcess,
 )
+from ashore.log import names
+from ashore.log.positions import StreamShard
+from ashore.storage import DeadlineStorage, MemoryStorage, Storage
 
 FIRST_LIFE_ENDS = StopProcess(5, kind="move", when="after")  # the first move of the second batch
 Case = tuple[str, Callable[[], None]]

@@ -26,8 +26,7 @@ from tests.crash.harness import (
 from tests.crash.storage_calls import TWO_LIVES, Case
 
 from ashore.errors import AnswerUnknown
-from ashore.storage import LocalStorage
-from ashore.testing import (
+from ashore.lab.testing import (
     Call,
     DiskFault,
     FailAfterEffect,
@@ -38,6 +37,7 @@ from ashore.testing import (
     SimulatedDisk,
     StopProcess,
 )
+from ashore.storage import LocalStorage
 
 LIVES = len(TWO_LIVES.lives)
 ROOT = "/data/lake"

@@ -11,13 +11,13 @@ import pytest
 from tests.crash.harness import find_failures, report, require
 from tests.crash.storage_calls import Case
 from tests.marks import but
-from tests.unit.control.lakes import Lake
-from tests.unit.control.test_doctor_own_files import AT, lose, nexts, plain_lake
+from tests.unit.proof.lakes import Lake
+from tests.unit.proof.test_doctor_own_files import AT, lose, nexts, plain_lake
 
-from ashore.control.doctor import treat
 from ashore.errors import AshoreError, LogLost
-from ashore.testing import FailAfterEffect, FailBefore, Fault, FaultyStorage, ProcessStopped
-from ashore.testing import StopProcess as Stop
+from ashore.lab.testing import FailAfterEffect, FailBefore, Fault, FaultyStorage, ProcessStopped
+from ashore.lab.testing import StopProcess as Stop
+from ashore.proof.doctor import treat
 
 
 def lost_lake(keep: int, *, has_aside: bool) -> Lake:

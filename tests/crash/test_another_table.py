@@ -29,17 +29,17 @@ from tests.crash.storage_calls import Case, Life, Scenario, Strike, describe
 from tests.crash.test_resume import SAVED, saved_of
 from tests.crash.test_rollback import back_world
 
-from ashore.checkpoints import beginning as beginning_module
-from ashore.checkpoints.beginning import Beginning, begin, preview_beginning
 from ashore.errors import CheckpointUnfit
-from ashore.landing.committer import Committer
-from ashore.landing.log_reader import read_log
-from ashore.landing.worker import Tick
-from ashore.protocol.entries import Begin, Prepare
-from ashore.protocol.plan_query import CheckpointPosition
-from ashore.protocol.query import PlanState
+from ashore.lab.testing import RecordedRow, StopProcess
+from ashore.log.entries import Begin, Prepare
+from ashore.log.plan_query import CheckpointPosition
+from ashore.log.query import PlanState
+from ashore.log.store.committer import Committer
+from ashore.log.store.reader import read_log
+from ashore.queries.state import new_table as beginning_module
+from ashore.queries.state.new_table import Beginning, begin, preview_beginning
 from ashore.storage import MemoryStorage
-from ashore.testing import RecordedRow, StopProcess
+from ashore.topics.loop.worker import Tick
 
 
 @dataclass

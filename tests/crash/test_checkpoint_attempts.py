@@ -5,11 +5,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from tests.unit.checkpoints.test_attempts import STORE, attempts_of, begun, files, snapshot, write
+from tests.unit.queries.test_attempts import STORE, attempts_of, begun, files, snapshot, write
 
 from ashore.errors import StorageError
-from ashore.storage import MemoryStorage
-from ashore.testing import (
+from ashore.lab.testing import (
     FailAfterEffect,
     FailBefore,
     FakeClock,
@@ -19,6 +18,7 @@ from ashore.testing import (
     ProcessStopped,
     StopProcess,
 )
+from ashore.storage import MemoryStorage
 
 STRIKES: dict[str, Callable[[int], Fault]] = {
     "stops before": lambda number: StopProcess(number, when="before"),

@@ -9,13 +9,13 @@ from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.crash.test_savepoints import EVERY_DAY, at, begun, contents, silent, source
 from tests.marks import but
 
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.diagnosis.diagnose import diagnose
-from ashore.checkpoints.diagnosis.observe import observe
-from ashore.checkpoints.diagnosis.repairing import plan_repair, write_repair
-from ashore.checkpoints.savepoints.store import delete_tree
 from ashore.errors import CheckpointUnfit, StorageError
-from ashore.testing import FaultyStorage, ProcessStopped
+from ashore.lab.testing import FaultyStorage, ProcessStopped
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.diagnosis.diagnose import diagnose
+from ashore.queries.state.diagnosis.observe import observe
+from ashore.queries.state.diagnosis.repair import plan_repair, write_repair
+from ashore.queries.state.savepoints.store import delete_tree
 
 __all__ = ["source"]  # the fixture
 SOURCES = 2  # one more than the checkpoint has: the copy's offsets are written anew

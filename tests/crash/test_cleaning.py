@@ -10,15 +10,15 @@ import pytest
 from tests.checkpoint_files import list_paths, unpack
 from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.marks import but
-from tests.unit.checkpoints.test_garbage import LATER_MS, clean, keep_last, needs
+from tests.unit.queries.test_garbage import LATER_MS, clean, keep_last, needs
 
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.cleaning import find_garbage
-from ashore.checkpoints.files import list_files
-from ashore.checkpoints.garbage import Garbage, Unneeded
 from ashore.errors import StorageError
+from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import list_files
+from ashore.queries.state.garbage import Garbage, Unneeded
+from ashore.queries.state.leftovers import find_garbage
 from ashore.storage import MemoryStorage, Storage
-from ashore.testing import FakeClock, FaultyStorage, ProcessStopped
 
 KEPT = 2
 CASES = {  # what Spark wrote, and what of it goes beside what goes of each

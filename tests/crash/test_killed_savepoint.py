@@ -11,13 +11,13 @@ import pytest
 from tests.checkpoint_files import list_paths, opened, unpack
 
 from ashore.base.unique import unique
-from ashore.checkpoints.savepoints.restore import restore
-from ashore.checkpoints.savepoints.store import list_savepoints
-from ashore.checkpoints.savepoints.sweep import remove_savepoint
-from ashore.checkpoints.survey import take_survey
-from ashore.control.checkpoints.clean import clean
+from ashore.lab.testing import FakeClock
+from ashore.queries.state.savepoints.restore import restore
+from ashore.queries.state.savepoints.store import list_savepoints
+from ashore.queries.state.savepoints.sweep import remove_savepoint
+from ashore.queries.state.survey import take_survey
+from ashore.queries.tools.clean import clean
 from ashore.storage import LocalStorage
-from ashore.testing import FakeClock
 
 CASE, FIRST, SECOND = "rocksdb-changelog", 8, 10
 MOMENTS = {False: 10, True: 50}
@@ -27,9 +27,9 @@ FAR_MS = 1 << 42
 PROGRAM = """
 import itertools, os, signal, sys
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.savepoints.shelf import open_shelf
-from ashore.checkpoints.savepoints.save import save
-from ashore.control.checkpoints.where import find_checkpoint
+from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import save
+from ashore.queries.tools.addresses import find_checkpoint
 from ashore.storage.local import LocalStorage
 
 source, shelf, kind, batch, number = sys.argv[1:]

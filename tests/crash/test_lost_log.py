@@ -24,11 +24,11 @@ from tests.crash.harness import (
 from tests.crash.storage_calls import FIRST_LIFE_ENDS, Case
 
 from ashore.errors import LogLost
-from ashore.landing.log_reader import read_log
-from ashore.landing.traces import find_traces
-from ashore.protocol import names
-from ashore.protocol.entries import Open, Prepare
-from ashore.protocol.traces import find_later
+from ashore.log import names
+from ashore.log.entries import Open, Prepare
+from ashore.log.store.reader import read_log
+from ashore.log.store.traces import find_traces
+from ashore.log.traces import find_later
 
 
 def landed_world() -> World:
@@ -73,7 +73,7 @@ def test_a_job_whose_log_has_lost_its_end_stops_or_is_exact() -> None:
 
 
 def test_without_the_look_records_land_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ashore.landing.assembly.find_traces", lambda *_: [])
+    monkeypatch.setattr("ashore.topics.loop.assembly.find_traces", lambda *_: [])
     failures = list(find_failures(lost_ends()))
     assert any("went on without batches" in each for each in failures)
 

@@ -18,18 +18,34 @@ from tests.marks import but
 from tests.strategies import TABLE, key_of
 
 from ashore.base.unique import unique
-from ashore.checkpoints import rescaling
-from ashore.checkpoints.attempts import Attempts
-from ashore.checkpoints.beginning import Beginning, begin
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.layout import (
-    SchemaPath,
-    StatePath,
-    TablePath,
-    find_migration,
-    parse_path,
+from ashore.errors import CheckpointUnfit, QueryRefused, StorageError
+from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Begin, Commit, Define, Joined, MigratedOperator, Prepare, Query
+from ashore.log.entries.prepare import ShardRead
+from ashore.log.fold import Fold
+from ashore.log.names import SliceName, checkpoint_directory, query_source
+from ashore.log.plan_query import (
+    CheckpointPosition,
+    QueryBatch,
+    Refuse,
+    Start,
+    WriteRows,
+    plan_query_batch,
+    plan_start,
 )
-from ashore.checkpoints.migrating import (
+from ashore.log.plan_rollback import Wish
+from ashore.log.positions import OffsetRange, ShardRange
+from ashore.log.query import MigrationState, PlanState
+from ashore.log.store.committer import Committer
+from ashore.log.store.log import LandingLog, LogContext
+from ashore.log.store.reader import read_log
+from ashore.log.tables import TableColumn, TableDefinition
+from ashore.queries.state import rescaling
+from ashore.queries.state.attempts import Attempts
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.layout import SchemaPath, StatePath, TablePath, find_migration, parse_path
+from ashore.queries.state.migration import (
     MigrationWish,
     fill_released,
     finish,
@@ -39,37 +55,15 @@ from ashore.checkpoints.migrating import (
     preview_undo,
     undo_migration,
 )
-from ashore.checkpoints.resume import Resume, resume
-from ashore.checkpoints.savepoints.restore import restore
-from ashore.checkpoints.savepoints.save import Shelf, save
-from ashore.checkpoints.savepoints.store import Savepoint
-from ashore.checkpoints.survey import take_survey
-from ashore.checkpoints.versions import require_migration
-from ashore.errors import CheckpointUnfit, QueryRefused, StorageError
-from ashore.landing.committer import Committer
-from ashore.landing.definitions import plan_define, require_readable
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.log_reader import read_log
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Begin, Commit, Define, Joined, MigratedOperator, Prepare, Query
-from ashore.protocol.entries.prepare import ShardRead
-from ashore.protocol.fold import Fold
-from ashore.protocol.names import SliceName, checkpoint_directory, query_source
-from ashore.protocol.plan_query import (
-    CheckpointPosition,
-    QueryBatch,
-    Refuse,
-    Start,
-    WriteRows,
-    plan_query_batch,
-    plan_start,
-)
-from ashore.protocol.plan_rollback import Wish
-from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.protocol.query import MigrationState, PlanState
-from ashore.protocol.tables import TableColumn, TableDefinition
+from ashore.queries.state.new_table import Beginning, begin
+from ashore.queries.state.resume import Resume, resume
+from ashore.queries.state.savepoints.restore import restore
+from ashore.queries.state.savepoints.save import Shelf, save
+from ashore.queries.state.savepoints.store import Savepoint
+from ashore.queries.state.survey import take_survey
+from ashore.queries.state.versions import require_migration
 from ashore.storage import MemoryStorage, Storage
-from ashore.testing import FakeClock, FaultyStorage, ProcessStopped
+from ashore.topics.loop.definitions import plan_define, require_readable
 
 BATCH, QUERY = 11, "8f28567c-6f23-4014-ad25-42a4336bdc5a"
 NAME, KEY = SliceName("shop", "ods__per_minute"), key_of(0)

@@ -13,24 +13,25 @@ from tests.crash.storage_calls import Case, Strike
 
 from ashore.base.clock import Clock
 from ashore.errors import PathExists, StorageError
-from ashore.landing import committer, entry_writer, log, slice_loop
-from ashore.landing.batch import BatchOrder, TaskResult, Written, prepare_of
-from ashore.landing.janitor import find_staged
-from ashore.landing.log import LandingLog
-from ashore.landing.log_reader import read_log
-from ashore.landing.mover import Moved, move_files
-from ashore.protocol import names, plan_clean
-from ashore.protocol.entries import Body, Closing, Draft, Prepare, write_entry
-from ashore.protocol.extend import extend
-from ashore.protocol.files import BatchPlace, FilePlace
-from ashore.protocol.fold import Fold
-from ashore.protocol.names import SliceName
-from ashore.protocol.plan_batch import BatchPlan
-from ashore.protocol.plan_commit import CommitStep, SyncDirectories, plan_commit
-from ashore.protocol.plan_publish import Publishing
-from ashore.protocol.positions import OffsetRange
+from ashore.lab.testing import PowerCutPolicy, RecordedRunner
+from ashore.log import names, plan_clean
+from ashore.log.entries import Body, Closing, Draft, Prepare, write_entry
+from ashore.log.extend import extend
+from ashore.log.files import BatchPlace, FilePlace
+from ashore.log.fold import Fold
+from ashore.log.names import SliceName
+from ashore.log.plan_batch import BatchPlan
+from ashore.log.plan_commit import CommitStep, SyncDirectories, plan_commit
+from ashore.log.plan_publish import Publishing
+from ashore.log.positions import OffsetRange
+from ashore.log.store import committer, entry_writer, log
+from ashore.log.store.cleaner import find_staged
+from ashore.log.store.log import LandingLog
+from ashore.log.store.mover import Moved, move_files
+from ashore.log.store.reader import read_log
 from ashore.storage import LocalStorage, MemoryStorage, Storage
-from ashore.testing import PowerCutPolicy, RecordedRunner
+from ashore.topics.loop import slice_loop
+from ashore.topics.write.batch import BatchOrder, TaskResult, Written, prepare_of
 
 Patch = pytest.MonkeyPatch
 

@@ -23,17 +23,17 @@ from tests.crash.storage_calls import Case, Life, Scenario, Strike
 from tests.crash.test_rollback import BACK, GoingBack, back_world
 from tests.marks import but
 
-from ashore.landing import query_sink
-from ashore.landing.batch import TaskResult, Written
-from ashore.landing.committer import Committer
-from ashore.landing.dead_job import find_gone, plan_help
-from ashore.landing.log_reader import read_log
-from ashore.landing.query_sink import BegunBatch
-from ashore.landing.recovery import accept_loss, open_and_find_lost
-from ashore.protocol.entries import LeaveOut, Prepare
-from ashore.protocol.files import Role
-from ashore.protocol.plan_commit import places_of
-from ashore.testing import RecordedRow, StopProcess
+from ashore.lab.testing import RecordedRow, StopProcess
+from ashore.log.entries import LeaveOut, Prepare
+from ashore.log.files import Role
+from ashore.log.plan_commit import places_of
+from ashore.log.store.committer import Committer
+from ashore.log.store.dead_job import find_gone, plan_help
+from ashore.log.store.reader import read_log
+from ashore.topics.loop import query_sink
+from ashore.topics.loop.query_sink import BegunBatch
+from ashore.topics.loop.recovery import accept_loss, open_and_find_lost
+from ashore.topics.write.batch import TaskResult, Written
 
 SECOND_BATCH_MOVES = StopProcess(3, kind="move", when="after")
 

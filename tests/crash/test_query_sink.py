@@ -22,18 +22,19 @@ from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
 from ashore.errors import CheckpointUnfit, FilesLost
-from ashore.landing import committer, query_sink
-from ashore.landing.committer import Committer
-from ashore.landing.dead_job import find_gone, plan_help
-from ashore.landing.log_reader import read_history, read_log
-from ashore.landing.mover import Moved
-from ashore.landing.recovery import accept_loss, open_and_find_lost
-from ashore.protocol.entries import Prepare, Query, Version, prepare
-from ashore.protocol.fold import Fold
-from ashore.protocol.plan_commit import places_of
-from ashore.protocol.plan_query import QueryBatch, ThrowRowsAway
-from ashore.protocol.query import QueryState
-from ashore.testing import StopProcess, read_rows
+from ashore.lab.testing import StopProcess, read_rows
+from ashore.log.entries import Prepare, Query, Version, prepare
+from ashore.log.fold import Fold
+from ashore.log.plan_commit import places_of
+from ashore.log.plan_query import QueryBatch, ThrowRowsAway
+from ashore.log.query import QueryState
+from ashore.log.store import committer
+from ashore.log.store.committer import Committer
+from ashore.log.store.dead_job import find_gone, plan_help
+from ashore.log.store.mover import Moved
+from ashore.log.store.reader import read_history, read_log
+from ashore.topics.loop import query_sink
+from ashore.topics.loop.recovery import accept_loss, open_and_find_lost
 
 SECOND_BATCH_MOVES = StopProcess(3, kind="move", when="after")
 QUERY = Scenario(query_world, (Life((SECOND_BATCH_MOVES,)), Life()))

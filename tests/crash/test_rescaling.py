@@ -12,15 +12,15 @@ import pytest
 from tests.checkpoint_files import list_paths, unpack
 from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.marks import but
-from tests.unit.checkpoints.test_attempts import attempts_of, files
+from tests.unit.queries.test_attempts import attempts_of, files
 
-from ashore.checkpoints.attempts import Attempts
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.rescaling import commit, finish, lay_out, plan_rescale
-from ashore.checkpoints.survey import take_survey
 from ashore.errors import StorageError
+from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped
+from ashore.queries.state.attempts import Attempts
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.rescaling import commit, finish, lay_out, plan_rescale
+from ashore.queries.state.survey import take_survey
 from ashore.storage import MemoryStorage, Storage
-from ashore.testing import FakeClock, FaultyStorage, ProcessStopped
 
 BATCH, WANTED = 11, 3
 

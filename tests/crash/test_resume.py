@@ -28,21 +28,21 @@ from tests.crash.storage_calls import Case, Life, Scenario, Strike
 from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.crash.test_rollback import back_world, rollbacks_of, up_to_writing
 from tests.marks import but
-from tests.unit.checkpoints.test_attempts import attempts_of, files
-from tests.unit.checkpoints.test_savepoints import shelf_at, silent
+from tests.unit.queries.test_attempts import attempts_of, files
+from tests.unit.queries.test_savepoints import shelf_at, silent
 
-from ashore.checkpoints import resume as resume_module
-from ashore.checkpoints.resume import Place, Resume, preview_resume, resume
-from ashore.checkpoints.savepoints.restore import restore
-from ashore.checkpoints.savepoints.save import save
-from ashore.checkpoints.since import OutputSince
 from ashore.errors import CheckpointUnfit, StorageError
-from ashore.landing.committer import Committer
-from ashore.landing.log_reader import read_log
-from ashore.landing.worker import Tick
-from ashore.protocol.plan_query import CheckpointPosition
+from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped, StopProcess
+from ashore.log.plan_query import CheckpointPosition
+from ashore.log.store.committer import Committer
+from ashore.log.store.reader import read_log
+from ashore.queries.state import resume as resume_module
+from ashore.queries.state.later_batches import OutputSince
+from ashore.queries.state.resume import Place, Resume, preview_resume, resume
+from ashore.queries.state.savepoints.restore import restore
+from ashore.queries.state.savepoints.save import save
 from ashore.storage import MemoryStorage
-from ashore.testing import FakeClock, FaultyStorage, ProcessStopped, StopProcess
+from ashore.topics.loop.worker import Tick
 
 SAVED, LAST = 1, 3  # the batch of the savepoint, and that of the table
 

@@ -8,8 +8,8 @@ from tests.crash import retention_job
 from tests.crash.harness import FAULTS, find_failures, report
 from tests.crash.retention_job import SCENARIOS
 
-from ashore.landing.retirer import Retirer
-from ashore.landing.retiring import RetirePartition, delete_files
+from ashore.topics.loop.retention import Retirer
+from ashore.topics.loop.retirement import RetirePartition, delete_files
 
 # Files of two batches, and a success file where the partition was sealed.
 DELETES = {

@@ -26,17 +26,17 @@ from tests.crash.query_job import (
 from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
-from ashore.checkpoints import rollback as rollback_module
-from ashore.checkpoints.rollback import preview_rollback, roll_back
 from ashore.errors import CheckpointUnfit, QueryRefused
-from ashore.landing.committer import Committer
-from ashore.landing.log_reader import read_history, read_log
-from ashore.landing.worker import Tick
-from ashore.protocol import extend as extend_module
-from ashore.protocol.entries import Rollback, Version
-from ashore.protocol.plan_rollback import Wish
+from ashore.lab.testing import StopProcess
+from ashore.log import extend as extend_module
+from ashore.log.entries import Rollback, Version
+from ashore.log.plan_rollback import Wish
+from ashore.log.store.committer import Committer
+from ashore.log.store.reader import read_history, read_log
+from ashore.queries.state import rollback as rollback_module
+from ashore.queries.state.rollback import preview_rollback, roll_back
 from ashore.storage import Storage
-from ashore.testing import StopProcess
+from ashore.topics.loop.worker import Tick
 
 WISH = Wish(1, "an operator", "the SQL was wrong")
 

@@ -9,20 +9,20 @@ from tests.checkpoint_files import list_paths, opened, unpack
 from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.marks import but
 
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.files import list_files
-from ashore.checkpoints.savepoints.restore import restore
-from ashore.checkpoints.savepoints.save import Shelf, save
-from ashore.checkpoints.savepoints.store import (
+from ashore.errors import CheckpointUnfit, StorageError
+from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import list_files
+from ashore.queries.state.savepoints.restore import restore
+from ashore.queries.state.savepoints.save import Shelf, save
+from ashore.queries.state.savepoints.store import (
     Savepoint,
     delete_savepoint,
     delete_tree,
     list_savepoints,
 )
-from ashore.checkpoints.survey import take_survey
-from ashore.errors import CheckpointUnfit, StorageError
+from ashore.queries.state.survey import take_survey
 from ashore.storage import MemoryStorage, Storage
-from ashore.testing import FakeClock, FaultyStorage, ProcessStopped
 
 BATCH = 0  # with one change and no snapshot: seven files
 EVERY_DAY = "stops before"

@@ -15,17 +15,18 @@ from tests.crash.harness import FAULTS, find_failures, report
 from tests.crash.sealed_job import Document, SealedWorld
 from tests.marks import but
 
-from ashore.landing import entry_writer, job_loop
-from ashore.landing.effects import Effects, success_content
-from ashore.landing.sealer import Sealer
-from ashore.protocol import names
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Closing, DeferredAction, Seal
-from ashore.protocol.fold import Fold
-from ashore.protocol.names import SliceName
-from ashore.protocol.plan_publish import Tried, complete_deferred
-from ashore.testing import ProcessStopped
-from ashore.testing.faults import CATALOG_CALLS
+from ashore.lab.testing import ProcessStopped
+from ashore.lab.testing.faults import CATALOG_CALLS
+from ashore.log import names
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Closing, DeferredAction, Seal
+from ashore.log.fold import Fold
+from ashore.log.names import SliceName
+from ashore.log.plan_publish import Tried, complete_deferred
+from ashore.log.store import entry_writer
+from ashore.log.store.effects import Effects, success_content
+from ashore.log.store.sealer import Sealer
+from ashore.topics.loop import job_loop
 
 BY_NEAR = {"fails before", "late at the end", "stops after"}  # every day; by `seal` the others
 

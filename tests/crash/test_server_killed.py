@@ -14,9 +14,9 @@ import httpx
 import psutil
 from bench.serve import end_jobs, phases
 
-from ashore.runtime.layout import ServerFiles
-from ashore.runtime.verbs import Asker, Verbs
-from ashore.testing.simulated import write_simulated_job
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.verbs import Asker, Verbs
+from ashore.lab.testing.simulation import write_simulated_job
 
 ROOT = Path(__file__).parents[2]
 JOBS, WITHIN_S = 20, 120.0

@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ashore.runtime.decide import Phase
-from ashore.runtime.layout import ServerFiles
-from ashore.runtime.processes import Processes
-from ashore.runtime.supervisor import Supervisor
-from ashore.runtime.verbs import Asker, Verbs
-from ashore.testing.simulated import simulated_command, write_simulated_job
+from ashore.fleet.decide import Phase
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.processes import Processes
+from ashore.fleet.supervisor import Supervisor
+from ashore.fleet.verbs import Asker, Verbs
+from ashore.lab.testing.simulation import simulated_command, write_simulated_job
 
 WITHIN_S = 60.0
 STEPS_MAX = 600

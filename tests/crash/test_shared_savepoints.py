@@ -11,26 +11,22 @@ from tests.checkpoint_files import list_paths, opened, unpack
 from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.marks import but
 
-from ashore.checkpoints import files
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.files import list_files
-from ashore.checkpoints.savepoints import pool as pools
-from ashore.checkpoints.savepoints import share, store, sweep, transfer
-from ashore.checkpoints.savepoints.manifest import Manifest, SavepointKind
-from ashore.checkpoints.savepoints.pool import Pool
-from ashore.checkpoints.savepoints.restore import restore
-from ashore.checkpoints.savepoints.save import Shelf, save
-from ashore.checkpoints.savepoints.store import Savepoint, list_savepoints
-from ashore.checkpoints.savepoints.sweep import remove_savepoint
-from ashore.checkpoints.savepoints.unneeded import (
-    delete_unneeded,
-    find_left_lists,
-    find_unneeded,
-)
-from ashore.checkpoints.survey import take_survey
 from ashore.errors import CheckpointUnfit, StorageError
+from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped
+from ashore.queries.state import files
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import list_files
+from ashore.queries.state.savepoints import pool as pools
+from ashore.queries.state.savepoints import share, store, sweep, transfer
+from ashore.queries.state.savepoints.garbage import delete_unneeded, find_left_lists, find_unneeded
+from ashore.queries.state.savepoints.manifest import Manifest, SavepointKind
+from ashore.queries.state.savepoints.pool import Pool
+from ashore.queries.state.savepoints.restore import restore
+from ashore.queries.state.savepoints.save import Shelf, save
+from ashore.queries.state.savepoints.store import Savepoint, list_savepoints
+from ashore.queries.state.savepoints.sweep import remove_savepoint
+from ashore.queries.state.survey import take_survey
 from ashore.storage import MemoryStorage, Storage
-from ashore.testing import FakeClock, FaultyStorage, ProcessStopped
 
 EVERY_DAY = ("a deletion", "stops before")
 FIRST, SECOND = 3, 4  # batches: the second has the files of the first, and some more

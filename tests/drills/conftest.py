@@ -7,7 +7,7 @@ import pytest
 from tests.fixtures_servers import breaks
 from tests.servers import SharedServers
 
-from ashore.drills.sites.servers import Servers
+from ashore.lab.drills.sites.servers import Servers
 
 
 @pytest.fixture

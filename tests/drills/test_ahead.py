@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from ashore.base.clock import SystemClock
-from ashore.drills.recorder import Recorder
-from ashore.drills.sites.servers import Servers
-from ashore.drills.sites.site import NAME, SiteOptions
-from ashore.landing.log_reader import list_log
+from ashore.lab.drills.recorder import Recorder
+from ashore.lab.drills.sites.servers import Servers
+from ashore.lab.drills.sites.site import NAME, SiteOptions
+from ashore.log.store.reader import list_log
 
 CLOCK = SystemClock()
 SPARK = "org.apache.spark"

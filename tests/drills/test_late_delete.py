@@ -11,27 +11,27 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 import pytest
-from tests.unit.drills.mutants import delete_before_write
+from tests.unit.lab.mutants import delete_before_write
 
 from ashore.base.clock import SystemClock
-from ashore.drills import DrillOrder, Verdict, run_drill
-from ashore.drills.checkers.exactly_once import find_visible, read_rows
-from ashore.drills.faults import Countdown, Moment
-from ashore.drills.faults.late_delete import LateDeletes
-from ashore.drills.recorder import Recorder
-from ashore.drills.scenarios.delete_before_write import DRILL, TABLE, OldProtocol
-from ashore.drills.sites.held_deletes import HeldDeletes
-from ashore.drills.sites.memory import MemorySite
-from ashore.drills.sites.servers import Servers
-from ashore.drills.sites.site import SiteOptions
-from ashore.drills.workloads.numbered import Numbered
-from ashore.protocol import names
-from ashore.protocol.positions import OffsetRange, StreamShard
-from ashore.services.hdfs import Hdfs
+from ashore.lab.drills import DrillOrder, Verdict, run_drill
+from ashore.lab.drills.checkers.exactly_once import find_visible, read_rows
+from ashore.lab.drills.faults import Countdown, Moment
+from ashore.lab.drills.faults.late_delete import LateDeletes
+from ashore.lab.drills.recorder import Recorder
+from ashore.lab.drills.scenarios.delete_before_write import DRILL, TABLE, OldProtocol
+from ashore.lab.drills.sites.held_deletes import HeldDeletes
+from ashore.lab.drills.sites.memory import MemorySite
+from ashore.lab.drills.sites.servers import Servers
+from ashore.lab.drills.sites.site import SiteOptions
+from ashore.lab.drills.workloads.numbers import Numbered
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.testing import FakeClock, RecordedSource
+from ashore.log import names
+from ashore.log.positions import OffsetRange, StreamShard
 from ashore.storage.base import Storage
 from ashore.storage.hdfs_conf import CONF_DIR
 from ashore.storage.open import lake_address
-from ashore.testing import FakeClock, RecordedSource
 
 DEADLINE_S = 10.0  # of a storage call; the first NameNode that is asked is cut off
 CLOCK = SystemClock()

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from tests.servers import SharedServers
 
-from ashore.drills import SCENARIOS, Drill, DrillOrder, run_drill
-from ashore.drills.page import render_page
-from ashore.drills.plan import Server
-from ashore.drills.scenarios import broker_restart
-from ashore.drills.sites.servers import Servers
 from ashore.jobs.locks import locked
+from ashore.lab.drills import SCENARIOS, Drill, DrillOrder, run_drill
+from ashore.lab.drills.page import render_page
+from ashore.lab.drills.plan import Server
+from ashore.lab.drills.scenarios import broker_restart
+from ashore.lab.drills.sites.servers import Servers
 
 SEED = 20_261_121
 WITHOUT_SPARK = [each for each in SCENARIOS if not each.short.has_spark]

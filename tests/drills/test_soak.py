@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.drills.soak import FIRST_BATCH_S, Soak, play
 
-from ashore.services.kafka import Kafka
+from ashore.lab.services.kafka import Kafka
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "120"))
 # Python runs it as each process starts: it leaks in the job process alone, ten times a second.
@@ -26,7 +26,7 @@ def leak(lake):
         if log is not None:
             (log.parent / f"left-{number}").write_bytes(b"no janitor knows it")
 
-if "ashore.local.main" in sys.orig_argv:
+if "ashore.topics.run.processes.main" in sys.orig_argv:
     threading.Thread(target=leak, args=(Path(%r),), daemon=True).start()
 """
 

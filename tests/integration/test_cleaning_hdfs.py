@@ -10,12 +10,12 @@ from uuid import uuid4
 
 import pytest
 from tests.checkpoint_files import list_paths, opened, unpack
-from tests.unit.checkpoints.test_garbage import LATER_MS, clean, found, keep_last, needs
+from tests.unit.queries.test_garbage import LATER_MS, clean, found, keep_last, needs
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.files import list_files
-from ashore.control.checkpoints.where import open_directory
-from ashore.services.hdfs import Hdfs
+from ashore.lab.services.hdfs import Hdfs
+from ashore.queries.state.files import list_files
+from ashore.queries.tools.addresses import open_directory
 
 CALLS = ("list", "read", "stat", "delete", "create", "move")
 
@@ -32,7 +32,7 @@ class Counted:
         return getattr(self._inner, name)
 
 
-@pytest.mark.long  # every day on a local disk: tests/unit/checkpoints/test_garbage.py
+@pytest.mark.long  # every day on a local disk: tests/unit/queries/test_garbage.py
 def test_a_checkpoint_on_hdfs_is_cleaned_with_a_listing_a_directory(
     steady_hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,11 +15,8 @@ from tests.crash.harness import Reference, World, explain, reference, report
 from tests.crash.storage_calls import KEEPER_LIVES, Scenario, Strike, small_world
 
 from ashore.base.clock import SystemClock
-from ashore.landing import log, mover
-from ashore.protocol import names
-from ashore.services.hdfs import Hdfs
-from ashore.storage import open_storage
-from ashore.testing import (
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.testing import (
     Call,
     FailAfterEffect,
     FailBefore,
@@ -28,7 +25,10 @@ from ashore.testing import (
     LateEffect,
     StopProcess,
 )
-from ashore.testing.faults import STORAGE_CALLS
+from ashore.lab.testing.faults import STORAGE_CALLS
+from ashore.log import names
+from ashore.log.store import log, mover
+from ashore.storage import open_storage
 
 STRIKES = (
     "fails before",

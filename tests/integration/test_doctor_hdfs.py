@@ -8,16 +8,16 @@ import pytest
 from tests.unit.cli.test_commands import JOB
 
 from ashore.base.clock import SystemClock
-from ashore.control.doctor import Done, FormerAt, diagnose, treat
-from ashore.control.jobs import OpenJob
-from ashore.control.verify.job import verify_job
-from ashore.landing.job import load_job_file
-from ashore.landing.log_reader import read_log
-from ashore.protocol.names import SliceName
-from ashore.protocol.positions import StreamShard
-from ashore.services.hdfs import Hdfs
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.testing import RecordedSource
+from ashore.log.names import SliceName
+from ashore.log.positions import StreamShard
+from ashore.log.store.reader import read_log
+from ashore.proof.doctor import Done, FormerAt, diagnose, treat
+from ashore.proof.verify.job import verify_job
 from ashore.storage.open import open_storage
-from ashore.testing import RecordedSource
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.open_job import OpenJob
 
 TABLE = "ods.db/clicks"
 

@@ -14,12 +14,12 @@ from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
 from ashore.jobs.jars import class_path
 from ashore.jobs.java import find_java
-from ashore.services import registry
-from ashore.services.hdfs import Hdfs, HdfsOptions
-from ashore.services.hdfs_ha import NameNodeRole
-from ashore.services.ports import is_free
-from ashore.services.process import session_members
-from ashore.services.proxy import Mode
+from ashore.lab.services import registry
+from ashore.lab.services.hdfs import Hdfs, HdfsOptions
+from ashore.lab.services.hdfs_ha import NameNodeRole
+from ashore.lab.services.ports import is_free
+from ashore.lab.services.process import session_members
+from ashore.lab.services.proxy import Mode
 
 CLOCK = SystemClock()
 HANG_S = 5

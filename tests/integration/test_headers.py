@@ -13,16 +13,16 @@ from tests.headers import ODD, odd_records
 from tests.kafka_tools import consume, create_topic
 from tests.raw_headers import RawRecord, produce_raw
 
-from ashore.control.jobs import open_job
-from ashore.control.verify import SampleRate, VerifyResult
-from ashore.control.verify.job import verify_job
 from ashore.errors import BadRecord
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.protocol.positions import OffsetRange, StreamShard
-from ashore.services.kafka import Kafka
-from ashore.sources.client import Cluster
-from ashore.sources.fetched import FETCHED
-from ashore.sources.reading import ANY, LIBRDKAFKA, Use, read_ranges
+from ashore.lab.services.kafka import Kafka
+from ashore.log.positions import OffsetRange, StreamShard
+from ashore.proof.verify import SampleRate, VerifyResult
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
+from ashore.topics.read.client import Cluster
+from ashore.topics.read.reading import ANY, LIBRDKAFKA, Use, read_ranges
+from ashore.topics.read.record_columns import FETCHED
 
 FOR_CLIENTS = [name for name, odd in ODD.items() if odd.is_for_clients]
 READERS = [ANY, LIBRDKAFKA]

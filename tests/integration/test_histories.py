@@ -16,11 +16,11 @@ from ashore.cli.app import app
 from ashore.errors import SourceUnreachable
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.protocol.positions import StreamShard
-from ashore.services.kafka import Kafka
-from ashore.sources import histories, raw
-from ashore.sources.base import Position
-from ashore.sources.kafka import KafkaSource
+from ashore.lab.services.kafka import Kafka
+from ashore.log.positions import StreamShard
+from ashore.topics.read import histories, native
+from ashore.topics.read.base import Position
+from ashore.topics.read.kafka import KafkaSource
 
 OTHER_PARTITION = 1  # which nobody cuts
 
@@ -133,9 +133,9 @@ def marks(lake: Path, partition: int) -> Sequence[str]:
 def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask for epochs by each client."""
     if request.param == "python":
-        monkeypatch.setattr(raw, "load", lambda: None)
+        monkeypatch.setattr(native, "load", lambda: None)
     else:
-        assert raw.load() is not None, "the package ashore-native is not built: make setup"
+        assert native.load() is not None, "the package ashore-native is not built: make setup"
         monkeypatch.setattr(histories, "_ask_by_fetching", None)  # which nothing may need
 
 

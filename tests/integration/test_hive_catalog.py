@@ -11,19 +11,24 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.unit.catalogs.contract import COLUMNS, CatalogContract, partition
+from tests.unit.tables.contract import COLUMNS, CatalogContract, partition
 
 from ashore.base.clock import SystemClock
-from ashore.catalogs import CatalogPartition, CatalogTable, PartitionSeal, open_catalog
-from ashore.catalogs.hive import HiveCatalog
-from ashore.catalogs.hive_locations import load_locations
-from ashore.catalogs.hive_wire import Address, Connection, thrift
 from ashore.errors import CatalogError, CatalogUnreachable, SchemaConflict
-from ashore.formats.ddl import parse_ddl
-from ashore.services import proxy
-from ashore.services.hive import Hive
-from ashore.services.ports import find_free_ports, is_listening
-from ashore.services.process import Command, ServerProcess
+from ashore.lab.services import proxy
+from ashore.lab.services.hive import Hive
+from ashore.lab.services.ports import find_free_ports, is_listening
+from ashore.lab.services.process import Command, ServerProcess
+from ashore.tables.catalog import (
+    CatalogPartition,
+    CatalogTable,
+    PartitionSeal,
+    open_catalog,
+)
+from ashore.tables.catalog.hive import HiveCatalog
+from ashore.tables.catalog.hive_locations import load_locations
+from ashore.tables.catalog.hive_wire import Address, Connection, thrift
+from ashore.tables.ddl import parse_ddl
 
 
 def port_of(hive: Hive) -> int:

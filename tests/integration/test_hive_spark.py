@@ -16,12 +16,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal, open_catalog
-from ashore.formats.arrow_types import arrow_type, to_arrow
-from ashore.formats.ddl import Schema, parse_ddl
-from ashore.formats.registry import open_encoder
-from ashore.routing.names import DEFAULT_PARTITION, partition_path
-from ashore.services.hive import Hive
+from ashore.lab.services.hive import Hive
+from ashore.tables.catalog import (
+    Catalog,
+    CatalogPartition,
+    CatalogTable,
+    PartitionSeal,
+    open_catalog,
+)
+from ashore.tables.ddl import Schema, parse_ddl
+from ashore.tables.names import DEFAULT_PARTITION, partition_path
+from ashore.topics.decode.arrow_types import arrow_type, to_arrow
+from ashore.topics.decode.registry import open_encoder
 
 READER = """
 import json, sys

@@ -19,11 +19,11 @@ import pytest
 from sqlalchemy import NullPool, create_engine
 
 from ashore.errors import ServerRefused
-from ashore.runtime import index as index_module
-from ashore.runtime.index import EventQuestion, Index
-from ashore.runtime.journal import Journal
-from ashore.runtime.layout import ServerFiles
-from ashore.runtime.supervisor import Happened
+from ashore.fleet import index as index_module
+from ashore.fleet.index import EventQuestion, Index
+from ashore.fleet.journal import Journal
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.supervisor import Happened
 
 SECRET = "not-shown"
 

@@ -29,15 +29,15 @@ from ashore.errors import (
     SourceUnreachable,
     StreamMissing,
 )
-from ashore.protocol.plan_batch import ShardOffsets
-from ashore.protocol.positions import OffsetRange, StreamShard
-from ashore.services.kafka import Kafka
-from ashore.services.ports import LOOPBACK, find_free_ports
-from ashore.sources.base import FirstOffset, HeldUp, Record, Source
-from ashore.sources.client import Cluster
-from ashore.sources.columns import KafkaAddress
-from ashore.sources.kafka import KafkaSource
-from ashore.sources.reading import ANY, LIBRDKAFKA, Use, read_ranges
+from ashore.lab.services.kafka import Kafka
+from ashore.lab.services.ports import LOOPBACK, find_free_ports
+from ashore.log.plan_batch import ShardOffsets
+from ashore.log.positions import OffsetRange, StreamShard
+from ashore.topics.read.base import FirstOffset, HeldUp, Record, Source
+from ashore.topics.read.client import Cluster
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.kafka import KafkaSource
+from ashore.topics.read.reading import ANY, LIBRDKAFKA, Use, read_ranges
 
 TIMEOUT_S = 20.0
 
@@ -535,7 +535,7 @@ def test_an_unreachable_broker_is_reported_in_time() -> None:
 def test_nothing_is_written_to_the_terminal() -> None:
     """In a process of its own: librdkafka writes past Python's streams."""
     program = """
-from ashore.sources.kafka import KafkaSource
+from ashore.topics.read.kafka import KafkaSource
 from ashore.errors import SourceUnreachable
 source = KafkaSource("127.0.0.1:1", {}, 1.0)
 try:
@@ -552,7 +552,7 @@ except SourceUnreachable:
 
 def test_what_the_library_says_is_in_the_debug_log(caplog: pytest.LogCaptureFixture) -> None:
     (port,) = find_free_ports(1)
-    with caplog.at_level(logging.DEBUG, "ashore.sources"), pytest.raises(SourceUnreachable):
+    with caplog.at_level(logging.DEBUG, "ashore.topics.read"), pytest.raises(SourceUnreachable):
         KafkaSource(f"{LOOPBACK}:{port}", {}, 0.5).list_streams()
     assert any("Connection refused" in each.getMessage() for each in caplog.records)
     assert {each.levelno for each in caplog.records} == {logging.DEBUG}

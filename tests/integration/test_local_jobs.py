@@ -20,18 +20,18 @@ from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
 from ashore.base.operator import operator
-from ashore.control.fleet import read_job
-from ashore.control.health import Allowed, worst
-from ashore.control.jobs import open_job
-from ashore.control.verify.job import verify_job
 from ashore.errors import SchemaConflict
 from ashore.jobs.events import Event, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.jobs.progress import Step
-from ashore.landing.log_reader import read_history
-from ashore.protocol.entries import Define, Entry
-from ashore.services.kafka import Kafka
-from ashore.sources.columns import KafkaAddress
+from ashore.lab.services.kafka import Kafka
+from ashore.log.entries import Define, Entry
+from ashore.log.progress import Step
+from ashore.log.store.reader import read_history
+from ashore.proof.status.fleet import read_job
+from ashore.proof.status.health import Allowed, worst
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
+from ashore.topics.read.columns import KafkaAddress
 
 PARTITIONS, RECORDS = 2, 4_000
 

@@ -29,14 +29,14 @@ from tests.three_brokers import ThreeBrokers
 
 from ashore.errors import OffsetsGone, SourceError
 from ashore.jobs.java import SHORT_LIVED
-from ashore.protocol.positions import OffsetRange, StreamShard
-from ashore.services.kafka import BrokerOptions, Kafka
-from ashore.services.ports import LOOPBACK, find_free_ports
-from ashore.sources import raw
-from ashore.sources.client import Cluster
-from ashore.sources.kafka import KafkaSource
-from ashore.sources.raw import GaveUp, RawReading
-from ashore.sources.reading import LIBRDKAFKA, ReadReport, Use, read_ranges
+from ashore.lab.services.kafka import BrokerOptions, Kafka
+from ashore.lab.services.ports import LOOPBACK, find_free_ports
+from ashore.log.positions import OffsetRange, StreamShard
+from ashore.topics.read import native as raw
+from ashore.topics.read.client import Cluster
+from ashore.topics.read.kafka import KafkaSource
+from ashore.topics.read.native import GaveUp, RawReading
+from ashore.topics.read.reading import LIBRDKAFKA, ReadReport, Use, read_ranges
 
 TIMEOUT_S = 60.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -252,7 +252,7 @@ def test_what_it_cannot_mend_is_read_by_librdkafka_from_the_next_offset(
 
     proxy.tamper = nth_large(set(range(3, 10_000)), until_it_gives_up)
 
-    with caplog.at_level(logging.WARNING, "ashore.sources"):
+    with caplog.at_level(logging.WARNING, "ashore.topics.read"):
         found = rows(read_ranges(Cluster.of(servers, {}, TIMEOUT_S), whole(wanted)))
 
     assert found == wanted

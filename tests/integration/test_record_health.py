@@ -8,12 +8,12 @@ from uuid import uuid4
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
-from ashore.control.fleet import read_job
-from ashore.control.health import Allowed, worst
-from ashore.control.jobs import open_job
-from ashore.control.verify.job import verify_job
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.services.kafka import Kafka
+from ashore.lab.services.kafka import Kafka
+from ashore.proof.status.fleet import read_job
+from ashore.proof.status.health import Allowed, worst
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
 
 RECORDS = 10_000
 

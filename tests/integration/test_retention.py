@@ -10,17 +10,17 @@ import pytest
 from tests.kafka_tools import create_topic, produce
 
 from ashore.base.clock import SystemClock
-from ashore.catalogs.hive_client import ClientSettings, HiveClient
-from ashore.catalogs.hive_wire import Address
-from ashore.control.jobs import open_job
-from ashore.control.status import read_status
-from ashore.control.verify.job import verify_job
 from ashore.jobs.events import Event, Retired
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.protocol import names
-from ashore.services.hdfs import Hdfs
-from ashore.services.hive import Hive
-from ashore.services.kafka import Kafka
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.services.hive import Hive
+from ashore.lab.services.kafka import Kafka
+from ashore.log import names
+from ashore.proof.status.status import read_status
+from ashore.proof.verify.job import verify_job
+from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_wire import Address
+from ashore.topics.open_job import open_job
 
 DAY_MS = 86_400_000
 SHARDS = (0, 1)

@@ -8,18 +8,18 @@ import pytest
 from tests.checkpoint_files import list_paths, unpack
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.savepoints.shelf import open_shelf
-from ashore.control.checkpoints.inspect import inspect
-from ashore.control.checkpoints.rows import RowsAsked, prepare
-from ashore.control.checkpoints.savepoints import (
+from ashore.lab.services.hdfs import Hdfs
+from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.tools.addresses import find_checkpoint
+from ashore.queries.tools.inspect import inspect
+from ashore.queries.tools.rows import RowsAsked, prepare
+from ashore.queries.tools.savepoints import (
     delete,
     list_directory,
     restore_savepoint,
     take_savepoint,
     verify,
 )
-from ashore.control.checkpoints.where import find_checkpoint
-from ashore.services.hdfs import Hdfs
 
 
 def silent(_done: int, _total: int) -> None:

@@ -34,21 +34,21 @@ from tests.tampering import TamperingTlsProxy
 from typer.testing import CliRunner
 
 from ashore.cli.app import app
-from ashore.control.jobs import open_job
 from ashore.errors import SourceError
 from ashore.jobs.events import Started
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.landing.log_reader import read_history
-from ashore.protocol.positions import OffsetRange, StreamShard
-from ashore.services.ports import LOOPBACK
-from ashore.sources import histories, raw
-from ashore.sources.base import Position
-from ashore.sources.client import Cluster
-from ashore.sources.columns import KafkaAddress
-from ashore.sources.histories import find_refused
-from ashore.sources.kafka import KafkaSource
-from ashore.sources.raw import GaveUp, RawReading, choose
-from ashore.sources.reading import LIBRDKAFKA, read_ranges
+from ashore.lab.services.ports import LOOPBACK
+from ashore.log.positions import OffsetRange, StreamShard
+from ashore.log.store.reader import read_history
+from ashore.topics.open_job import open_job
+from ashore.topics.read import histories, native
+from ashore.topics.read.base import Position
+from ashore.topics.read.client import Cluster
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.histories import find_refused
+from ashore.topics.read.kafka import KafkaSource
+from ashore.topics.read.native import GaveUp, RawReading, choose
+from ashore.topics.read.reading import LIBRDKAFKA, read_ranges
 
 LARGE_BATCHES: dict[str, str | float] = {"linger.ms": 200, "batch.size": 900_000}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -138,7 +138,7 @@ def test_small_answers_and_transactions_by_each_way(
     way: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(raw, "FETCH_BYTES", 1_000)  # an answer for each batch
+    monkeypatch.setattr(native, "FETCH_BYTES", 1_000)  # an answer for each batch
     shard, end, wanted = transactions
 
     assert rows(read_raw(secured.by_way(way), {shard: OffsetRange(0, end)}).read())[shard] == wanted
@@ -175,8 +175,8 @@ def test_a_certificate_of_another_host_is_taken_where_the_options_say_so(
 def test_a_login_is_made_again_before_its_session_ends(
     secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raw, "FETCH_BYTES", 20_000)
-    monkeypatch.setattr(raw, "BATCH_RECORDS", 50)
+    monkeypatch.setattr(native, "FETCH_BYTES", 20_000)
+    monkeypatch.setattr(native, "BATCH_RECORDS", 50)
     wanted = fill(secured, 1, 2_000, 1_000)
     reading = read_raw(secured.cluster("SHORT", login("PLAIN")), whole(wanted))
     batches = []
@@ -191,8 +191,8 @@ def test_a_login_is_made_again_before_its_session_ends(
 def test_a_broker_that_is_killed_is_waited_for(
     secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raw, "FETCH_BYTES", 100_000)
-    monkeypatch.setattr(raw, "BATCH_RECORDS", 100)
+    monkeypatch.setattr(native, "FETCH_BYTES", 100_000)
+    monkeypatch.setattr(native, "BATCH_RECORDS", 100)
     wanted = fill(secured, 4, 1_000, 1_000)
     reading = read_raw(secured.by_way("SASL_SSL, SCRAM-SHA-512", 240.0), whole(wanted))
     batches = []
@@ -245,7 +245,7 @@ def test_a_record_of_tls_that_is_damaged_or_missing_is_fetched_again(
     change: Callable[[bytes], bytes | None],
     damaged: int | None,
 ) -> None:
-    monkeypatch.setattr(raw, "FETCH_BYTES", 100_000)
+    monkeypatch.setattr(native, "FETCH_BYTES", 100_000)
     wanted = fill(secured, 1, 1_000, 1_000)
     proxy.tamper = nth_large(10, change)
     reading = read_raw(secured.cluster("PROXIED", TRUST), whole(wanted))
@@ -260,7 +260,7 @@ def test_bytes_that_come_in_drops_are_all_read(
     secured: SecuredKafka, proxy: TamperingTlsProxy, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
     proxy.chunk = chunk
-    monkeypatch.setattr(raw, "FETCH_BYTES", 20_000)
+    monkeypatch.setattr(native, "FETCH_BYTES", 20_000)
     wanted = fill(secured, 2, 100, 20 * chunk)
     started_s = time.monotonic()
 

@@ -12,9 +12,9 @@ import psutil
 import pytest
 from tests.served import ROOT, SCRIPT, ServedJob, ended, kill_tree, serving, wait_for
 
-from ashore.control.jobs import open_job
-from ashore.landing.log_reader import read_history
-from ashore.protocol.entries import Commit
+from ashore.log.entries import Commit
+from ashore.log.store.reader import read_history
+from ashore.topics.open_job import open_job
 
 JOB = "/api/jobs/landing"
 BATCHES, BATCH = 240, 20

@@ -22,13 +22,13 @@ from tests.kafka_tools import create_topic, produce
 from tests.served import ended, kill_jobs, serving, wait_for
 from tests.spark.site import SHORT_LIVED
 
-from ashore.control.jobs import open_job
+from ashore.fleet.files import read_record
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.records import RunSeen
 from ashore.jobs.heartbeat import read_heartbeat
-from ashore.landing.log_reader import read_history
-from ashore.runtime.files import read_record
-from ashore.runtime.layout import ServerFiles
-from ashore.runtime.records import RunSeen
-from ashore.services.kafka import Kafka
+from ashore.lab.services.kafka import Kafka
+from ashore.log.store.reader import read_history
+from ashore.topics.open_job import open_job
 
 LOCAL, ON_SPARK, AT_ONCE = 15, 4, 5  # 20 with the one that computes
 START_MS, MINUTE_MS = 1_795_003_200_000, 60_000
@@ -147,7 +147,7 @@ class Fleet:
         for process in psutil.process_iter(["cmdline"]):
             line = process.info["cmdline"] or []
             for name in self.topics:
-                is_run = "ashore.runtime.run" in line
+                is_run = "ashore.fleet.run" in line
                 counts[name] += is_run and str(self.files.jobs / f"{name}.yaml") in line
         return counts
 

@@ -14,8 +14,8 @@ from tests.kafka_tools import create_topic, produce
 from tests.served import ended, kill_jobs, serving, wait_for
 from tests.unit.cli.test_commands import invoke
 
-from ashore.runtime.layout import ServerFiles
-from ashore.services.kafka import Kafka
+from ashore.fleet.layout import ServerFiles
+from ashore.lab.services.kafka import Kafka
 
 RECORDS = 200
 BAD = b"not JSON"

@@ -8,12 +8,14 @@ import pytest
 from tests.checkpoint_files import list_paths, unpack
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.directories import open_directory
-from ashore.checkpoints.savepoints.save import Saved
-from ashore.checkpoints.savepoints.shelf import open_shelf
-from ashore.checkpoints.survey import take_survey
-from ashore.control.checkpoints.clean import clean
-from ashore.control.checkpoints.savepoints import (
+from ashore.lab.services.hdfs import Hdfs
+from ashore.queries.state.directories import open_directory
+from ashore.queries.state.savepoints.save import Saved
+from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.survey import take_survey
+from ashore.queries.tools.addresses import find_checkpoint
+from ashore.queries.tools.clean import clean
+from ashore.queries.tools.savepoints import (
     count_files,
     delete,
     find_savepoint,
@@ -22,8 +24,6 @@ from ashore.control.checkpoints.savepoints import (
     take_savepoint,
     verify,
 )
-from ashore.control.checkpoints.where import find_checkpoint
-from ashore.services.hdfs import Hdfs
 
 
 def silent(_done: int, _total: int) -> None:

@@ -9,9 +9,9 @@ import psutil
 from tests.frozen import freeze
 from tests.integration.test_terminal import ASHORE, WITHIN_S, job_file, running
 
-from ashore.control.jobs import open_job
-from ashore.landing.log_reader import read_history
-from ashore.protocol.entries import Commit
+from ashore.log.entries import Commit
+from ashore.log.store.reader import read_history
+from ashore.topics.open_job import open_job
 
 __all__ = ["job_file"]  # a fixture
 

@@ -5,7 +5,7 @@ import uuid
 import pytest
 from tests.contract.test_storage_contract import *  # noqa: F403  # the suite
 
-from ashore.services.hdfs import Hdfs
+from ashore.lab.services.hdfs import Hdfs
 from ashore.storage import Storage, open_storage
 from ashore.storage.hdfs import HdfsStorage
 from ashore.storage.hdfs_conf import load_conf

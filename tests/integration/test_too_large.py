@@ -13,24 +13,24 @@ import pytest
 from tests.job_files import job_content
 from tests.kafka_tools import Sender, create_topic
 
-from ashore.control.jobs import open_job
-from ashore.control.skip import apply, wish_of
-from ashore.control.verify.job import verify_job
 from ashore.errors import AshoreError, QueryRefused, RecordsTooLarge, SourceError, Stopped
 from ashore.jobs.events import Event
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.landing.log_reader import read_history
-from ashore.protocol.entries import Skip
-from ashore.protocol.names import SliceName, query_source
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, StreamShard
-from ashore.services.kafka import Kafka
-from ashore.sources import raw
-from ashore.sources.client import Cluster
-from ashore.sources.columns import KafkaAddress
-from ashore.sources.limits import ReadLimits
-from ashore.sources.reading import LIBRDKAFKA, RECEIVED_DEFAULT_BYTES, Use, read_ranges
-from ashore.spark.runner import refuse_large
-from ashore.spark.sql.memory import out_of_memory
+from ashore.lab.services.kafka import Kafka
+from ashore.log.entries import Skip
+from ashore.log.names import SliceName, query_source
+from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
+from ashore.log.store.reader import read_history
+from ashore.proof.verify.job import verify_job
+from ashore.queries.spark.sql.memory import out_of_memory
+from ashore.queries.tools.skip import apply, wish_of
+from ashore.topics.open_job import open_job
+from ashore.topics.read import native
+from ashore.topics.read.client import Cluster
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.limits import ReadLimits
+from ashore.topics.read.reading import LIBRDKAFKA, RECEIVED_DEFAULT_BYTES, Use, read_ranges
+from ashore.topics.run.spark.runner import refuse_large
 
 LIMITS = {"record": "1MB", "batch": "4MB"}
 SMALL = ReadLimits(1 << 20, 4 << 20)
@@ -214,7 +214,7 @@ def test_librdkafka_decompresses_no_batch_of_zstd_beyond_its_limit(
         read_all()
     assert (caught.value.fields["start"], caught.value.fields["end"]) == (5, 6)
     assert read == [*range(5)]
-    monkeypatch.setattr(raw, "load", lambda: None)
+    monkeypatch.setattr(native, "load", lambda: None)
     with pytest.raises(SourceError, match=f"batch at offset 5 of {bomb}/0 cannot be decompressed"):
         read_all()
     # Who verifies reads what any job may have landed.

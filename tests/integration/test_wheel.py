@@ -9,7 +9,7 @@ import pytest
 from tests.wheels import Installed, build_wheel, install
 
 from ashore import __version__
-from ashore.drills import SCENARIOS
+from ashore.lab.drills import SCENARIOS
 
 JOB = """\
 job: clicks
@@ -91,7 +91,7 @@ def test_what_an_extra_is_for_names_it_where_it_is_not_installed(
     ("extra", "modules"),
     [
         ("hdfs", ["ashore.storage.hdfs"]),
-        ("hive", ["ashore.catalogs.hive", "ashore.catalogs.hive_locations"]),
+        ("hive", ["ashore.tables.catalog.hive", "ashore.tables.catalog.hive_locations"]),
     ],
 )
 def test_an_extra_brings_what_it_is_for(

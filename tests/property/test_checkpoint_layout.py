@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.checkpoint_files import GOLDEN, TABLES
 
-from ashore.checkpoints.layout import (
+from ashore.errors import CheckpointUnfit
+from ashore.queries.state.layout import (
     CommitFile,
     OffsetsFile,
     QueryFile,
@@ -22,7 +23,6 @@ from ashore.checkpoints.layout import (
     read_tables,
     write_kafka,
 )
-from ashore.errors import CheckpointUnfit
 
 
 def archive(content: bytes) -> bytes:

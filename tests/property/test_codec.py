@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.strategies import KIND_STRATEGIES, Chain, bodies, chains, closings, drafts
 
-from ashore.protocol import codec
-from ashore.protocol.codec import Malformed
-from ashore.protocol.entries import (
+from ashore.base import codec
+from ashore.base.codec import Malformed
+from ashore.log.entries import (
     KINDS,
     Closing,
     Draft,
@@ -20,7 +20,7 @@ from ashore.protocol.entries import (
     seal_bytes,
     write_entry,
 )
-from ashore.protocol.snapshot import read_snapshot, write_snapshot
+from ashore.log.snapshot import read_snapshot, write_snapshot
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -10,7 +10,7 @@ SOME = [("json", 250), ("files", 400)]
 DIES_AT = 107
 DYING = """
 import os, signal
-from ashore.formats import json
+from ashore.topics.decode import json
 decode = json.JsonDecoder.decode
 def dying(self, values):
     if values.to_pylist() == {values!r}:

@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.checkpoint_files import opened, unpack
 
-from ashore.checkpoints.contents import (
+from ashore.errors import CheckpointUnfit
+from ashore.queries.state.contents import (
     check_archive,
     check_blocks,
     parse_local_checksum,
     parse_spark_checksum,
 )
-from ashore.checkpoints.diagnosis.diagnose import diagnose
-from ashore.checkpoints.diagnosis.observe import observe
-from ashore.checkpoints.layout import CommitFile, OffsetsFile, OperatorFile, QueryFile
-from ashore.checkpoints.layout.schemas import parse_schemas
-from ashore.checkpoints.layout.snapshots import SnapshotFile
-from ashore.checkpoints.survey import take_survey
-from ashore.errors import CheckpointUnfit
+from ashore.queries.state.diagnosis.diagnose import diagnose
+from ashore.queries.state.diagnosis.observe import observe
+from ashore.queries.state.layout import CommitFile, OffsetsFile, OperatorFile, QueryFile
+from ashore.queries.state.layout.schemas import parse_schemas
+from ashore.queries.state.layout.snapshots import SnapshotFile
+from ashore.queries.state.survey import take_survey
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,14 @@ from tests.examples import examples
 from tests.strategies import START_MS, Chain, chains, drafts
 
 from ashore.errors import LogDamaged
-from ashore.protocol.entries import Draft, Entry, Open, Prepare, Skip, write_entry
-from ashore.protocol.extend import extend
-from ashore.protocol.fold import EMPTY, Fold, forget_sealed
-from ashore.protocol.names import SliceName
-from ashore.protocol.plan_commit import CloseEntry, plan_commit
-from ashore.protocol.plan_publish import Publishing
-from ashore.protocol.positions import find_seams
-from ashore.protocol.snapshot import read_snapshot, write_snapshot
+from ashore.log.entries import Draft, Entry, Open, Prepare, Skip, write_entry
+from ashore.log.extend import extend
+from ashore.log.fold import EMPTY, Fold, forget_sealed
+from ashore.log.names import SliceName
+from ashore.log.plan_commit import CloseEntry, plan_commit
+from ashore.log.plan_publish import Publishing
+from ashore.log.positions import find_seams
+from ashore.log.snapshot import read_snapshot, write_snapshot
 
 NAME = SliceName("clicks", "main")
 

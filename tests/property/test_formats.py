@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.marks import but
 
-from ashore.formats import ddl
-from ashore.formats import json as json_module
-from ashore.formats.arrow_types import to_arrow
-from ashore.formats.ddl import parse_ddl, to_ddl
-from ashore.formats.json import JsonDecoder
-from ashore.formats.plain import TextDecoder
-from ashore.routing.buckets import Bucketer
-from ashore.routing.event_time import EVENT_MS_MAX, EVENT_MS_MIN, event_millis
-from ashore.routing.late import Lateness, place
-from ashore.routing.names import escape, unescape
-from ashore.routing.split import split
+from ashore.tables.catalog import ddl
+from ashore.tables.ddl import parse_ddl, to_ddl
+from ashore.tables.names import escape, unescape
+from ashore.topics.decode import json as json_module
+from ashore.topics.decode.arrow_types import to_arrow
+from ashore.topics.decode.json import JsonDecoder
+from ashore.topics.decode.plain import TextDecoder
+from ashore.topics.route.buckets import Bucketer
+from ashore.topics.route.event_time import EVENT_MS_MAX, EVENT_MS_MIN, event_millis
+from ashore.topics.route.late import Lateness, place
+from ashore.topics.route.split import split
 
 names = st.one_of(st.sampled_from(["a", "b", "date", "INT"]), st.text(min_size=1, max_size=5))
 atoms = st.sampled_from(list(ddl.Atom))

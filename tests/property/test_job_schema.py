@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.unit.config.test_mutations import VALUES, mutate, written
-from tests.unit.config.texts import EXAMPLE, SMALL, VALID, first_words
+from tests.unit.jobs.test_mutations import VALUES, mutate, written
+from tests.unit.jobs.texts import EXAMPLE, SMALL, VALID, first_words
 
-from ashore.config import parse_job
-from ashore.config.document import read_document
-from ashore.config.json_schema import job_schema
-from ashore.config.load import _TEXT_MAPPINGS
 from ashore.errors import JobFileInvalid
+from ashore.jobs.file import parse_job
+from ashore.jobs.file.document import read_document
+from ashore.jobs.file.json_schema import job_schema
+from ashore.jobs.file.load import _TEXT_MAPPINGS
 
 ACCEPTS = fastjsonschema.compile(job_schema())
 

@@ -11,7 +11,7 @@ from tests.examples import examples
 from tests.fuzz import fuzz
 from tests.json_decoders import decode_with_all
 
-from ashore.formats.ddl import parse_ddl
+from ashore.tables.ddl import parse_ddl
 
 pytestmark = pytest.mark.property
 

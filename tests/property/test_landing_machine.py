@@ -52,25 +52,7 @@ from ashore.errors import (
     StorageError,
     StreamReplaced,
 )
-from ashore.landing import log, mover
-from ashore.landing.archive import archive_log
-from ashore.landing.clock_guard import ClockGuard
-from ashore.landing.clock_reset import reset_clock
-from ashore.landing.committer import Committer
-from ashore.landing.dead_job import help_dead, plan_help
-from ashore.landing.janitor import apply_cleaning, plan_cleaning
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.log_reader import list_log, read_log
-from ashore.landing.recovery import rejoin
-from ashore.landing.worker import Tick, ends_worker
-from ashore.protocol import names
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Prepare, Skip
-from ashore.protocol.fold import Fold, ShardState
-from ashore.protocol.plan_reset import AHEAD_MS_MAX
-from ashore.protocol.positions import OffsetRange, ShardKey, StreamShard, find_seams
-from ashore.storage import LocalStorage, Storage
-from ashore.testing import (
+from ashore.lab.testing import (
     FakeClock,
     FaultyStorage,
     LateEffect,
@@ -81,6 +63,24 @@ from ashore.testing import (
     RecordedSource,
     SimulatedDisk,
 )
+from ashore.log import names
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Prepare, Skip
+from ashore.log.fold import Fold, ShardState
+from ashore.log.plan_reset import AHEAD_MS_MAX
+from ashore.log.positions import OffsetRange, ShardKey, StreamShard, find_seams
+from ashore.log.store import log, mover
+from ashore.log.store.archive import archive_log
+from ashore.log.store.cleaner import apply_cleaning, plan_cleaning
+from ashore.log.store.clock_guard import ClockGuard
+from ashore.log.store.clock_reset import reset_clock
+from ashore.log.store.committer import Committer
+from ashore.log.store.dead_job import help_dead, plan_help
+from ashore.log.store.log import LandingLog, LogContext
+from ashore.log.store.reader import list_log, read_log
+from ashore.storage import LocalStorage, Storage
+from ashore.topics.loop.recovery import rejoin
+from ashore.topics.loop.worker import Tick, ends_worker
 
 T = TypeVar("T")
 ROOT = "/data/lake"

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.landing.log_lake import (
+from tests.unit.topics.log_lake import (
     NAME,
     NOTHING,
     Frozen,
@@ -22,11 +22,11 @@ from tests.unit.landing.log_lake import (
 )
 
 from ashore.errors import Fenced
-from ashore.landing.archive import archive_log
-from ashore.landing.log import LandingLog
-from ashore.landing.log_reader import read_history, read_log
-from ashore.protocol import names
-from ashore.protocol.entries import Commit
+from ashore.log import names
+from ashore.log.entries import Commit
+from ashore.log.store.archive import archive_log
+from ashore.log.store.log import LandingLog
+from ashore.log.store.reader import read_history, read_log
 
 WRITERS = 3
 ARCHIVED = 6  # entries of an archive

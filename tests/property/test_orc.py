@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from ashore.formats.registry import open_encoder
+from ashore.topics.decode.registry import open_encoder
 
 LEAVES = {
     pa.int64(): st.integers(0, 99),

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from ashore.control.verify.plain_rows import Odd, TooDeep, decode_row, is_same, plain_value
-from ashore.formats.ddl import parse_ddl
-from ashore.formats.json import JsonDecoder
+from ashore.proof.evidence.plain_rows import Odd, TooDeep, decode_row, is_same, plain_value
+from ashore.tables.ddl import parse_ddl
+from ashore.topics.decode.json import JsonDecoder
 
 DDL = (
     "b BOOLEAN, t TINYINT, i INT, l BIGINT, f FLOAT, d DOUBLE, s STRING, y BINARY, "

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from ashore.protocol.positions import OffsetRange, StreamShard
-from ashore.sources.client import Cluster
-from ashore.sources.consumer import Chunk, ConsumerEvent, TopicPartition
-from ashore.sources.failures import PARTITION_END, Complaints
-from ashore.sources.fetched import FETCHED, to_times
-from ashore.sources.limits import DEFAULT_LIMITS
-from ashore.sources.reading import _Reading
-from ashore.testing import FakeClock
+from ashore.lab.testing import FakeClock
+from ashore.log.positions import OffsetRange, StreamShard
+from ashore.topics.read.client import Cluster
+from ashore.topics.read.consumer import Chunk, ConsumerEvent, TopicPartition
+from ashore.topics.read.failures import PARTITION_END, Complaints
+from ashore.topics.read.limits import DEFAULT_LIMITS
+from ashore.topics.read.reading import _Reading
+from ashore.topics.read.record_columns import FETCHED, to_times
 
 TOPIC = "clicks"
 Delivered = tuple[int, int]  # partition, offset

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.specs import landing
-from tests.unit.writer.orders import (
+from tests.unit.topics.orders import (
     HOUR_MS,
     NOW_MS,
     Counting,
@@ -25,14 +25,14 @@ from tests.unit.writer.orders import (
 )
 
 from ashore.errors import StorageError
-from ashore.landing.batch import KeepSpan, TaskResult, merge_results
-from ashore.landing.specs import LateRule
-from ashore.landing.writer import write_task
-from ashore.landing.writer.pool import PoolLimits
-from ashore.protocol.files import Role
-from ashore.protocol.positions import OffsetRange
-from ashore.sources.fetched import FETCHED
-from ashore.testing import FailBefore, FaultyStorage
+from ashore.lab.testing import FailBefore, FaultyStorage
+from ashore.log.files import Role
+from ashore.log.positions import OffsetRange
+from ashore.topics.read.record_columns import FETCHED
+from ashore.topics.write.batch import KeepSpan, TaskResult, merge_results
+from ashore.topics.write.pool import PoolLimits
+from ashore.topics.write.specs import LateRule
+from ashore.topics.write.task import write_task
 
 WATERMARK_MS = NOW_MS - HOUR_MS
 AFTER_MS = 2 * HOUR_MS

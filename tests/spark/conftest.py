@@ -10,10 +10,10 @@ from tests.spark import tasks
 from tests.spark.programs import Use
 from tests.spark.site import SHARED, Site
 
-from ashore.drills.sites.ahead import Ahead
 from ashore.jobs.jars import jar_paths
-from ashore.services.kafka import Kafka
-from ashore.spark.session import start_session
+from ashore.lab.drills.sites.ahead import Ahead
+from ashore.lab.services.kafka import Kafka
+from ashore.topics.run.spark.session import start_session
 
 cloudpickle.register_pickle_by_value(tasks)  # executors cannot import tests
 

@@ -17,15 +17,15 @@ import pyarrow.parquet as pq
 from tests.kafka_tools import create_topic, produce
 from tests.spark.site import LOCAL
 
-from ashore.control.jobs import open_job
-from ashore.control.status import read_status
-from ashore.control.verify import VerifyResult
-from ashore.control.verify.job import verify_job
 from ashore.jobs.events import Event, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.services.hdfs import Hdfs
-from ashore.services.kafka import Kafka
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.services.kafka import Kafka
+from ashore.proof.status.status import read_status
+from ashore.proof.verify import VerifyResult
+from ashore.proof.verify.job import verify_job
 from ashore.storage import Storage
+from ashore.topics.open_job import open_job
 
 WAIT_S = 120.0
 SHARDS = (0, 1)

@@ -7,19 +7,19 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from tests.checkpoint_files import opened
 
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.files import list_files
-from ashore.checkpoints.layout import BatchLog, BatchPath, SourcePath
-from ashore.checkpoints.migrating import lay_out as lay_out_target
-from ashore.checkpoints.migrating import plan_target
-from ashore.checkpoints.rescaling import finish
 from ashore.jobs.events import Event, StateMigrated
-from ashore.migration.judge import judge_query
-from ashore.migration.rewriting import StateRewrite, move_kept, plan_rewrite
-from ashore.plans.stored import StoredPlan
-from ashore.protocol import names
-from ashore.spark.internals import check_streaming
-from ashore.spark.state.migrating import Migration, NewQuery, migrate
+from ashore.log import names
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.rewriting import StateRewrite, move_kept, plan_rewrite
+from ashore.plans.log_form import StoredPlan
+from ashore.queries.spark.internals import check_streaming
+from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import list_files
+from ashore.queries.state.layout import BatchLog, BatchPath, SourcePath
+from ashore.queries.state.migration import lay_out as lay_out_target
+from ashore.queries.state.migration import plan_target
+from ashore.queries.state.rescaling import finish
 
 COLUMNS = "k INT, v BIGINT, w BIGINT, s STRING, d DOUBLE, m DECIMAL(12,2), ts TIMESTAMP"
 Rows = list[tuple[object, ...]]

@@ -10,10 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.state import GroupState
 from tests.checkpoint_files import opened
 
-from ashore.checkpoints.layout import PROVIDER
-from ashore.checkpoints.rescaling import finish, lay_out, plan_rescale
-from ashore.spark.sql.settings import CHANGELOG, FORMAT, JOIN_FORMAT, ROCKSDB
-from ashore.spark.state.rescaling import Cut, rescale
+from ashore.queries.spark.sql.settings import CHANGELOG, FORMAT, JOIN_FORMAT, ROCKSDB
+from ashore.queries.spark.state.rescaling import Cut, rescale
+from ashore.queries.state.layout import PROVIDER
+from ashore.queries.state.rescaling import finish, lay_out, plan_rescale
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 Rows = list[tuple[int, list[str]]]

@@ -1,8 +1,8 @@
 """A lake, topics and job files of one test, with writers in this process and proofs at the end.
 
 The writers are put together from the product's own parts, over the session that tests share; only
-the process around them (`ashore.spark.main`) is left out. The proof reads tables as Spark does and
-compares them with what Kafka says is committed, then asks `verify`.
+the process around them (`ashore.queries.spark.main`) is left out. The proof reads tables as Spark
+does and compares them with what Kafka says is committed, then asks `verify`.
 """
 
 import json
@@ -16,25 +16,25 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.kafka_tools import create_topic, produce
 
-from ashore.control.jobs import open_job
-from ashore.control.verify import VerifyResult
-from ashore.control.verify.job import verify_job
 from ashore.jobs import java
-from ashore.jobs.progress import Progress, Quiet
-from ashore.landing.batch import BatchOrder, BatchRunner, TaskResult
-from ashore.landing.job import load_job_file
-from ashore.landing.log_reader import read_history, read_log
-from ashore.landing.worker import Tick
-from ashore.protocol.entries import Entry
-from ashore.protocol.fold import Fold
-from ashore.protocol.names import SliceName
-from ashore.protocol.plan_batch import BatchPlan
-from ashore.protocol.positions import OffsetRange, StreamShard
-from ashore.sources.kafka import KafkaSource
-from ashore.spark.assembly import SparkJob, assembled
-from ashore.spark.session import DRIVER_OPTIONS
+from ashore.log.entries import Entry
+from ashore.log.fold import Fold
+from ashore.log.names import SliceName
+from ashore.log.plan_batch import BatchPlan
+from ashore.log.positions import OffsetRange, StreamShard
+from ashore.log.progress import Progress, Quiet
+from ashore.log.store.reader import read_history, read_log
+from ashore.proof.verify import VerifyResult
+from ashore.proof.verify.job import verify_job
+from ashore.queries.spark.assembly import SparkJob, assembled
 from ashore.storage.base import Storage
 from ashore.storage.open import open_storage
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.loop.worker import Tick
+from ashore.topics.open_job import open_job
+from ashore.topics.read.kafka import KafkaSource
+from ashore.topics.run.spark.session import DRIVER_OPTIONS
+from ashore.topics.write.batch import BatchOrder, BatchRunner, TaskResult
 
 SCHEMA = "id BIGINT, country STRING, ts BIGINT"
 DEADLINE_S = 30.0
@@ -117,7 +117,7 @@ class At(Quiet):
 
 
 class Writer:
-    """One writer of a job: what `ashore.spark.main` puts together, on a session that stays."""
+    """One writer of a job: what its process puts together, on a session that stays."""
 
     def __init__(
         self,

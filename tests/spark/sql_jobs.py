@@ -7,15 +7,15 @@ from pathlib import Path
 
 from tests.spark.site import LOCAL, Site
 
-from ashore.checkpoints.attempts import Attempts
-from ashore.jobs.progress import Progress, Quiet
-from ashore.landing.job import load_job_file
-from ashore.plans.planned_query import PlannedQuery
-from ashore.protocol.names import SliceName, checkpoint_attempt, checkpoint_directory
-from ashore.protocol.positions import OffsetRange, StreamShard
-from ashore.sources.kafka import KafkaSource
-from ashore.spark.assembly import assembled
-from ashore.spark.sql.validate import plan_stored
+from ashore.log.names import SliceName, checkpoint_attempt, checkpoint_directory
+from ashore.log.positions import OffsetRange, StreamShard
+from ashore.log.progress import Progress, Quiet
+from ashore.plans.query import PlannedQuery
+from ashore.queries.spark.assembly import assembled
+from ashore.queries.spark.sql.validate import plan_stored
+from ashore.queries.state.attempts import Attempts
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.read.kafka import KafkaSource
 
 START_MS = 1_795_003_200_000  # the start of a minute
 MINUTE_MS = 60_000

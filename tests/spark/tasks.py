@@ -16,15 +16,15 @@ from pyspark import TaskContext
 
 from ashore.base.unique import unique
 from ashore.errors import AnswerUnknown
-from ashore.landing.batch import BatchOrder, RowsOrder
-from ashore.protocol.positions import ShardRange
-from ashore.sources.columns import KafkaAddress
-from ashore.sources.limits import ReadLimits
-from ashore.spark import task as task_module
-from ashore.spark.task import Report, land, land_probes, land_rows, land_splits
+from ashore.log.positions import ShardRange
 from ashore.storage import DeadlineStorage, MemoryStorage
 from ashore.storage.deadline import HANGING_MAX
 from ashore.storage.open import LakeAddress
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.limits import ReadLimits
+from ashore.topics.run.spark import task as task_module
+from ashore.topics.run.spark.task import Report, land, land_probes, land_rows, land_splits
+from ashore.topics.write.batch import BatchOrder, RowsOrder
 
 Splits = Sequence[tuple[ShardRange, ...]]
 

@@ -21,7 +21,7 @@ from ashore.errors import AshoreError, QueryRefused, RowNotComputed
 from ashore.jobs.events import Answered, Event, Note, Reading
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import OffsetsOfTopic, SqlRequest, write_request
-from ashore.spark.sql.adhoc import answer_query
+from ashore.queries.spark.sql.adhoc import answer_query
 
 VIEW = "CREATE TEMPORARY VIEW german AS\n  SELECT * FROM clicks WHERE country = 'DE';\n"
 

@@ -23,18 +23,18 @@ from tests.spark.sql_jobs import (
 )
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.savepoints.shelf import open_shelf
-from ashore.checkpoints.since import AnotherTable
-from ashore.control.checkpoints.another_table import BegunElsewhere, begin_in_another_table
-from ashore.control.checkpoints.each_query import save_each_query
-from ashore.control.checkpoints.savepoints import take_savepoint
-from ashore.control.checkpoints.where import find_checkpoint
-from ashore.control.jobs import open_job
 from ashore.errors import AshoreError, CheckpointUnfit, QueryRefused
-from ashore.landing.log_reader import read_history, read_log
-from ashore.plans.planned_query import PlannedQuery
-from ashore.protocol.entries import Begin, Open, Prepare
-from ashore.protocol.names import SliceName
+from ashore.log.entries import Begin, Open, Prepare
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_history, read_log
+from ashore.plans.query import PlannedQuery
+from ashore.queries.state.later_batches import AnotherTable
+from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.tools.addresses import find_checkpoint
+from ashore.queries.tools.another_table import BegunElsewhere, begin_in_another_table
+from ashore.queries.tools.each_query import save_each_query
+from ashore.queries.tools.savepoints import take_savepoint
+from ashore.topics.open_job import open_job
 
 PART = 150
 OLD, NEW = "ods__per_minute", "ods__anew"

@@ -9,8 +9,6 @@ from tests.spark.site import Site
 from tests.spark.sql_jobs import clicks, encode, read_only, sql_job
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.control.checkpoints.savepoints import find_savepoint, verify
 from ashore.errors import NotDone
 from ashore.jobs.requests import (
     TAKE_SAVEPOINT,
@@ -19,11 +17,13 @@ from ashore.jobs.requests import (
     read_request,
     write_request,
 )
-from ashore.landing.log_reader import read_history
-from ashore.protocol.entries import Prepare
-from ashore.protocol.names import SliceName
-from ashore.spark.asked import verbs_of
-from ashore.spark.sql.query import SqlQuery
+from ashore.log.entries import Prepare
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_history
+from ashore.queries.spark.requests import verbs_of
+from ashore.queries.spark.sql.query import SqlQuery
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.tools.savepoints import find_savepoint, verify
 
 ALL = "INSERT INTO ods.all SELECT id, country FROM clicks;"
 GRACE_S = 1.0

@@ -13,11 +13,11 @@ from tests.kafka_tools import Transaction
 from tests.spark.compaction import SETTINGS, produce_compacted
 from tests.spark.site import Site, events, table_of
 
-from ashore.control.audit import AuditReport, Gauge, Pace
-from ashore.control.audit.auditor import Auditor
-from ashore.control.jobs import open_job
-from ashore.control.verify import ProblemKind
-from ashore.jobs.progress import Quiet
+from ashore.log.progress import Quiet
+from ashore.proof.audit import AuditReport, Gauge, Pace
+from ashore.proof.audit.auditor import Auditor
+from ashore.proof.verify import ProblemKind
+from ashore.topics.open_job import open_job
 
 WAIT_S = 60.0
 

@@ -21,9 +21,9 @@ from tests.spark.sql_jobs import (
 )
 from tests.spark.test_migrate_apply import migrate
 
-from ashore.control.jobs import open_job
-from ashore.control.migration import JudgeAsked, judge_change
 from ashore.errors import QueryRefused
+from ashore.queries.change.check import JudgeAsked, judge_change
+from ashore.topics.open_job import open_job
 
 FIRST, SECOND = clicks(0, 100), clicks(100, 100)
 COUNTS = PER_MINUTE.replace("sum(id) AS ids", "count(*) AS ids")

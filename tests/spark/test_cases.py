@@ -9,16 +9,16 @@ from pyspark.sql import SparkSession
 from tests.spark.site import LOCAL
 
 from ashore.cli.cases_view import FAILED, show_cases
-from ashore.config.cases import load_cases, parse_cases
 from ashore.errors import JobFileInvalid, QueryRefused
 from ashore.jobs.events import CaseEnded
+from ashore.jobs.file.cases import load_cases, parse_cases
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.jobs.progress import Quiet
 from ashore.jobs.requests import CasesRequest, write_request
-from ashore.landing.job import load_job_file
-from ashore.spark.assembly import assembled
-from ashore.spark.main import job_for_cases
-from ashore.spark.sql.cases import run_cases
+from ashore.log.progress import Quiet
+from ashore.queries.spark.assembly import assembled
+from ashore.queries.spark.main import job_for_cases
+from ashore.queries.spark.sql.cases import run_cases
+from ashore.topics.loop.job import load_job_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXAMPLE = EXAMPLES / "clicks-per-minute.yaml"

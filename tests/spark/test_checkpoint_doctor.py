@@ -14,11 +14,11 @@ from tests.plain_spark import CASES, COUNTRIES, Case, feed_again, run
 from tests.spark.test_savepoints import expected
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.contents import HEADER, MAGIC
-from ashore.checkpoints.diagnosis.findings import Code
-from ashore.checkpoints.layout import BatchLog
-from ashore.control.checkpoints.doctor import DoctorAsked, Repaired, repair
 from ashore.errors import CheckpointUnfit
+from ashore.queries.state.contents import HEADER, MAGIC
+from ashore.queries.state.diagnosis.findings import Code
+from ashore.queries.state.layout import BatchLog
+from ashore.queries.tools.doctor import DoctorAsked, Repaired, repair
 
 EVERY_DAY = {"a missing change", "logs that were taken back"}
 # Those that leave a batch to go on from, and a query that is as it was.

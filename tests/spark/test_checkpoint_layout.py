@@ -21,7 +21,8 @@ from tests.kafka_tools import create_topic
 from tests.marks import but
 from tests.spark.site import Site
 
-from ashore.checkpoints.layout import (
+from ashore.queries.spark.sql.settings import CHANGELOG, FORMAT, JOIN_FORMAT, ROCKSDB, STATE
+from ashore.queries.state.layout import (
     PROVIDER,
     OffsetsFile,
     TablePath,
@@ -31,7 +32,6 @@ from ashore.checkpoints.layout import (
     parse_tables,
     write_kafka,
 )
-from ashore.spark.sql.settings import CHANGELOG, FORMAT, JOIN_FORMAT, ROCKSDB, STATE
 
 STREAMING = "spark.sql.streaming."
 SCHEMA = "country STRING, ts TIMESTAMP"

@@ -9,9 +9,9 @@ from tests.checkpoint_files import opened, unpack
 from tests.marks import but
 from tests.plain_spark import CASES, feed_again, run
 from tests.spark.test_savepoints import expected
-from tests.unit.checkpoints.test_garbage import clean, keep_last
+from tests.unit.queries.test_garbage import clean, keep_last
 
-from ashore.checkpoints.survey import take_survey
+from ashore.queries.state.survey import take_survey
 
 EVERY_DAY = {("hdfs-backed", 1), ("join-3", 1)}
 TRIED = [(case, kept) for case in CASES for kept in (1, 3)]

@@ -10,7 +10,7 @@ from tests.spark.compatibility.played import Played
 from tests.spark.compatibility.table import BASES, every_change
 from tests.spark.programs import conf
 
-from ashore.migration.verdicts import StateVerdict
+from ashore.plans.change.verdicts import StateVerdict
 
 
 def is_played(change: Change) -> bool:

@@ -12,12 +12,12 @@ from tests.spark.compatibility.table import BASES, every_change
 from tests.spark.compatibility.views import plan_views
 
 from ashore.errors import QueryRefused
-from ashore.migration.aggregates import BEGINS
-from ashore.migration.backfill import Backfill, plan_backfill
-from ashore.migration.rewriting import RewriteKind, StateRewrite
-from ashore.migration.verdicts import QueryVerdict, StateVerdict, worst
 from ashore.plans import build
-from ashore.plans.stored import StoredPlan
+from ashore.plans.change.aggregates import BEGINS
+from ashore.plans.change.backfill import Backfill, plan_backfill
+from ashore.plans.change.rewriting import RewriteKind, StateRewrite
+from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst
+from ashore.plans.log_form import StoredPlan
 
 CHANGES = [pytest.param(*each, id=f"{each[0].name}: {each[1].name}") for each in every_change()]
 

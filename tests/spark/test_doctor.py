@@ -21,11 +21,11 @@ from pyspark.sql.streaming import StreamingQuery
 from tests.spark.site import SCHEMA, Site, event, events, table_of
 
 from ashore.base.clock import SystemClock
-from ashore.catalogs.hive_client import ClientSettings, HiveClient
-from ashore.catalogs.hive_wire import Address
-from ashore.control.doctor import Diagnosis, Done, FormerAt, diagnose, treat
-from ashore.control.jobs import open_job
-from ashore.services.hive import Hive
+from ashore.lab.services.hive import Hive
+from ashore.proof.doctor import Diagnosis, Done, FormerAt, diagnose, treat
+from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_wire import Address
+from ashore.topics.open_job import open_job
 
 TABLE = "ods.events"
 ROOT = Path(__file__).parents[2]
@@ -138,7 +138,7 @@ import sys
 from pyspark.sql.functions import expr
 from tests.spark.site import SHORT_LIVED
 from ashore.jobs.jars import jar_paths
-from ashore.spark.session import start_session
+from ashore.topics.run.spark.session import start_session
 
 servers, topic, checkpoint, path, schema = sys.argv[1:]
 spark = start_session("killed", "local[2]", SHORT_LIVED, jar_paths("spark-kafka"))

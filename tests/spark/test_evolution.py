@@ -1,4 +1,4 @@
-"""What `ashore.formats.evolution` allows is what Spark reads."""
+"""What `ashore.topics.decode.evolution` allows is what Spark reads."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.evolution import READABLE, write_files
 
-from ashore.formats.ddl import parse_ddl
-from ashore.formats.evolution import Compatibility, compare_schemas
+from ashore.tables.ddl import parse_ddl
+from ashore.topics.decode.evolution import Compatibility, compare_schemas
 
 
 def values(frame: DataFrame) -> list[object]:

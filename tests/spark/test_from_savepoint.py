@@ -19,14 +19,14 @@ from tests.spark.sql_jobs import (
 )
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.since import LandedSince, OutputSince
-from ashore.control.checkpoints.each_query import save_each_query
-from ashore.control.checkpoints.from_savepoint import FromAsked, WentOn, go_on_from
-from ashore.control.jobs import open_job
 from ashore.errors import CheckpointUnfit
-from ashore.landing.log_reader import read_history
-from ashore.protocol.entries import Rollback
-from ashore.protocol.names import SliceName
+from ashore.log.entries import Rollback
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_history
+from ashore.queries.state.later_batches import LandedSince, OutputSince
+from ashore.queries.tools.each_query import save_each_query
+from ashore.queries.tools.from_savepoint import FromAsked, WentOn, go_on_from
+from ashore.topics.open_job import open_job
 
 PART = 150
 QUERY = "ods__per_minute"

@@ -15,12 +15,12 @@ import pytest
 from tests.hdfs_tools import active_of, mend
 from tests.spark.hdfs_lake import Lake, Running, is_writing, now_ms, wait_until
 
-from ashore.control.jobs import open_job
 from ashore.jobs.failure import Failed
-from ashore.landing.log_reader import read_history
-from ashore.protocol.names import SliceName
-from ashore.services.hdfs import Hdfs
-from ashore.services.kafka import Kafka
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.services.kafka import Kafka
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_history
+from ashore.topics.open_job import open_job
 
 PARTS = 40  # so many files a task: writing and moving take long enough to be interrupted
 COUNT = 400  # records to each partition of the topic, a batch

@@ -7,9 +7,9 @@ from tests.raw_headers import RawRecord, produce_raw
 from tests.spark.site import Site
 from tests.spark.sql_jobs import run, sql_job
 
-from ashore.control.jobs import open_job
-from ashore.control.verify import SampleRate
-from ashore.control.verify.job import verify_job
+from ashore.proof.verify import SampleRate
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
 
 
 def sent(site: Site, *more: RawRecord) -> str:

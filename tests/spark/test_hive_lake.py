@@ -18,17 +18,17 @@ from tests.raw_headers import RawRecord, produce_raw
 from tests.spark.site import LOCAL, SHORT_LIVED, Site
 
 from ashore.base.clock import SystemClock
-from ashore.catalogs.hive_client import ClientSettings, HiveClient
-from ashore.catalogs.hive_wire import Address, thrift
-from ashore.control.audit.follow import audit_once
-from ashore.control.jobs import open_job
-from ashore.control.status import read_status
-from ashore.control.verify import ProblemKind
-from ashore.control.verify.job import verify_job
 from ashore.jobs.events import WarningEvent, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.services.hive import Hive
-from ashore.services.kafka import Kafka
+from ashore.lab.services.hive import Hive
+from ashore.lab.services.kafka import Kafka
+from ashore.proof.audit.follow import audit_once
+from ashore.proof.status.status import read_status
+from ashore.proof.verify import ProblemKind
+from ashore.proof.verify.job import verify_job
+from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_wire import Address, thrift
+from ashore.topics.open_job import open_job
 
 JOB = """\
 job: lake

@@ -12,14 +12,14 @@ from tests.spark.streams import CLICKS, NOWHERE, make_views, topic_view
 from ashore.errors import SparkUnknown
 from ashore.plans.operators import OperatorKind, StatefulOperator
 from ashore.plans.operators import describe_operators as describe_graph
-from ashore.spark.internals import (
+from ashore.queries.spark.internals import (
     check_streaming,
-    jvm,
     read_plan,
     read_sources,
     require_known_spark,
 )
-from ashore.spark.internals.version import KNOWN_SPARKS, refuse_unknown
+from ashore.topics.run.spark.internals import jvm
+from ashore.topics.run.spark.internals.version import KNOWN_SPARKS, refuse_unknown
 
 PARTITIONS = 4  # of the session that tests share
 FOLDER = Path(jvm.__file__).parent
@@ -43,7 +43,7 @@ def test_the_installed_spark_is_known(spark: SparkSession) -> None:
     assert spark.version == pyspark.__version__
     assert spark.version in KNOWN_SPARKS, (
         f"Spark {spark.version}: look through every failure of this file, mend "
-        "ashore/spark/internals, and only then add the version to KNOWN_SPARKS"
+        "ashore/queries/spark/internals, and only then add the version to KNOWN_SPARKS"
     )
     require_known_spark(spark)
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.json_decoders import decode_with_all
 from tests.spark.programs import Use
 
-from ashore.formats.ddl import parse_ddl
-from ashore.spark.reader import CORRUPT, JSON_OPTIONS
+from ashore.tables.ddl import parse_ddl
+from ashore.topics.run.spark.reader import CORRUPT, JSON_OPTIONS
 
 PAGE = Path(__file__).parents[2] / "docs/concepts/records.md"
 INVALID = "invalid"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ashore.landing.job import load_job_file
-from ashore.spark.session import conf_of
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.run.spark.session import conf_of
 
 JOB = """\
 job: clicks

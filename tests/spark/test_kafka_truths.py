@@ -16,10 +16,10 @@ from tests.spark.compaction import SETTINGS, produce_compacted
 from tests.spark.site import Around, Site, events, table_of
 
 from ashore.errors import OffsetsGone, StreamReplaced
-from ashore.landing.recovery import rejoin
-from ashore.landing.worker import Tick
-from ashore.protocol.entries import Prepare, Skip
-from ashore.protocol.positions import OffsetRange, ShardKey
+from ashore.log.entries import Prepare, Skip
+from ashore.log.positions import OffsetRange, ShardKey
+from ashore.topics.loop.recovery import rejoin
+from ashore.topics.loop.worker import Tick
 
 Replaceable = tuple[str, Callable[[], None]]
 

@@ -13,8 +13,8 @@ import pytest
 from tests.checkpoint_files import opened, unpack
 from tests.spark.programs import contents
 
-from ashore.checkpoints.survey import take_survey
 from ashore.errors import CheckpointUnfit
+from ashore.queries.state.survey import take_survey
 
 MOMENTS = 50
 LONGEST_S = 25.0  # by then it has ended, on a machine with nothing else to do

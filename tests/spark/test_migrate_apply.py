@@ -21,15 +21,15 @@ from tests.spark.sql_jobs import (
 )
 from typer.testing import CliRunner
 
-from ashore.checkpoints.attempts import Attempts
 from ashore.cli.app import app
-from ashore.control.jobs import open_job
-from ashore.control.migrating import ApplyAsked, plan_change
-from ashore.control.migration import judge_change
 from ashore.errors import QueryRefused, StateNotAccepted
-from ashore.landing.log_reader import read_history, read_log
-from ashore.protocol.entries import Migrate
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.log.entries import Migrate
+from ashore.log.names import SliceName, checkpoint_directory
+from ashore.log.store.reader import read_history, read_log
+from ashore.queries.change.apply import ApplyAsked, plan_change
+from ashore.queries.change.check import judge_change
+from ashore.queries.state.attempts import Attempts
+from ashore.topics.open_job import open_job
 
 NAME = SliceName("landing", "ods__per_minute")
 WRONG = PER_MINUTE.replace("FROM clicks", "FROM clicks WHERE country = 'CN'")

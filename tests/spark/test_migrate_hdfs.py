@@ -9,13 +9,13 @@ from tests.spark.site import LOCAL
 from tests.spark.sql_jobs import PER_MINUTE_TABLE, clicks, encode, read_only
 from tests.spark.test_migrate_apply import RIGHT, WRONG, migrate
 
-from ashore.control.jobs import open_job
-from ashore.control.verify.job import verify_job
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.landing.log_reader import read_log
-from ashore.protocol.names import SliceName
-from ashore.services.hdfs import Hdfs
-from ashore.services.kafka import Kafka
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.services.kafka import Kafka
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_log
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
 
 TOPIC = "migrate_hdfs"
 NAME = SliceName(TOPIC, "ods__per_minute")

@@ -23,8 +23,8 @@ from tests.spark.sql_jobs import (
 )
 from tests.spark.test_migrate_apply import NAME, migrate
 
-from ashore.landing.log_reader import read_log
-from ashore.protocol.names import checkpoint_directory
+from ashore.log.names import checkpoint_directory
+from ashore.log.store.reader import read_log
 
 EACH = "INSERT INTO ods.each SELECT id, event_time FROM clicks;"
 WIDER = PER_MINUTE.replace("AS ids", "AS ids, max(id) AS last")

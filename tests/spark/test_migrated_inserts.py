@@ -17,8 +17,8 @@ from tests.spark.sql_jobs import (
 from tests.spark.test_migrate_apply import migrate
 
 from ashore.errors import QueryRefused, QueryStopped
-from ashore.landing.log_reader import read_log
-from ashore.protocol.names import SliceName
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_log
 
 MINUTES = PER_MINUTE.replace("ods.per_minute", "ods.minutes")
 MINUTES_TABLE = {**PER_MINUTE_TABLE, "table": "ods.minutes"}

@@ -17,18 +17,18 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
-from ashore.checkpoints.rescaling import finish
-from ashore.checkpoints.survey import take_survey
-from ashore.control.jobs import open_job
-from ashore.control.migration_process import MigrationProcess
 from ashore.errors import AshoreError
 from ashore.jobs.events import StateStep
 from ashore.jobs.requests import CheckpointAddress, MigrateRequest
-from ashore.landing.log_reader import read_log
-from ashore.migration.judge import judge_query
-from ashore.migration.rewriting import plan_rewrite
-from ashore.plans.stored import read_stored
-from ashore.protocol.names import SliceName
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_log
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.rewriting import plan_rewrite
+from ashore.plans.log_form import read_stored
+from ashore.queries.change.process import MigrationProcess
+from ashore.queries.state.rescaling import finish
+from ashore.queries.state.survey import take_survey
+from ashore.topics.open_job import open_job
 
 MORE = PER_MINUTE.replace("count(*) AS clicks", "max(id) AS last, count(*) AS clicks")
 

@@ -11,15 +11,15 @@ from tests.marks import but
 from tests.spark.migrations import Changed, Rows, lay_out
 from tests.spark.programs import Use, conf, contents
 
-from ashore.checkpoints.layout import UNSAFE_ROW
-from ashore.checkpoints.rescaling import finish
-from ashore.checkpoints.survey import take_survey
 from ashore.errors import CheckpointUnfit, QueryRefused
-from ashore.migration.rewriting import NeverNull, StateRewrite
-from ashore.spark.internals import state
-from ashore.spark.internals.state import StateStores
-from ashore.spark.state import making, verifying
-from ashore.spark.state.migrating import Migration, NewQuery, migrate
+from ashore.plans.change.rewriting import NeverNull, StateRewrite
+from ashore.queries.spark.internals import state
+from ashore.queries.spark.internals.state import StateStores
+from ashore.queries.spark.state import new_rows, verifying
+from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate
+from ashore.queries.state.layout import UNSAFE_ROW
+from ashore.queries.state.rescaling import finish
+from ashore.queries.state.survey import take_survey
 
 SUMS = "SELECT k, sum(v) AS s, count(*) AS n FROM clicks GROUP BY k"
 BELOW = "SELECT k, sum(v) AS s, count(*) AS n FROM (SELECT DISTINCT k, v FROM clicks) GROUP BY k"
@@ -53,7 +53,7 @@ def test_state_is_kept_where_only_the_number_of_its_operator_changes(
         read.append((uri.rpartition("/")[2], stores.operator))
         return state.read_state(spark, uri, batch, stores)
 
-    for owner in (making, verifying):
+    for owner in (new_rows, verifying):
         monkeypatch.setattr(owner, "read_state", read_state)
 
     done = program.migrate(WINDOWED, ABOVE, tmp_path / "old", tmp_path / "new")

@@ -10,10 +10,10 @@ from tests.marks import but
 from tests.spark.migrations import Changed
 from tests.spark.programs import Use, conf
 
-from ashore.checkpoints.survey import take_survey
-from ashore.migration.judge import judge_query
-from ashore.migration.verdicts import StateVerdict
-from ashore.spark.internals.state import read_decoded
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.verdicts import StateVerdict
+from ashore.queries.spark.internals.state import read_decoded
+from ashore.queries.state.survey import take_survey
 
 
 class Deduplicated(Changed):

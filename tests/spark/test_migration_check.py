@@ -23,21 +23,21 @@ from tests.spark.sql_jobs import (
 from typer.testing import CliRunner
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.directories import open_directory
 from ashore.cli.app import app
 from ashore.cli.migrate_view import judged_lines
-from ashore.control.jobs import open_job
-from ashore.control.migration import judge_job, look_at_replays, measure_losses
-from ashore.control.outlines import copied_outlines
-from ashore.control.replays import look_at_replay
-from ashore.landing.job import load_job_file
-from ashore.landing.log_reader import read_log
-from ashore.migration.replay import ReplayLook, TimeRange, WrongWindows
-from ashore.migration.verdicts import SparkAlone, StateVerdict
-from ashore.plans.planned_query import PlannedQuery
-from ashore.protocol.names import SliceName
-from ashore.sources.later import open_later
-from ashore.spark.sql.validate import plan_stored
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_log
+from ashore.plans.change.replay import ReplayLook, TimeRange, WrongWindows
+from ashore.plans.change.verdicts import SparkAlone, StateVerdict
+from ashore.plans.query import PlannedQuery
+from ashore.queries.change.check import judge_job, look_at_replays, measure_losses
+from ashore.queries.change.outlines import copied_outlines
+from ashore.queries.change.replays import look_at_replay
+from ashore.queries.spark.sql.validate import plan_stored
+from ashore.queries.state.directories import open_directory
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.open_job import open_job
+from ashore.topics.read.lazy import open_later
 
 MORE = PER_MINUTE.replace("sum(id) AS ids", "sum(id) AS ids, max(id) AS last")
 

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from tests.spark.streams import make_views
 from tests.spark.test_plan_changes import EIGHT, JOINED, MORE, SUMS, plan_of
 
-from ashore.migration.judge import judge_query
-from ashore.migration.verdicts import QueryVerdict, StateVerdict, worst
-from ashore.plans.stored import ViewRule
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst
+from ashore.plans.log_form import ViewRule
 
 FULL, CONVERT, PARTIAL = StateVerdict.FULL, StateVerdict.CONVERT, StateVerdict.PARTIAL
 LOST, REFUSED = StateVerdict.LOST, StateVerdict.REFUSED

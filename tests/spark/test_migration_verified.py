@@ -11,10 +11,14 @@ from tests.checkpoint_files import opened
 from tests.spark.migrations import Changed
 from tests.spark.programs import Use, conf, contents
 
-from ashore.checkpoints.savepoints.store import delete_tree
 from ashore.errors import CheckpointUnfit
-from ashore.migration.rewriting import OperatorRewrite
-from ashore.spark.state import making, migrating, recoding
+from ashore.plans.change.rewriting import OperatorRewrite
+from ashore.queries.spark.state import (
+    new_forms,
+    new_rows,
+    rewrite,
+)
+from ashore.queries.state.savepoints.store import delete_tree
 
 SUMS = "SELECT k, s, sum(v) AS sv, avg(d) AS a, min(w) AS lo FROM clicks GROUP BY k, s"
 MOVED = (
@@ -26,7 +30,7 @@ Recode = Callable[..., DataFrame]
 
 def with_value(place: int, change: Callable[[F.Column], F.Column]) -> Recode:
     """Return a rewriting that writes one of the values otherwise."""
-    rule = recoding._with_values
+    rule = new_forms._with_values
 
     def wrong(rows: DataFrame, form: object, rewrite: OperatorRewrite, keys: object) -> DataFrame:
         made = rule(rows, form, rewrite, keys)
@@ -37,7 +41,7 @@ def with_value(place: int, change: Callable[[F.Column], F.Column]) -> Recode:
 
 def merged_with(place: int) -> Callable[..., DataFrame]:
     """Return a merging that gets one of the values wrong."""
-    rule = recoding._merged
+    rule = new_forms._merged
     name = f"v{place}"
     return lambda *given: rule(*given).withColumn(name, F.col(name) + 1)
 
@@ -64,27 +68,27 @@ class Wrong:
 
 CASES = {
     "a value": Wrong(
-        *(MOVED, recoding, "_with_values", with_value(2, lambda each: each + 1)),
+        *(MOVED, new_forms, "_with_values", with_value(2, lambda each: each + 1)),
         *("sample_differs", r"operator 0, key \{.*\}: value 3 is .*, expected "),
     ),
     "a new value": Wrong(
-        *(MOVED, recoding, "_with_values", with_value(1, lambda each: each + 1)),
+        *(MOVED, new_forms, "_with_values", with_value(1, lambda each: each + 1)),
         *("sample_differs", "value 2 is .*1.*, expected .*0"),
     ),
     "a merged value": Wrong(
-        *(MERGED, recoding, "_merged", merged_with(0)),
+        *(MERGED, new_forms, "_merged", merged_with(0)),
         *("sample_differs", "value 1 is .*, expected "),
     ),
     "a merged mean": Wrong(
-        *(MERGED, recoding, "_merged", merged_with(2)),
+        *(MERGED, new_forms, "_merged", merged_with(2)),
         *("sample_differs", "value 3 is .*, expected "),
     ),
     "partitions": Wrong(
-        *(MOVED, making, "deal_out", in_other_partitions),
+        *(MOVED, new_rows, "deal_out", in_other_partitions),
         *("misplaced", "operator 0, default: the key .* is in another partition"),
     ),
     "a number of partitions": Wrong(
-        *(MOVED, making, "deal_out", in_too_few),
+        *(MOVED, new_rows, "deal_out", in_too_few),
         *("misplaced|rows_differ|missing|not_loaded", "nothing was changed"),
     ),
 }
@@ -124,7 +128,7 @@ def test_a_wrong_column_of_rows_that_wait_is_refused(
     program = Changed(spark, tmp_path / "program", "append")
     program.put(20)
     program.run(pairs.format(""), tmp_path / "old")
-    monkeypatch.setattr(recoding, "_with_values", with_value(1, lambda each: each + 1))
+    monkeypatch.setattr(new_forms, "_with_values", with_value(1, lambda each: each + 1))
     with pytest.raises(CheckpointUnfit, match=r"value 2 is .*, expected ") as refused:
         program.migrate(pairs.format(""), pairs.format(", b.w"), tmp_path / "old", tmp_path / "new")
     assert refused.value.fields["why"] == "sample_differs"
@@ -133,14 +137,14 @@ def test_a_wrong_column_of_rows_that_wait_is_refused(
 def test_a_store_that_is_not_there_is_refused(
     program: Changed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare = migrating._Migrator._compare
+    compare = rewrite._Migrator._compare
 
-    def after_loss(migrator: migrating._Migrator, written: object) -> object:
+    def after_loss(migrator: rewrite._Migrator, written: object) -> object:
         yield from compare(migrator, written)
         target = opened(tmp_path / "new")
         delete_tree(target.storage, f"{target.path}/state/0/1")
 
-    monkeypatch.setattr(migrating._Migrator, "_compare", after_loss)
+    monkeypatch.setattr(rewrite._Migrator, "_compare", after_loss)
     with pytest.raises(CheckpointUnfit, match=r"operator 0|state/0/1"):
         program.migrate(SUMS, MOVED, program.home / "old", tmp_path / "new")
 

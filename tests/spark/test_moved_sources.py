@@ -17,24 +17,24 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.checkpoint_files import opened
 from tests.kafka_tools import create_topic, produce
 
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.copying import copy_renamed
-from ashore.checkpoints.files import list_files
-from ashore.checkpoints.layout import BatchLog, BatchPath, HiddenPath, SourcePath
-from ashore.checkpoints.moved_sources import Firsts, SourcesPlan, lay_out_sources, plan_sources
-from ashore.migration.judge import judge_query
-from ashore.migration.verdicts import QueryVerdict, StateVerdict
-from ashore.plans.stored import StoredPlan
-from ashore.protocol.entries import Join, Joined
-from ashore.protocol.entries.join import fold_join
-from ashore.protocol.fold import EMPTY, Fold
-from ashore.protocol.names import SliceName, query_source
-from ashore.protocol.plan_query import QueryBatch, WriteRows, plan_query_batch
-from ashore.protocol.positions import ShardKey
-from ashore.protocol.query import QueryState
-from ashore.services.kafka import Kafka
-from ashore.spark.internals import read_plan
-from ashore.spark.sql.ranges import plan_ranges
+from ashore.lab.services.kafka import Kafka
+from ashore.log.entries import Join, Joined
+from ashore.log.entries.join import fold_join
+from ashore.log.fold import EMPTY, Fold
+from ashore.log.names import SliceName, query_source
+from ashore.log.plan_query import QueryBatch, WriteRows, plan_query_batch
+from ashore.log.positions import ShardKey
+from ashore.log.query import QueryState
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.verdicts import QueryVerdict, StateVerdict
+from ashore.plans.log_form import StoredPlan
+from ashore.queries.spark.internals import read_plan
+from ashore.queries.spark.sql.ranges import plan_ranges
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.copies import copy_renamed
+from ashore.queries.state.files import list_files
+from ashore.queries.state.layout import BatchLog, BatchPath, HiddenPath, SourcePath
+from ashore.queries.state.source_changes import Firsts, SourcesPlan, lay_out_sources, plan_sources
 
 NAME = SliceName("job", "ods__result")
 HALVES = {"a": (6, 9), "b": (4, 3), "c": (5, 7)}  # records of each topic, before and after

@@ -10,14 +10,14 @@ from tests.spark.programs import Use, contents, rescaled
 from tests.spark.test_savepoints import silent
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.copying import copy_checkpoint
-from ashore.checkpoints.layout import BatchLog
-from ashore.checkpoints.savepoints.shelf import open_shelf
-from ashore.checkpoints.survey import take_survey
-from ashore.control.checkpoints.doctor import DoctorAsked, examine
-from ashore.control.checkpoints.savepoints import restore_savepoint, take_savepoint
-from ashore.protocol.plan_query import CheckpointPosition
-from ashore.spark.sql.settings import FORMAT
+from ashore.log.plan_query import CheckpointPosition
+from ashore.queries.spark.sql.settings import FORMAT
+from ashore.queries.state.copies import copy_checkpoint
+from ashore.queries.state.layout import BatchLog
+from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.survey import take_survey
+from ashore.queries.tools.doctor import DoctorAsked, examine
+from ashore.queries.tools.savepoints import restore_savepoint, take_savepoint
 
 CLOCK = SystemClock()
 NAMED = CASES["named-sources"]

@@ -10,14 +10,14 @@ from pathlib import Path
 from tests.spark.site import Site, event, table_of
 
 from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock, Steering
-from ashore.catalogs.hive_client import ClientSettings, HiveClient
-from ashore.catalogs.hive_wire import Address
-from ashore.jobs.progress import Quiet
-from ashore.landing.job import load_job_file
-from ashore.landing.slice_loop import SliceLoop
-from ashore.landing.worker import Tick
-from ashore.services.hive import Hive
-from ashore.spark.assembly import assembled
+from ashore.lab.services.hive import Hive
+from ashore.log.progress import Quiet
+from ashore.queries.spark.assembly import assembled
+from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_wire import Address
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.loop.slice_loop import SliceLoop
+from ashore.topics.loop.worker import Tick
 
 EIGHT, MINUTE_MS = "date=2020-11-21/hour=08", 60_000
 NINE_MS = 1_605_949_200_000  # 09:00 UTC: the hour is over; long ago, so that no clock is ahead
@@ -91,7 +91,7 @@ def test_with_seal_a_partition_is_seen_when_its_hour_and_the_delay_are_over(
 def test_a_process_says_whose_clock_it_has(site: Site, tmp_path: Path) -> None:
     job_file = site.job_file(table_of("clicks"))
     run = subprocess.run(
-        [sys.executable, "-m", "ashore.spark.main", "run", str(job_file)],
+        [sys.executable, "-m", "ashore.queries.spark.main", "run", str(job_file)],
         env={**os.environ, CLOCK_VARIABLE: str(tmp_path / "nowhere.json")},
         input="",
         capture_output=True,

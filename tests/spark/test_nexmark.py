@@ -17,14 +17,14 @@ from tests.spark.site import Site
 from tests.spark.sql_jobs import read_topic
 from tests.spark.streams import topic_view
 
-from ashore.config.written import WrittenText, written_file
 from ashore.errors import QueryRefused
-from ashore.landing.job import load_job_file
+from ashore.jobs.file.source_text import WrittenText, written_file
 from ashore.plans.graph import read_graph, write_graph
 from ashore.plans.operators import describe_operators
-from ashore.spark.internals import check_streaming, explain_refusal, read_plan
-from ashore.spark.sql.script import parse_script
-from ashore.spark.sql.validate import describe_queries
+from ashore.queries.spark.internals import check_streaming, explain_refusal, read_plan
+from ashore.queries.spark.sql.script import parse_script
+from ashore.queries.spark.sql.validate import describe_queries
+from ashore.topics.loop.job import load_job_file
 
 FOLDER = Path(__file__).parents[2] / "examples" / "nexmark"
 GRAPHS = Path(__file__).parents[1] / "golden" / "plans"

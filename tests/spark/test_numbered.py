@@ -11,9 +11,9 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ashore.spark.internals import numbered
-from ashore.spark.internals.numbered import NumberedJobs
-from ashore.spark.task import of_number
+from ashore.topics.run.spark.internals import numbered
+from ashore.topics.run.spark.internals.numbered import NumberedJobs
+from ashore.topics.run.spark.task import of_number
 
 CORES = 2  # of the session that tests share: as many workers wait for a task
 LARGE = 3 << 20  # PySpark itself sends what has more than 1 MB by a broadcast

@@ -23,15 +23,8 @@ from tests.spark.test_rescaling import at_home
 from tests.spark.test_savepoints import expected
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.layout import (
-    BatchPath,
-    CheckpointPath,
-    StatePath,
-)
-from ashore.checkpoints.survey import take_survey
-from ashore.control.checkpoints.doctor import DoctorAsked, Examined, examine, repair
 from ashore.errors import CheckpointUnfit
-from ashore.spark.internals.state import (
+from ashore.queries.spark.internals.state import (
     FAMILY,
     KEY,
     VALUE,
@@ -39,6 +32,9 @@ from ashore.spark.internals.state import (
     list_state,
     read_state,
 )
+from ashore.queries.state.layout import BatchPath, CheckpointPath, StatePath
+from ashore.queries.state.survey import take_survey
+from ashore.queries.tools.doctor import DoctorAsked, Examined, examine, repair
 
 BASES = ["rocksdb-changelog", "rocksdb", "hdfs-backed", "format-2", "no-keys", "join-3", "join-2"]
 BASES += ["named-sources", "transform-with-state"]  # of the last Spark only loads the state

@@ -17,9 +17,9 @@ from tests.spark.compatibility.played import Played
 from tests.spark.compatibility.sabotage import AGGREGATES, NO_NET, Patch
 from tests.spark.programs import conf
 
-from ashore.migration import judge
-from ashore.migration.judge import judge_query
-from ashore.migration.verdicts import StateVerdict
+from ashore.plans.change import judge
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.verdicts import StateVerdict
 
 # Of each part of a query: texts that differ, some of which mean the same.
 KEYS = (

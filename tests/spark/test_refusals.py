@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.spark.streams import make_views
 
 from ashore.errors import JobFileInvalid, QueryRefused
-from ashore.formats.ddl import parse_ddl
-from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
-from ashore.landing.worker import ends_worker
-from ashore.spark.assembly import refine
-from ashore.spark.internals import check_streaming, explain_refusal
-from ashore.spark.internals.refusals import RULES, SparkRefusal
-from ashore.spark.session import LOUD
+from ashore.queries.spark.assembly import refine
+from ashore.queries.spark.internals import check_streaming, explain_refusal
+from ashore.queries.spark.internals.refusals import RULES, SparkRefusal
+from ashore.tables.ddl import parse_ddl
+from ashore.topics.loop.worker import ends_worker
+from ashore.topics.run.spark.session import LOUD
+from ashore.topics.write.specs import LandingSpec, LateRule, OutputSpec
 
 BOUND = "ON a.id = b.id AND b.seen BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR"
 MINUTES = "(SELECT country, window(ts, '1 minute') AS w, count(*) AS n FROM clicks GROUP BY 1, 2)"
@@ -514,7 +514,7 @@ def test_expressions_that_run(spark: SparkSession) -> None:
 def test_a_master_that_spark_does_not_know_is_reported_in_a_sentence() -> None:
     """A process of its own: a session that could not start leaves its JVM behind."""
     program = (
-        "from ashore.spark.session import start_session\n"
+        "from ashore.topics.run.spark.session import start_session\n"
         "try:\n    start_session('x', 'own://nowhere', {}, [])\n"
         "except Exception as error:\n    print(repr(error)); print(error.message, error.exit_code)"
     )

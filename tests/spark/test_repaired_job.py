@@ -23,9 +23,9 @@ from tests.spark.sql_jobs import (
 )
 from typer.testing import CliRunner
 
-from ashore.checkpoints.diagnosis.findings import Code
-from ashore.checkpoints.layout import PARTITIONS, OperatorFile
 from ashore.cli.app import app
+from ashore.queries.state.diagnosis.findings import Code
+from ashore.queries.state.layout import PARTITIONS, OperatorFile
 
 PART = 200
 QUERY = "ods__per_minute"

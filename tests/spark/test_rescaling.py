@@ -9,9 +9,9 @@ from tests.marks import but
 from tests.plain_spark import CASES, feed_again, run
 from tests.spark.programs import QUERIES, Program, Use, conf, contents, rescaled
 
-from ashore.checkpoints.layout import OperatorFile
-from ashore.checkpoints.survey import take_survey
-from ashore.spark.sql.settings import FORMAT
+from ashore.queries.spark.sql.settings import FORMAT
+from ashore.queries.state.layout import OperatorFile
+from ashore.queries.state.survey import take_survey
 
 
 def at_home(root: Path) -> Path:

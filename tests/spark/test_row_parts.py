@@ -9,8 +9,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from ashore.spark.internals import read_row_parts
-from ashore.spark.sql.row_errors import find_row_error
+from ashore.queries.spark.internals import read_row_parts
+from ashore.queries.spark.sql.row_errors import find_row_error
 
 DDL = "id BIGINT, country STRING, event_time TIMESTAMP"
 GOOD = (1, "5", datetime(2026, 11, 21, tzinfo=UTC))

@@ -13,11 +13,11 @@ from tests.marks import but
 from tests.plain_spark import CASES, CHANGELOG, COUNTRIES, Case, Rows, feed, feed_again, run
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.savepoints.shelf import open_shelf
-from ashore.checkpoints.survey import take_survey
-from ashore.control.checkpoints.inspect import inspect
-from ashore.control.checkpoints.savepoints import restore_savepoint, take_savepoint
 from ashore.errors import CheckpointUnfit
+from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.survey import take_survey
+from ashore.queries.tools.inspect import inspect
+from ashore.queries.tools.savepoints import restore_savepoint, take_savepoint
 
 EVERY_DAY = {("rocksdb-changelog", 10), ("hdfs-backed", 7)}
 # Batches in the middle: of snapshots alone, of changes alone, of both.

@@ -5,10 +5,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.spark.streams import make_views
 
-from ashore.config.written import Scalar, WrittenText, written_file
 from ashore.errors import QueryRefused
-from ashore.spark.internals import check_streaming, explain_refusal
-from ashore.spark.sql.script import Script, parse_script, select, select_by_settings
+from ashore.jobs.file.source_text import Scalar, WrittenText, written_file
+from ashore.queries.spark.internals import check_streaming, explain_refusal
+from ashore.queries.spark.sql.script import Script, parse_script, select, select_by_settings
 
 SPREAD = "SELECT floor(rand() * 4) AS r, ts, count(*) FROM clicks GROUP BY floor(rand() * 4), ts"
 FOREIGN = [

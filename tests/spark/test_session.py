@@ -5,7 +5,7 @@ import time
 import pytest
 from pyspark.sql import SparkSession
 
-from ashore.spark.session import DEFAULTS
+from ashore.topics.run.spark.session import DEFAULTS
 
 JOBS, WAIT_S = 200, 30
 SLACK = 25  # Spark looks at what to forget now and then, beside the jobs

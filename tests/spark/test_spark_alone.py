@@ -9,10 +9,10 @@ from tests.spark.migrations import Changed
 from tests.spark.programs import Use, conf, contents
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.directories import open_directory
-from ashore.checkpoints.layout import STATE, Settings
-from ashore.checkpoints.outline import copy_outline
-from ashore.spark.internals import check_state
+from ashore.queries.spark.internals import check_state
+from ashore.queries.state.directories import open_directory
+from ashore.queries.state.layout import STATE, Settings
+from ashore.queries.state.outline import copy_outline
 
 PAIRED = (
     "SELECT a.k, a.v, b.w FROM clicks a {} views b ON a.k = b.k "

@@ -15,14 +15,14 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
-from ashore.control.jobs import open_job
-from ashore.control.verify import SampleRate
-from ashore.control.verify.job import verify_job
-from ashore.control.verify.values import WRITTEN_BY_SQL
 from ashore.errors import QueryRefused, RowNotComputed
-from ashore.landing.log_reader import read_log
-from ashore.protocol.names import SliceName
-from ashore.spark.sql import aside
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_log
+from ashore.proof.verify import SampleRate
+from ashore.proof.verify.job import verify_job
+from ashore.proof.verify.values import WRITTEN_BY_SQL
+from ashore.queries.spark.sql import bad_rows
+from ashore.topics.open_job import open_job
 
 NAME = SliceName("landing", "ods__numbers")
 SQL = """
@@ -105,7 +105,7 @@ def test_dead_letters_may_be_wanted_once_a_query_has_stopped(site: Site) -> None
 def test_more_of_them_than_are_exceptions_stop_the_query(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aside, "LETTERS_MAX", 1)
+    monkeypatch.setattr(bad_rows, "LETTERS_MAX", 1)
     topic = site.topic(1)
     site.produce(topic, encode([*GOOD[:3], *BAD]))
     with pytest.raises(RowNotComputed, match="more than 1 records of a batch"):

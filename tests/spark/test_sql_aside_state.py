@@ -22,11 +22,11 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
-from ashore.control.jobs import open_job
-from ashore.control.verify.job import verify_job
 from ashore.errors import RowNotComputed
-from ashore.landing.log_reader import read_log
-from ashore.protocol.names import SliceName
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_log
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
 
 NAME = SliceName("landing", "ods__per_minute")
 YEAR_2099_MS = 4_070_908_800_000

@@ -16,14 +16,14 @@ from tests.spark.sql_jobs import (
 )
 
 from ashore.errors import CheckpointUnfit, QueryRefused
-from ashore.jobs.progress import Quiet
-from ashore.landing.log_reader import read_history, read_log
-from ashore.landing.versions import RecordedVersion, read_versions
+from ashore.log.entries import Plan
+from ashore.log.names import SliceName
+from ashore.log.progress import Quiet
+from ashore.log.store.reader import read_history, read_log
+from ashore.plans.log_form import read_stored
 from ashore.plans.operators import describe_operators
-from ashore.plans.stored import read_stored
-from ashore.protocol.entries import Plan
-from ashore.protocol.names import SliceName
-from ashore.spark.sql.validate import describe_queries
+from ashore.queries.spark.sql.validate import describe_queries
+from ashore.topics.loop.versions import RecordedVersion, read_versions
 
 NAME = SliceName("landing", "ods__per_minute")
 OTHER = PER_MINUTE.replace("sum(id)", "max(id)")  # of the same type: Spark takes it

@@ -16,9 +16,9 @@ from tests.spark.site import Site
 from tests.spark.sql_jobs import clicks, encode, read_only, run, sql_job
 
 from ashore.errors import BatchFailed
-from ashore.jobs.progress import BatchLanded, Quiet
-from ashore.services.hdfs import Hdfs, HdfsOptions
-from ashore.spark.sql.validate import describe_queries
+from ashore.lab.services.hdfs import Hdfs, HdfsOptions
+from ashore.log.progress import BatchLanded, Quiet
+from ashore.queries.spark.sql.validate import describe_queries
 from ashore.storage import open_storage
 
 WAIT_S = 180.0

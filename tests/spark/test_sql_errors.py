@@ -6,10 +6,10 @@ from tests.spark.site import At, Site
 from tests.spark.sql_jobs import START_MS, clicks, encode, read_only, run, sql_job
 
 from ashore.errors import QueryRefused, QueryStopped, RowNotComputed
-from ashore.landing.log_reader import read_log
-from ashore.protocol.names import SliceName
-from ashore.spark.sql.row_errors import ROW_ERRORS
-from ashore.spark.sql.validate import describe_queries
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_log
+from ashore.queries.spark.sql.row_errors import ROW_ERRORS
+from ashore.queries.spark.sql.validate import describe_queries
 
 SQL = """
     INSERT INTO ods.numbers

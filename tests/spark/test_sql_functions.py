@@ -9,9 +9,9 @@ from tests.spark.site import Site
 from tests.spark.sql_jobs import PER_MINUTE_TABLE, clicks, encode, read_only, run, sql_job
 
 from ashore.errors import JobFileInvalid, QueryRefused
-from ashore.jobs.progress import Quiet
-from ashore.spark.sql.functions import read_functions
-from ashore.spark.sql.validate import describe_queries
+from ashore.log.progress import Quiet
+from ashore.queries.spark.sql.functions import read_functions
+from ashore.queries.spark.sql.validate import describe_queries
 
 PYTHON = """
 import pyarrow.compute as pc

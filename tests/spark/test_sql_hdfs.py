@@ -9,14 +9,14 @@ from tests.kafka_tools import create_topic, produce
 from tests.spark.site import LOCAL
 from tests.spark.sql_jobs import clicks, encode, read_only
 
-from ashore.checkpoints.attempts import Attempts
-from ashore.control.jobs import open_job
-from ashore.control.verify.job import verify_job
 from ashore.jobs.events import moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.protocol.names import SliceName, checkpoint_directory
-from ashore.services.hdfs import Hdfs
-from ashore.services.kafka import Kafka
+from ashore.lab.services.hdfs import Hdfs
+from ashore.lab.services.kafka import Kafka
+from ashore.log.names import SliceName, checkpoint_directory
+from ashore.proof.verify.job import verify_job
+from ashore.queries.state.attempts import Attempts
+from ashore.topics.open_job import open_job
 
 SQL = """
     INSERT INTO ods.counted SELECT window.start AS second, count(*) AS clicks

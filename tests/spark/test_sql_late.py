@@ -22,15 +22,15 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
-from ashore.control.fleet import read_job
-from ashore.control.health import Allowed, worst
-from ashore.control.jobs import open_job
-from ashore.control.preflight import check_job
-from ashore.control.verify.job import verify_job
 from ashore.errors import Stopped
-from ashore.jobs.progress import QueryProgress, Step
-from ashore.landing.log_reader import read_log
-from ashore.protocol.names import SliceName
+from ashore.log.names import SliceName
+from ashore.log.progress import QueryProgress, Step
+from ashore.log.store.reader import read_log
+from ashore.proof.status.fleet import read_job
+from ashore.proof.status.health import Allowed, worst
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
+from ashore.topics.use.preflight import check_job
 
 SLICE = "ods__per_minute"
 YEAR_2099_MS = 4_070_908_800_000

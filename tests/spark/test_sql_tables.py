@@ -23,14 +23,6 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
-from ashore.control.audit.auditor import Auditor, Pace
-from ashore.control.clean import plan_clean_job
-from ashore.control.jobs import open_job
-from ashore.control.rollback import apply as roll_back
-from ashore.control.rollback import find_query
-from ashore.control.rollback import plan as preview_rollback
-from ashore.control.status import read_status
-from ashore.control.take_over import accept_losses, is_relandable, rejoin_topic
 from ashore.errors import (
     BadRecord,
     CheckpointUnfit,
@@ -39,13 +31,21 @@ from ashore.errors import (
     QueryStopped,
     StreamReplaced,
 )
-from ashore.landing.log_reader import read_history, read_log
-from ashore.plans.described import DescribedQuery
-from ashore.protocol.entries import Prepare
-from ashore.protocol.names import SliceName, entry_path
-from ashore.protocol.plan_commit import places_of
-from ashore.spark.sql.settings import JOIN_FORMAT
-from ashore.spark.sql.validate import describe_queries
+from ashore.log.entries import Prepare
+from ashore.log.names import SliceName, entry_path
+from ashore.log.plan_commit import places_of
+from ashore.log.store.reader import read_history, read_log
+from ashore.plans.messages import DescribedQuery
+from ashore.proof.audit.auditor import Auditor, Pace
+from ashore.proof.status.status import read_status
+from ashore.queries.spark.sql.settings import JOIN_FORMAT
+from ashore.queries.spark.sql.validate import describe_queries
+from ashore.queries.tools.rollback import apply as roll_back
+from ashore.queries.tools.rollback import find_query
+from ashore.queries.tools.rollback import plan as preview_rollback
+from ashore.topics.open_job import open_job
+from ashore.topics.use.clean import plan_clean_job
+from ashore.topics.use.take_over import accept_losses, is_relandable, rejoin_topic
 
 SLICE = "ods__per_minute"
 

@@ -20,13 +20,13 @@ from tests.spark.sql_jobs import (
 )
 from tests.spark.test_processes import LOCAL, is_step, launched, wait_for
 
-from ashore.control.audit import Pace
-from ashore.control.audit.auditor import Auditor
-from ashore.control.jobs import open_job
-from ashore.control.status import read_status
 from ashore.errors import QueryRefused, StorageError, StreamMissing
-from ashore.protocol.names import SliceName, checkpoint_directory, insert_into_topic
-from ashore.spark.sql.validate import describe_queries
+from ashore.log.names import SliceName, checkpoint_directory, insert_into_topic
+from ashore.proof.audit import Pace
+from ashore.proof.audit.auditor import Auditor
+from ashore.proof.status.status import read_status
+from ashore.queries.spark.sql.validate import describe_queries
+from ashore.topics.open_job import open_job
 
 PER_COUNTRY = """
     INSERT INTO `{topic}`

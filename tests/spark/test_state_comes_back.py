@@ -20,13 +20,13 @@ from tests.marks import but
 from tests.spark.programs import QUERIES, Program, Rows, Use, conf, rescaled
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.copying import copy_checkpoint
-from ashore.checkpoints.savepoints.shelf import open_shelf
-from ashore.checkpoints.survey import take_survey
-from ashore.control.checkpoints import savepoints
-from ashore.control.checkpoints.clean import GarbageTally, clean
-from ashore.control.checkpoints.inspect import inspect
-from ashore.protocol.plan_query import CheckpointPosition
+from ashore.log.plan_query import CheckpointPosition
+from ashore.queries.state.copies import copy_checkpoint
+from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.survey import take_survey
+from ashore.queries.tools import savepoints
+from ashore.queries.tools.clean import GarbageTally, clean
+from ashore.queries.tools.inspect import inspect
 
 CLOCK = SystemClock()
 NO_AGE_MS = -60_000  # of what may be deleted: all that is there, whatever the clock of the files

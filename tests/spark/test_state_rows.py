@@ -17,12 +17,12 @@ from tests.checkpoint_files import opened, unpack
 from tests.marks import but
 from tests.spark.programs import PARTITIONS, Program, Use, clicks, conf, contents, grouped
 
-from ashore.checkpoints.layout import PROVIDER
-from ashore.control.checkpoints.rows import RowsAsked, prepare
 from ashore.errors import CheckpointUnfit, NotDone
 from ashore.jobs.events import Event, StateChanges, StateRows
-from ashore.spark.sql.settings import FORMAT
-from ashore.spark.state.rows import READING, read_rows
+from ashore.queries.spark.sql.settings import FORMAT
+from ashore.queries.spark.state.rows import READING, read_rows
+from ashore.queries.state.layout import PROVIDER
+from ashore.queries.tools.rows import RowsAsked, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,15 +8,15 @@ from pyspark.sql import SparkSession
 from tests.kafka_tools import delete_records
 from tests.spark.site import Around, At, Site, events, table_of
 
-from ashore.control.jobs import open_job
-from ashore.control.take_over import accept_losses
 from ashore.errors import BadRecord, FilesLost, OffsetsGone, RecordsTooLarge, StorageError
-from ashore.landing.batch import BatchRunner
-from ashore.landing.recovery import open_and_find_lost, reland
-from ashore.protocol.entries import Prepare, Skip
-from ashore.sources.columns import KafkaAddress
-from ashore.spark.runner import SparkRunner
+from ashore.log.entries import Prepare, Skip
 from ashore.storage.open import LakeAddress
+from ashore.topics.loop.recovery import open_and_find_lost, reland
+from ashore.topics.open_job import open_job
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.run.spark.runner import SparkRunner
+from ashore.topics.use.take_over import accept_losses
+from ashore.topics.write.batch import BatchRunner
 
 
 def test_a_bad_record_stops_the_job_at_once(site: Site) -> None:

@@ -12,17 +12,17 @@ from tests.spark import tasks
 from tests.spark.site import Site, event, events, table_of
 from tests.specs import OUTPUT
 
-from ashore.control.clean import clean_job, plan_clean_job
-from ashore.control.jobs import open_job
 from ashore.errors import BatchFailed
-from ashore.landing.batch import RowsOrder
-from ashore.landing.worker import Tick
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Prepare
-from ashore.protocol.names import SliceName
-from ashore.spark import runner
-from ashore.spark.sql import written
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Prepare
+from ashore.log.names import SliceName
+from ashore.queries.spark.sql import row_writer as written
 from ashore.storage.open import LakeAddress
+from ashore.topics.loop.worker import Tick
+from ashore.topics.open_job import open_job
+from ashore.topics.run.spark import runner
+from ashore.topics.use.clean import clean_job, plan_clean_job
+from ashore.topics.write.batch import RowsOrder
 
 MB = 1_000_000
 

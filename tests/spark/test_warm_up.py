@@ -57,7 +57,7 @@ def test_classes_are_kept_and_the_next_start_uses_them(
 def _loaded_classes(archive: Path) -> str:
     """Return what a JVM with Spark says of where it has loaded its classes from."""
     code = (
-        "from ashore.spark.session import start_session\n"
+        "from ashore.topics.run.spark.session import start_session\n"
         "import sys\n"
         "options = {'spark.driver.extraJavaOptions': sys.argv[1]}\n"
         "start_session('classes', 'local[1]', options, []).stop()\n"

@@ -15,8 +15,8 @@ from tests.spark.test_processes import ended, launched, wait_for
 from ashore import __version__
 from ashore.jobs.events import Event, WarningEvent
 from ashore.jobs.failure import Failed
-from ashore.spark.daemon import MODULE, PLAIN
-from ashore.spark.session import DAEMON
+from ashore.topics.run.spark.daemon import MODULE, PLAIN
+from ashore.topics.run.spark.session import DAEMON
 
 # What Arrow looks for when it is first given values of Python: it does not take long.
 LATE = {"pyarrow.pandas_compat", "pyarrow.vendored.version"}

@@ -8,8 +8,8 @@ import pytest
 from tests.spark.site import Around, At, Site, Writer, events, table_of
 
 from ashore.errors import Fenced, LogDamaged, TableOwned
-from ashore.landing.worker import Tick
-from ashore.protocol.entries import Open
+from ashore.log.entries import Open
+from ashore.topics.loop.worker import Tick
 
 # --- a second writer -----------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """What a process leaves behind at each step of a batch, and what the next start makes of it.
 
-The steps are those of src/ashore/landing/slice_loop.py and committer.py; what a start does is
+The steps are those of src/ashore/topics/loop/slice_loop.py and committer.py; what a start does is
 `LandingLog.open` and then `Committer.finish`.
 """
 

@@ -1,4 +1,4 @@
-"""Slices, epochs and fencing: `open`, `append` and `look` of src/ashore/landing/log.py."""
+"""Slices, epochs and fencing: `open`, `append` and `look` of src/ashore/log/store/log.py."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How a batch lands: the steps of src/ashore/landing/slice_loop.py, without publishing."""
+"""How a batch lands: the steps of src/ashore/topics/loop/slice_loop.py, without publishing."""
 
 from .shapes import Box, Kind, Line, Picture, Text
 

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 from rich.console import Console, RenderableType
 from rich.terminal_theme import TerminalTheme
 
+from ashore.base import codec
 from ashore.cli.demo_view import DemoView
 from ashore.cli.run_view import RunState
-from ashore.control.demo import DemoStep
 from ashore.errors import check
 from ashore.jobs.events import Event, Landed, Starting, decode_event
-from ashore.protocol import codec
+from ashore.lab.demo import DemoStep
 
 from .record import RECORDS
 

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ashore.control.demo import Demo
 from ashore.jobs.events import Beat, Event, Landed, StepBegun, encode_event
 from ashore.jobs.launch import JobLaunch
-from ashore.jobs.progress import Step
-from ashore.services.kafka import Kafka
+from ashore.lab.demo import Demo
+from ashore.lab.services.kafka import Kafka
+from ashore.log.progress import Step
 
 RECORDS = 1_200_000  # as `ashore demo` without options
 HERE = Path(__file__).parent

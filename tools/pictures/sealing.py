@@ -1,4 +1,4 @@
-"""When a partition is sealed: `plan_seal` of src/ashore/protocol/plan_seal.py on a time line.
+"""When a partition is sealed: `plan_seal` of src/ashore/log/plan_seal.py on a time line.
 
 A test has `plan_seal` decide at each minute of it.
 """
@@ -6,8 +6,8 @@ A test has `plan_seal` decide at each minute of it.
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ashore.config.tables import SealSection
-from ashore.protocol.names import success_name
+from ashore.jobs.file.tables import SealSection
+from ashore.log.names import success_name
 
 from .shapes import Box, Kind, Line, Picture, Shape, Text
 

@@ -1,4 +1,4 @@
-"""A job with SQL: the six steps of src/ashore/spark/sql/query.py and landing/query_sink.py."""
+"""A job with SQL: the six steps of `SqlQuery` and `QuerySink`."""
 
 from collections.abc import Iterator
 

@@ -188,7 +188,7 @@ impl Faults {
         self.add_conversion(Reason::Words(Frame::Date, text));
     }
 
-    /// See `_to_instants` in src/ashore/formats/wire.py for what is parsed as what.
+    /// See `_to_instants` in src/ashore/topics/decode/wire.py for what is parsed as what.
     fn note_time(&mut self, text: &[u8], may_have_zone: bool) {
         let Some(text) = times::cut_fractions(text) else {
             return self.add_conversion(Reason::Unknown);

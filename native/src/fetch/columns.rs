@@ -1,5 +1,5 @@
 //! Records as columns of Arrow: topic, partition, offset, timestamp, key, value, and headers where
-//! they are asked for, as `ashore.sources.fetched` has them.
+//! they are asked for, as `ashore.topics.read.record_columns` has them.
 
 use std::sync::Arc;
 

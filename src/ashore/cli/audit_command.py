@@ -17,8 +17,8 @@ from ashore.base.units import parse_duration_ms, parse_size_bytes
 from ashore.cli import audit_view
 from ashore.cli.options import Debug, JobFile
 from ashore.cli.output import CommandAnswer, reported_errors, shown_progress
-from ashore.control import jobs
-from ashore.control.audit import Pace
+from ashore.proof.audit import Pace
+from ashore.topics import open_job
 
 INTERVAL_S_MIN = 1.0
 
@@ -58,11 +58,11 @@ def audit(
     rate = _size(read_rate)
     interval_s = None if interval is None else _duration(interval)
     reporting = reported_errors(as_json=as_json, debug=debug, in_lines=continuous)
-    with reporting, jobs.open_job(job_file) as opened:
+    with reporting, open_job.open_job(job_file) as opened:
         if not continuous:
             with shown_progress(quiet=as_json) as progress:
                 progress("log", 0, 0)
-                from ashore.control.audit.follow import audit_once  # noqa: PLC0415 - loads Arrow
+                from ashore.proof.audit.follow import audit_once  # noqa: PLC0415 - loads Arrow
 
                 report = audit_once(opened, progress)
             code = audit_view.show_once(report, as_json=as_json)
@@ -71,7 +71,7 @@ def audit(
             interval_s = opened.job.batch.interval_ms / 1000
         if not as_json:
             audit_view.say_at(opened.clock.now_ms(), f"reading the log of job {opened.job.job}")
-        from ashore.control.audit.follow import follow  # noqa: PLC0415 - loads Arrow
+        from ashore.proof.audit.follow import follow  # noqa: PLC0415 - loads Arrow
 
         with _signals_stop() as stopping:
             pace = Pace(max(interval_s, INTERVAL_S_MIN), rate)

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from ashore.base.units import format_duration, format_size
 from ashore.cli.output import escape, out, print_json, say, talk
-from ashore.control.audit import AuditFinding, AuditReport, Away, Round
 from ashore.errors import ExitCode
+from ashore.proof.audit import AuditFinding, AuditReport, Away, Round
 
 ANSWERS = {0: "ok", 5: "wrong", 6: "unprovable"}  # by exit code
 FINDINGS_SHOWN = 15  # on a terminal; `--json` has them all

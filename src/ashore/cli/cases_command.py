@@ -12,11 +12,11 @@ import typer
 from ashore.cli.cases_view import FAILED, show_cases
 from ashore.cli.options import AsJsonLines, Debug, JobFile
 from ashore.cli.output import CommandAnswer, reported_errors
-from ashore.config.cases import load_cases
 from ashore.errors import JobFileInvalid
+from ashore.jobs.file.cases import load_cases
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import CasesRequest, write_request
-from ashore.landing.job import load_job_file
+from ashore.topics.loop.job import load_job_file
 
 
 def run_tests(

@@ -11,10 +11,10 @@ from xml.etree import ElementTree as ET
 
 from ashore.cli.event_lines import print_event
 from ashore.cli.output import STARTING_SPARK, escape, out, print_failure, say
-from ashore.control.run import failure_of
 from ashore.jobs.events import CaseEnded, Talk
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
+from ashore.topics.use.run import failure_of
 
 FAILED = 5
 

@@ -6,7 +6,7 @@ What it must not know: how the value came about.
 
 from ashore.base.units import format_size
 from ashore.cli.output import print_lines, print_table
-from ashore.control.checkpoints.clean import Cleaned
+from ashore.queries.tools.clean import Cleaned
 
 
 def show_cleaned(found: Cleaned, *, explain: bool) -> None:

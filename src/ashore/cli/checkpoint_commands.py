@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from ashore.base.clock import SystemClock
-from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.cli import checkpoint_clean_view, savepoint_view
 from ashore.cli.checkpoint_doctor_command import checkpoint_doctor
 from ashore.cli.inspect_commands import checkpoint_diff, checkpoint_inspect
@@ -24,10 +23,11 @@ from ashore.cli.output import (
     shown_progress,
 )
 from ashore.cli.rescale_command import checkpoint_rescale
-from ashore.control.checkpoints import savepoints
-from ashore.control.checkpoints.clean import OLDER_THAN, clean, parse_age
-from ashore.control.checkpoints.where import find_checkpoint, is_job_file
 from ashore.errors import ExitCode
+from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.tools import savepoints
+from ashore.queries.tools.addresses import find_checkpoint, is_job_file
+from ashore.queries.tools.clean import OLDER_THAN, clean, parse_age
 
 
 def checkpoint_clean(
@@ -107,10 +107,7 @@ def checkpoint_savepoint(  # noqa: PLR0913, PLR0917 - each parameter is an optio
 
             if batch is None and is_job_file(where):
                 # What asks a job takes longer to import than a savepoint to be taken.
-                from ashore.control.checkpoints.asked import (  # noqa: PLC0415 - as said above
-                    SavepointAsked,
-                    save_query,
-                )
+                from ashore.queries.tools.savepoint_request import SavepointAsked, save_query  # noqa: PLC0415 - as said above
 
                 wanted = SavepointAsked(where, query, found, shelf)
                 saved = save_query(wanted, clock, advance, lambda line: say(escape(line)))

@@ -13,9 +13,9 @@ import typer
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug, Explain, Query, TakeOver, Where
 from ashore.cli.output import CommandAnswer, print_answer, reported_errors, shown_progress
-from ashore.control.checkpoints import doctor
-from ashore.control.checkpoints.doctor import DoctorAsked, Examined, Repaired
 from ashore.errors import ExitCode
+from ashore.queries.tools import doctor
+from ashore.queries.tools.doctor import DoctorAsked, Examined, Repaired
 
 _To = Annotated[
     str | None,

@@ -10,11 +10,11 @@ from itertools import groupby
 from statistics import median
 
 from ashore.base.units import format_duration, format_size, format_time
-from ashore.checkpoints.inspection import Amount, InspectedOperator, Inspection, StorePart
-from ashore.checkpoints.layout import SchemaField, StoreSchema
-from ashore.checkpoints.replay import LOAD_RATES, REPLAY_BYTES_PER_S, REPLAY_FILE_S
-from ashore.checkpoints.versions import KeptVersion
 from ashore.cli.output import print_lines, print_table
+from ashore.queries.state.inspection import Amount, InspectedOperator, Inspection, StorePart
+from ashore.queries.state.layout import SchemaField, StoreSchema
+from ashore.queries.state.replay import LOAD_RATES, REPLAY_BYTES_PER_S, REPLAY_FILE_S
+from ashore.queries.state.versions import KeptVersion
 
 _BAR = 20  # columns of the longest bar
 _PARTITIONS_MAX = 40  # that are shown one by one; of more, the largest

@@ -7,8 +7,8 @@ What it must not know: what may be deleted.
 from ashore.base.units import format_size
 from ashore.cli.options import AsJson, Debug, Explain, JobFile
 from ashore.cli.output import print_answer, reported_errors
-from ashore.control.clean import clean_job, plan_clean_job
-from ashore.control.jobs import open_job
+from ashore.topics.open_job import open_job
+from ashore.topics.use.clean import clean_job, plan_clean_job
 
 
 def clean(

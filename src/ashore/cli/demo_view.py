@@ -19,8 +19,8 @@ from ashore.cli import verify_view
 from ashore.cli.event_lines import print_event
 from ashore.cli.output import escape, out, say, shown_progress, talk
 from ashore.cli.run_view import RunState
-from ashore.control.demo import Demo, DemoResult, DemoStep, queries
 from ashore.jobs.events import Event
+from ashore.lab.demo import Demo, DemoResult, DemoStep, queries
 
 
 def show_demo(demo: Demo, *, as_json: bool) -> int:

@@ -11,7 +11,7 @@ import typer
 
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import CommandAnswer, escape, reported_errors, say
-from ashore.control.jobs import open_job
+from ashore.topics.open_job import open_job
 
 _SPARK_HELP = (
     "Continue where a query with Spark's file sink stopped: its checkpoint directory, a path or an "
@@ -66,7 +66,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
         if not as_json:
             say(f"reading log, tables and topics of job {escape(opened.job.job)}")
         from ashore.cli import doctor_view  # noqa: PLC0415 - loads Arrow
-        from ashore.control.doctor import FormerAt  # noqa: PLC0415 - as above
+        from ashore.proof.doctor import FormerAt  # noqa: PLC0415 - as above
 
         at = FormerAt(from_spark, from_connect, from_files, land_missing)
         treated = doctor_view.Treating(at, applies=apply, takes_over=take_over, as_json=as_json)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from ashore.cli.output import escape, out, print_json
-from ashore.control.doctor import Diagnosis, Done, FormerAt, diagnose, explain, treat
-from ashore.control.jobs import OpenJob
 from ashore.errors import AshoreError
+from ashore.proof.doctor import Diagnosis, Done, FormerAt, diagnose, explain, treat
+from ashore.topics.open_job import OpenJob
 
 NOTHING = (
     "nothing to repair, judged by log, names and sizes; the content of files was not read: ashore "

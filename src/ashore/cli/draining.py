@@ -13,12 +13,12 @@ import typer
 
 from ashore.cli.output import failure_document, print_json, progress_keeper
 from ashore.cli.run_view import RunState, Style, show_run
-from ashore.control.jobs import open_job
-from ashore.control.preflight import check_job
-from ashore.control.run import failure_of
 from ashore.errors import ExitCode
 from ashore.jobs.events import Event
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.topics.open_job import open_job
+from ashore.topics.use.preflight import check_job
+from ashore.topics.use.run import failure_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from ashore.base.clock import SystemClock
 from ashore.cli import drill_view
 from ashore.cli.output import print_json
 from ashore.cli.signals import sigterm_does
-from ashore.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
-from ashore.drills.report import DrillReport, logged, make_run_directory, write_report
-from ashore.drills.sites.servers import Servers
 from ashore.errors import ExitCode
+from ashore.lab.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
+from ashore.lab.drills.report import DrillReport, logged, make_run_directory, write_report
+from ashore.lab.drills.sites.servers import Servers
 
 ALL = "all"
 

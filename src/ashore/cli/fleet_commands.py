@@ -317,7 +317,7 @@ def _read(path: Path) -> str:
 
 def _beside(job_file: Path) -> dict[str, str]:
     """Return the files that a job file names and that lie beside it."""
-    from ashore.config.document import read_document  # noqa: PLC0415 - for this command alone
+    from ashore.jobs.file.document import read_document  # noqa: PLC0415 - for this command alone
 
     document = read_document(_read(job_file)).data  # what is wrong with it the server says
     sql = document.get("sql") if isinstance(document, dict) else None

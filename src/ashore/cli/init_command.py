@@ -13,18 +13,18 @@ import typer
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug
 from ashore.cli.output import escape, print_answer, reported_errors, say
-from ashore.config import EnvText, KafkaOptions
-from ashore.config.values import ValueRefused
-from ashore.control.jobs import SOURCE_TIMEOUT_S
-from ashore.control.proposed_file import (
+from ashore.errors import JobFileInvalid
+from ashore.jobs.file import EnvText, KafkaOptions
+from ashore.jobs.file.values import ValueRefused
+from ashore.topics.open_job import SOURCE_TIMEOUT_S
+from ashore.topics.read.lazy import open_later
+from ashore.topics.use.proposed_file import (
     JobProposal,
     exists_already,
     job_text,
     table_names,
     write_new,
 )
-from ashore.errors import JobFileInvalid
-from ashore.sources.later import open_later
 
 
 def init(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -55,7 +55,7 @@ def init(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         source = open_later(servers, _reveal(options), SOURCE_TIMEOUT_S)
         if not as_json:
             say(f"reading the newest records of {escape(', '.join(topics))}")
-        from ashore.control.propose import propose_table, sample_topic  # noqa: PLC0415 - loads Arrow
+        from ashore.topics.use.propose import propose_table, sample_topic  # noqa: PLC0415 - loads Arrow
 
         try:
             now_ms = SystemClock().now_ms()

@@ -18,11 +18,11 @@ from ashore.cli.output import (
     say,
     shown_progress,
 )
-from ashore.control.checkpoints.inspect import inspect
+from ashore.queries.tools.inspect import inspect
 
 if TYPE_CHECKING:
-    from ashore.control.checkpoints.rows import RowsAsked, RowsFound
     from ashore.jobs.events import StateProgress, StateStep
+    from ashore.queries.tools.rows import RowsAsked, RowsFound
 
 LIMIT = 20  # rows that are shown of each table, unless it is said
 
@@ -82,7 +82,7 @@ def checkpoint_inspect(  # noqa: PLR0913, PLR0917 - each parameter is an option 
                 checkpoint_view.show_inspection(found)
             return
         from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
-        from ashore.control.checkpoints.rows import RowsAsked  # noqa: PLC0415 - see `_read`
+        from ashore.queries.tools.rows import RowsAsked  # noqa: PLC0415 - see `_read`
 
         asked = RowsAsked(
             where,
@@ -127,10 +127,7 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
     """Show which rows of the state differ between two batches: added, removed, changed."""
     with reported_errors(as_json=as_json, debug=debug):
         from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
-        from ashore.control.checkpoints.rows import (  # noqa: PLC0415 - see `_read`
-            RowsAsked,
-            choose_batches,
-        )
+        from ashore.queries.tools.rows import RowsAsked, choose_batches  # noqa: PLC0415 - see `_read`
 
         first, last = choose_batches(where, query, (before, after), SystemClock())
         asked = RowsAsked(
@@ -167,8 +164,8 @@ def _require_rows(*options: object) -> None:
 
 def _read(asked: "RowsAsked", *, as_json: bool) -> "RowsFound":
     """Return rows of state. What starts Spark takes longer to import than to look at files."""
-    from ashore.control.checkpoints.rows import RowsProgress, read_state_rows  # noqa: PLC0415
     from ashore.jobs.events import StateProgress, StateStep  # noqa: PLC0415
+    from ashore.queries.tools.rows import RowsProgress, read_state_rows  # noqa: PLC0415
 
     with shown_progress(quiet=as_json) as progress:
         what = ["reading"]

@@ -26,7 +26,7 @@ from ashore.cli.output import (
     say,
     shown_progress,
 )
-from ashore.control.jobs import open_job
+from ashore.topics.open_job import open_job
 
 
 class Accepted(StrEnum):
@@ -90,8 +90,8 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     """Rewrite the state of a stopped job for new SQL. The checkpoint from before is only read."""
     with reported_errors(as_json=as_json, debug=debug):
         # The commands beside this one start no process.
-        from ashore.control.inserts import read_renames  # noqa: PLC0415
-        from ashore.control.migration import JudgeAsked, require_same_job  # noqa: PLC0415
+        from ashore.queries.change.check import JudgeAsked, require_same_job  # noqa: PLC0415
+        from ashore.queries.change.insert_matches import read_renames  # noqa: PLC0415
 
         compared = JudgeAsked(
             read_edits(mapping), query, read_renames(rename or ()), fills=backfill is not None
@@ -101,23 +101,23 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             if not as_json:
                 say(STARTING_SPARK)
             from ashore.cli import migrate_apply_view as view  # noqa: PLC0415 - once Spark starts
-            from ashore.control import migrating  # noqa: PLC0415
-            from ashore.control.migration import judge_change  # noqa: PLC0415
-            from ashore.control.migration_process import MigrationProcess  # noqa: PLC0415
+            from ashore.queries.change import apply  # noqa: PLC0415
+            from ashore.queries.change.check import judge_change  # noqa: PLC0415
+            from ashore.queries.change.process import MigrationProcess  # noqa: PLC0415
 
-            asked = migrating.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
-            migrating.require_partitions_free(other, asked)
+            asked = apply.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
+            apply.require_partitions_free(other, asked)
             with MigrationProcess(to, opened.job.job, debug=debug) as process:
                 judged = judge_change(opened, process.plan, compared)
                 shown = view.ShownMigration(job_file, judged.queries)
                 if not as_json:
                     print_lines(shown.judged_lines())
-                shown.planned = migrating.plan_change(opened, other, judged, asked)
+                shown.planned = apply.plan_change(opened, other, judged, asked)
                 if not as_json:
                     print_lines(shown.planned_lines())
                 if not shown.planned.is_empty and not explain:
                     with shown_progress(quiet=as_json) as progress:
-                        migrator = migrating.Migrator(
+                        migrator = apply.Migrator(
                             other,
                             savepoints,
                             take_over,
@@ -125,5 +125,5 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
                             lambda done, total: progress("copying the savepoint", done, total),
                             view.ShownSteps((lambda _: None) if as_json else say, progress).show,
                         )
-                        shown.applied = migrating.apply_change(opened, shown.planned, migrator)
+                        shown.applied = apply.apply_change(opened, shown.planned, migrator)
         print_answer(shown.applied_lines(to), shown.document(), as_json=as_json)

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ashore.base.codec import Json
 from ashore.base.units import format_duration, format_size
-from ashore.checkpoints.moved_sources import Firsts
 from ashore.cli.migrate_view import judged_document, judged_lines
-from ashore.control.migrating import AppliedChange, PlannedChange, PlannedMigration
-from ashore.control.migration import JudgedQuery
 from ashore.jobs.events import StateProgress, StateStep
-from ashore.jobs.progress import StateWork
-from ashore.migration.rewriting import OperatorRewrite, RewriteKind
-from ashore.protocol.codec import Json
+from ashore.log.progress import StateWork
+from ashore.plans.change.rewriting import OperatorRewrite, RewriteKind
+from ashore.queries.change.apply import AppliedChange, PlannedChange, PlannedMigration
+from ashore.queries.change.check import JudgedQuery
+from ashore.queries.state.source_changes import Firsts
 
 _WORK = {
     StateWork.COUNT: "counting the rows that are dropped",

@@ -22,8 +22,8 @@ from ashore.cli.migrate_options import (
 from ashore.cli.migrate_undo_command import migrate_undo
 from ashore.cli.options import AsJson, Debug, JobFile, new_group
 from ashore.cli.output import STARTING_SPARK, CommandAnswer, print_answer, reported_errors, say
-from ashore.control.jobs import open_job
 from ashore.errors import ExitCode
+from ashore.topics.open_job import open_job
 
 
 def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -45,12 +45,8 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     """Say what becomes of the state of each operator and column. Nothing is stopped or written."""
     with reported_errors(as_json=as_json, debug=debug):
         # The commands beside this one start no process.
-        from ashore.control.inserts import read_renames  # noqa: PLC0415
-        from ashore.control.migration import (  # noqa: PLC0415
-            JudgeAsked,
-            judge_change,
-            require_same_job,
-        )
+        from ashore.queries.change.check import JudgeAsked, judge_change, require_same_job  # noqa: PLC0415
+        from ashore.queries.change.insert_matches import read_renames  # noqa: PLC0415
 
         asked = JudgeAsked(
             read_edits(mapping), query, read_renames(rename or ()), fills=backfill is not None
@@ -61,8 +57,8 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             if not as_json:
                 say(STARTING_SPARK)
             from ashore.cli import migrate_view as view  # noqa: PLC0415 - once Spark starts
-            from ashore.control.migration_process import MigrationProcess  # noqa: PLC0415
-            from ashore.migration.verdicts import StateVerdict  # noqa: PLC0415
+            from ashore.plans.change.verdicts import StateVerdict  # noqa: PLC0415
+            from ashore.queries.change.process import MigrationProcess  # noqa: PLC0415
 
             with MigrationProcess(to, opened.job.job, debug=debug) as process:
                 found = judge_change(opened, process.plan, asked).queries

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ashore.config.mapping import load_mapping
+from ashore.jobs.file.mapping import load_mapping
 from ashore.plans.matching import MappingEdits
 
 NewJobFile = Annotated[

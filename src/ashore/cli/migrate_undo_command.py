@@ -13,7 +13,7 @@ from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
 from ashore.cli.output import print_answer, reported_errors, shown_progress
 
 if TYPE_CHECKING:  # the commands beside this one do not load the log
-    from ashore.checkpoints.migrating import UndonePlan
+    from ashore.queries.state.migration import UndonePlan
 
 
 class LandedOutput(StrEnum):
@@ -43,18 +43,18 @@ def migrate_undo(  # noqa: PLR0913, PLR0917 - each parameter is an option of the
 ) -> None:
     """Return to the SQL, the state and the offsets from before the last migration of a query."""
     with reported_errors(as_json=as_json, debug=debug):
-        from ashore.control import undoing  # noqa: PLC0415 - loads the log
-        from ashore.control.jobs import open_job  # noqa: PLC0415
+        from ashore.queries.change import undo  # noqa: PLC0415 - loads the log
+        from ashore.topics.open_job import open_job  # noqa: PLC0415
 
         with open_job(job_file) as opened:
-            found = undoing.find_migrated(opened, query)
+            found = undo.find_migrated(opened, query)
             rolls_back = output is LandedOutput.ROLL_BACK
             if explain:
-                undone = undoing.plan_undo(opened, found, rolls_back=rolls_back)
+                undone = undo.plan_undo(opened, found, rolls_back=rolls_back)
             else:
-                asked = undoing.UndoAsked(why, rolls_back, take_over)
+                asked = undo.UndoAsked(why, rolls_back, take_over)
                 with shown_progress(quiet=as_json) as progress:
-                    undone = undoing.undo(
+                    undone = undo.undo(
                         opened, found, asked, lambda done, total: progress("copying", done, total)
                     )
         document = {

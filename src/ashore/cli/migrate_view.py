@@ -6,12 +6,11 @@ What it must not know: how a verdict is found.
 
 from collections.abc import Iterator, Sequence
 
+from ashore.base.codec import Json
 from ashore.base.units import format_size, format_time
-from ashore.config.mapping import write_mapping
-from ashore.control.losses import Losses
-from ashore.control.migration import JudgedQuery
-from ashore.migration.replay import ReplayLook
-from ashore.migration.verdicts import (
+from ashore.jobs.file.mapping import write_mapping
+from ashore.plans.change.replay import ReplayLook
+from ashore.plans.change.verdicts import (
     LostState,
     MappedPair,
     OperatorVerdict,
@@ -22,7 +21,8 @@ from ashore.migration.verdicts import (
     worst,
 )
 from ashore.plans.matching import NO_EDITS, MappingEdits
-from ashore.protocol.codec import Json
+from ashore.queries.change.check import JudgedQuery
+from ashore.queries.change.losses import Losses
 
 _NEXT = {
     StateVerdict.FULL: "a start with the new SQL uses the state as it is",

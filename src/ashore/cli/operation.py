@@ -16,8 +16,8 @@ from ashore.cli.app import app
 from ashore.cli.output import CommandAnswer
 from ashore.cli.signals import sigterm_does
 from ashore.errors import check
-from ashore.runtime.files import read_record, write_record
-from ashore.runtime.operations import (
+from ashore.fleet.files import read_record, write_record
+from ashore.fleet.operations import (
     CANCELLED,
     OperationEnd,
     OperationFiles,

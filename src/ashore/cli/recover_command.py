@@ -10,9 +10,9 @@ import typer
 
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
 from ashore.cli.output import CommandAnswer, print_answer, reported_errors
-from ashore.control.jobs import open_job
-from ashore.control.recover import explain_recover, plan_recover, recover_dead
 from ashore.errors import ExitCode
+from ashore.topics.open_job import open_job
+from ashore.topics.use.recover import explain_recover, plan_recover, recover_dead
 
 
 def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -44,7 +44,7 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
             )
         if reland or accept_loss:
             # Loads what writes a log; to look, and to finish moves, it is not needed.
-            from ashore.control.take_over import accept_losses, is_relandable  # noqa: PLC0415
+            from ashore.topics.use.take_over import accept_losses, is_relandable  # noqa: PLC0415
         if reland:
             if not is_relandable(opened, takes_over=take_over):
                 print_answer(["no file is lost"], {"rows": 0, "files": 0}, as_json=as_json)

@@ -9,8 +9,8 @@ import typer
 
 from ashore.cli.options import AsJson, Debug, JobFile, TakeOver
 from ashore.cli.output import print_answer, reported_errors
-from ashore.control.jobs import open_job
-from ashore.control.take_over import rejoin_topic
+from ashore.topics.open_job import open_job
+from ashore.topics.use.take_over import rejoin_topic
 
 
 def rejoin(

@@ -12,11 +12,11 @@ from ashore.base.clock import SystemClock
 from ashore.base.units import format_duration
 from ashore.cli.options import AsJson, Debug, Explain, Query, TakeOver, Where
 from ashore.cli.output import print_answer, reported_errors, say
-from ashore.jobs.progress import StateWork
+from ashore.log.progress import StateWork
 
 if TYPE_CHECKING:  # the commands beside this one do not load events
-    from ashore.control.checkpoints.rescaling import RescaleResult, Undo
     from ashore.jobs.events import StateStep
+    from ashore.queries.tools.rescale_process import RescaleResult, Undo
 
 _WORK = {
     StateWork.COUNT: "counting the rows",
@@ -47,7 +47,7 @@ def checkpoint_rescale(  # noqa: PLR0913, PLR0917 - each parameter is an option 
 ) -> None:
     """Give the state of a query another number of partitions. The original is only read."""
     with reported_errors(as_json=as_json, debug=debug):
-        from ashore.control.checkpoints import rescale  # noqa: PLC0415 - loads what opens jobs
+        from ashore.queries.tools import rescale  # noqa: PLC0415 - loads what opens jobs
 
         if undo == (partitions is not None):
             raise typer.BadParameter("give either --partitions or --undo")

@@ -6,8 +6,8 @@ What it must not know: what is set back.
 
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
 from ashore.cli.output import print_answer, reported_errors
-from ashore.control.jobs import open_job
-from ashore.control.reset_clock import apply, plan
+from ashore.topics.open_job import open_job
+from ashore.topics.use.reset_clock import apply, plan
 
 
 def reset_clock(

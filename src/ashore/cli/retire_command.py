@@ -10,8 +10,8 @@ import typer
 
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
 from ashore.cli.output import print_answer, reported_errors
-from ashore.control.jobs import open_job
-from ashore.control.retire import apply_retire, parse_age, plan_retire
+from ashore.proof.retire import apply_retire, parse_age, plan_retire
+from ashore.topics.open_job import open_job
 
 
 def retire(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from ashore.checkpoints.rollback import RolledBack
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
 from ashore.cli.output import print_answer, reported_errors
-from ashore.control.jobs import open_job
-from ashore.control.rollback import apply, choose_batch, find_query, plan
+from ashore.queries.state.rollback import RolledBack
+from ashore.queries.tools.rollback import apply, choose_batch, find_query, plan
+from ashore.topics.open_job import open_job
 
 
 def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ashore.checkpoints.since import AnotherTable, OutputSince
 from ashore.cli import run_view
 from ashore.cli.options import AsJsonLines, Debug, JobFile, TakeOver
 from ashore.cli.output import (
@@ -24,14 +23,15 @@ from ashore.cli.output import (
 from ashore.cli.run_view import Style
 from ashore.cli.saving import TakenSavepoint, saving
 from ashore.cli.signals import end_in_order, sigterm_does
-from ashore.control import jobs
-from ashore.control.ask import RunningJob
-from ashore.control.preflight import Preflight, check_job
 from ashore.errors import Fenced, NotDone
+from ashore.jobs.ask import RunningJob
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.queries.state.later_batches import AnotherTable, OutputSince
+from ashore.topics import open_job
+from ashore.topics.use.preflight import Preflight, check_job
 
 if TYPE_CHECKING:
-    from ashore.plans.planned_query import PlannedQuery
+    from ashore.plans.query import PlannedQuery
 
 FromSavepoints = Annotated[
     list[str] | None,
@@ -108,7 +108,7 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         raise typer.BadParameter("--of-another-job and --same-sql go with --output another-table")
     with reported_errors(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
         save = None if savepoint is None else saving(job_file, savepoint, quiet=as_json)
-        with jobs.open_job(job_file) as opened:
+        with open_job.open_job(job_file) as opened:
             run_view.show_checking(opened.job, style)
             preflight = check_job(opened, accepts_schema=accept_schema)
             job = opened.job
@@ -150,7 +150,7 @@ def warn_running(job: RunningJob) -> None:
 
 
 def _go_on(
-    opened: jobs.OpenJob,
+    opened: open_job.OpenJob,
     savepoints: list[str],
     output: OutputSince | None,
     *,
@@ -158,11 +158,7 @@ def _go_on(
     quiet: bool,
 ) -> None:
     """Put savepoints in the place of the checkpoints of queries. Raises as `go_on_from`."""
-    from ashore.control.checkpoints.from_savepoint import (  # noqa: PLC0415 - 0.2 s, where needed
-        FromAsked,
-        WentOn,
-        go_on_from,
-    )
+    from ashore.queries.tools.from_savepoint import FromAsked, WentOn, go_on_from  # noqa: PLC0415 - 0.2 s, where needed
 
     def show(found: WentOn) -> None:
         since, line = found.since, f"{found.query} continues from the savepoint {found.place}"
@@ -175,13 +171,10 @@ def _go_on(
         go_on_from(opened, asked, lambda done, total: progress("copying", done, total), show)
 
 
-def _begin(opened: jobs.OpenJob, asked: AnotherTable, *, quiet: bool, debug: bool) -> None:
+def _begin(opened: open_job.OpenJob, asked: AnotherTable, *, quiet: bool, debug: bool) -> None:
     """Let queries begin in other tables. Raises as `begin_in_another_table`."""
-    from ashore.control.checkpoints.another_table import (  # noqa: PLC0415 - as above
-        BegunElsewhere,
-        begin_in_another_table,
-    )
-    from ashore.control.migration_process import plan_job  # noqa: PLC0415 - as above
+    from ashore.queries.change.process import plan_job  # noqa: PLC0415 - as above
+    from ashore.queries.tools.another_table import BegunElsewhere, begin_in_another_table  # noqa: PLC0415 - as above
 
     def plan() -> "Sequence[PlannedQuery]":
         if not quiet:

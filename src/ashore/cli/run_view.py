@@ -38,8 +38,6 @@ from ashore.cli.output import (
     width_of,
 )
 from ashore.cli.saving import TakenSavepoint
-from ashore.config import Job
-from ashore.control.run import failure_of, running
 from ashore.errors import ExitCode
 from ashore.jobs.events import (
     Beat,
@@ -59,9 +57,11 @@ from ashore.jobs.events import (
     WarningEvent,
 )
 from ashore.jobs.failure import Failed
+from ashore.jobs.file import Job
 from ashore.jobs.launch import JobLaunch
-from ashore.jobs.measures import MEASURES
-from ashore.jobs.progress import STOPPED, Step
+from ashore.log.measures import MEASURES
+from ashore.log.progress import STOPPED, Step
+from ashore.topics.use.run import failure_of, running
 
 STOPPING = "finishing the batch, Ctrl-C again to stop now"
 TABLES_SHOWN = 3  # of a batch, in a line

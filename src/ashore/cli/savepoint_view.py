@@ -7,13 +7,13 @@ What it must not know: how the value came about.
 from collections.abc import Iterator, Mapping, Sequence
 
 from ashore.base.units import format_size, format_time
-from ashore.checkpoints.savepoints.manifest import Manifest, SavepointKind
-from ashore.checkpoints.savepoints.restore import Restored
-from ashore.checkpoints.savepoints.save import Saved
-from ashore.checkpoints.savepoints.store import FoundSavepoint
 from ashore.cli.output import print_lines, print_table
-from ashore.control.checkpoints.savepoints import PlannedSavepoint
 from ashore.errors import AshoreError
+from ashore.queries.state.savepoints.manifest import Manifest, SavepointKind
+from ashore.queries.state.savepoints.restore import Restored
+from ashore.queries.state.savepoints.save import Saved
+from ashore.queries.state.savepoints.store import FoundSavepoint
+from ashore.queries.tools.savepoints import PlannedSavepoint
 
 Answer = tuple[list[str], dict[str, object]]  # lines for people, the document of `--json`
 

@@ -29,7 +29,7 @@ def saving(job_file: Path, to: str, *, quiet: bool) -> Callable[[], list[TakenSa
     Raises JobFileInvalid where the job has no query, or `to` can be no directory of savepoints.
     """
     from ashore.cli.savepoint_view import describe_saved  # noqa: PLC0415 - 0.5 s, where needed
-    from ashore.control.checkpoints import each_query  # noqa: PLC0415
+    from ashore.queries.tools import each_query  # noqa: PLC0415
 
     clock = SystemClock()
     each_query.require_queries(str(job_file), to, clock)

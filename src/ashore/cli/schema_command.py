@@ -5,7 +5,7 @@ What it must not know: what the schema says.
 """
 
 from ashore.cli.output import print_json
-from ashore.config.json_schema import job_schema
+from ashore.jobs.file.json_schema import job_schema
 
 
 def schema() -> None:

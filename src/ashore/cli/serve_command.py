@@ -16,12 +16,12 @@ from ashore.base.units import parse_size_bytes
 from ashore.cli.options import Debug
 from ashore.cli.output import escape, reported_errors, say
 from ashore.errors import NotInstalled, RequestInvalid
-from ashore.runtime.limits import ServerLimits
-from ashore.runtime.webhook import WebhookAddress
+from ashore.fleet.limits import ServerLimits
+from ashore.fleet.webhook import WebhookAddress
 
 if TYPE_CHECKING:
-    from ashore.server.access import TrustedProxy
-    from ashore.server.serve import ServerSettings
+    from ashore.fleet.server.access import TrustedProxy
+    from ashore.fleet.server.serve import ServerSettings
 
 Directory = Annotated[
     Path,
@@ -144,7 +144,7 @@ def _proxy(proxies: list[str], user_header: str, groups_header: str) -> "Trusted
         raise RequestInvalid(
             f"--trusted-proxy: {error}", hint="an address or a network, as 10.0.0.0/24"
         ) from None
-    made: TrustedProxy = import_module("ashore.server.access").TrustedProxy(
+    made: TrustedProxy = import_module("ashore.fleet.server.access").TrustedProxy(
         networks, user_header.lower(), groups_header.lower()
     )
     return made
@@ -166,7 +166,7 @@ def _address(url: str) -> WebhookAddress:
 def _load() -> ModuleType:
     """Return what runs a server. Raises NotInstalled."""
     try:
-        return import_module("ashore.server.serve")
+        return import_module("ashore.fleet.server.serve")
     except ModuleNotFoundError as error:
         raise NotInstalled(
             f"the package {error.name} is missing: `ashore serve` needs it",

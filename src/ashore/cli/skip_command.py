@@ -10,9 +10,9 @@ import typer
 
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
 from ashore.cli.output import print_answer, reported_errors
-from ashore.control.jobs import open_job
-from ashore.control.skip import apply, plan, wish_of
-from ashore.protocol.positions import ShardRange
+from ashore.log.positions import ShardRange
+from ashore.queries.tools.skip import apply, plan, wish_of
+from ashore.topics.open_job import open_job
 
 
 def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command

@@ -20,13 +20,13 @@ from ashore.cli.output import (
     reported_errors,
     say,
 )
-from ashore.control.adhoc import parse_offsets
-from ashore.control.run import failure_of
 from ashore.jobs.events import Answered, Note, Reading, Talk
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import SqlRequest, write_request
-from ashore.landing.job import load_job_file
+from ashore.queries.tools.adhoc import parse_offsets
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.use.run import failure_of
 
 LAST = 10_000
 LIMIT = 100

@@ -13,7 +13,7 @@ from ashore.cli.output import print_lines, print_table, printable, say
 from ashore.jobs.events import StateChanges, StateRows
 
 if TYPE_CHECKING:
-    from ashore.control.checkpoints.rows import RowsFound
+    from ashore.queries.tools.rows import RowsFound
 
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
 

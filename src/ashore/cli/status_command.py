@@ -14,11 +14,19 @@ import typer
 from ashore.cli import status_view
 from ashore.cli.options import AsJson, Debug, parse_duration
 from ashore.cli.output import CommandAnswer, print_json, reported_errors, waiting
-from ashore.control import jobs
-from ashore.control.fleet import FleetRow, read_fleet, read_job
-from ashore.control.health import ANSWERS, DECIDE, UNKNOWN, WORST_FIRST, Ailment, Allowed, worst
-from ashore.control.pending import describe_pending
 from ashore.errors import ExitCode, LogError
+from ashore.proof.status.fleet import FleetRow, read_fleet, read_job
+from ashore.proof.status.health import (
+    ANSWERS,
+    DECIDE,
+    UNKNOWN,
+    WORST_FIRST,
+    Ailment,
+    Allowed,
+    worst,
+)
+from ashore.topics import open_job
+from ashore.topics.use.table_changes import describe_pending
 
 READING = "reading the log, and offsets from Kafka"
 
@@ -49,7 +57,7 @@ def status(
             rows = read_fleet(job_files, allowed)
         code = _show_fleet(rows, as_json=as_json)
         raise CommandAnswer(code, ANSWERS[code])
-    with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_files[0]) as opened:
+    with reported_errors(as_json=as_json, debug=debug), open_job.open_job(job_files[0]) as opened:
         with waiting(READING, quiet=as_json):
             found, ailments = read_job(opened, allowed)
             changes = describe_pending(opened) if found.is_source_reachable else None

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from ashore.base.units import format_duration, format_size, format_time
 from ashore.cli.output import escape, out, print_table
-from ashore.control.fleet import FleetRow
-from ashore.control.health import Ailment
-from ashore.control.queries import QueryStatus
-from ashore.control.status import EntryStatus, JobStatus, ShardStatus, SliceStatus, add_lags
+from ashore.proof.status.fleet import FleetRow
+from ashore.proof.status.health import Ailment
+from ashore.proof.status.queries import QueryStatus
+from ashore.proof.status.status import EntryStatus, JobStatus, ShardStatus, SliceStatus, add_lags
 
 SHARDS = {"topic partition": "left", "next": "right", "end": "right", "lag": "right"}
 SHARDS_SHOWN = 20

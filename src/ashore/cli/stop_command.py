@@ -16,11 +16,11 @@ import typer
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug, JobFile, parse_duration
 from ashore.cli.output import escape, print_answer, reported_errors, say
-from ashore.config import load_job
-from ashore.control.ask import RunningJob
-from ashore.control.stop import JobStopped, Look, kill_job, stop_job
 from ashore.errors import AshoreError, JobNotRunning, error_of
+from ashore.jobs.ask import RunningJob
+from ashore.jobs.file import load_job
 from ashore.jobs.requests import StopRequest
+from ashore.topics.use.stop import JobStopped, Look, kill_job, stop_job
 
 if TYPE_CHECKING:
     from ashore.cli.draining import Drained
@@ -129,8 +129,8 @@ def _looking(job_file: Path) -> Look:
     """Return what looks at the logs of a job, where no process answers for it."""
 
     def look(found: JobNotRunning) -> JobStopped:
-        from ashore.control.jobs import open_job  # noqa: PLC0415 - 0.5 s, where it is needed
-        from ashore.control.stopped import look_at_logs  # noqa: PLC0415
+        from ashore.topics.open_job import open_job  # noqa: PLC0415 - 0.5 s, where it is needed
+        from ashore.topics.use.stop_check import look_at_logs  # noqa: PLC0415
 
         with open_job(job_file) as opened:
             return look_at_logs(opened, found)

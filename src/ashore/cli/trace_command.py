@@ -19,7 +19,7 @@ DataFilePath = Annotated[
 def trace(path: DataFilePath, as_json: AsJson = False, debug: Debug = False) -> None:
     """Show what happened to one data file: entry, offsets, move, seals, and its owner."""
     with reported_errors(as_json=as_json, debug=debug):
-        from ashore.control.trace import trace_file  # noqa: PLC0415 - reads logs
+        from ashore.proof.trace import trace_file  # noqa: PLC0415 - reads logs
 
         found = trace_file(path)
         lines = [

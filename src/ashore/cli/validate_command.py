@@ -11,9 +11,9 @@ from rich.markup import escape
 
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import print_answer, reported_errors, say, waiting
-from ashore.config import Job
-from ashore.control import jobs
-from ashore.control.pending import find_pending
+from ashore.jobs.file import Job
+from ashore.topics import open_job
+from ashore.topics.use.table_changes import find_pending
 
 
 def _found(job: Job, topics: int) -> str:
@@ -34,7 +34,8 @@ def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -
     """Plan the SQL of a job and show sources, state and columns. Nothing is read or written."""
     with reported_errors(as_json=as_json, debug=debug):
         with (
-            jobs.open_job(job_file) as opened,  # problems of the file itself are reported at once
+            # Problems of the file itself are reported at once.
+            open_job.open_job(job_file) as opened,
             waiting("reading topics from Kafka, and tables of the lake", quiet=as_json),
         ):
             job, topics = opened.job, opened.known_topics()

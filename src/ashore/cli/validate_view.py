@@ -15,13 +15,13 @@ from ashore.cli.output import (
     print_table,
     say,
 )
-from ashore.control.run import failure_of
 from ashore.jobs.events import Validated
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
-from ashore.plans.described import DescribedQuery, TopicQuery, write_queries
+from ashore.plans.messages import DescribedQuery, TopicQuery, write_queries
 from ashore.plans.operators import StatefulOperator
 from ashore.plans.sources import PlanSource
+from ashore.topics.use.run import failure_of
 
 COLUMNS_SHOWN = 6  # a sketch has dozens
 SOURCES = {"source": "left", "reads": "left", "stream": "left"}

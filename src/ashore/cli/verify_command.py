@@ -12,8 +12,8 @@ from ashore.base.unique import unique
 from ashore.cli import verify_view
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import CommandAnswer, print_json, reported_errors, shown_progress
-from ashore.control import jobs
-from ashore.control.verify import SampleRate, parse_rate
+from ashore.proof.verify import SampleRate, parse_rate
+from ashore.topics import open_job
 
 
 def verify(
@@ -33,7 +33,7 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Compare log, files and Kafka: prove that nothing is lost and nothing duplicated."""
-    with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+    with reported_errors(as_json=as_json, debug=debug), open_job.open_job(job_file) as opened:
         sample = None
         if values is not None:
             chosen = int(unique()[:8], 16) if seed is None else seed
@@ -42,7 +42,7 @@ def verify(
             raise typer.BadParameter("--seed requires --values")
         with shown_progress(quiet=as_json) as progress:
             progress("log", 0, 0)
-            from ashore.control.verify.job import verify_job  # noqa: PLC0415 - loads Arrow
+            from ashore.proof.verify.job import verify_job  # noqa: PLC0415 - loads Arrow
 
             result = verify_job(opened, since=since, sample=sample, progress=progress)
         if as_json:

@@ -5,7 +5,7 @@ What it must not know: how it was found.
 
 from ashore.base.units import format_size
 from ashore.cli.output import escape, out, print_table
-from ashore.control.verify import NAMED_MAX, ProblemKind, TableVerdict, VerifyResult
+from ashore.proof.verify import NAMED_MAX, ProblemKind, TableVerdict, VerifyResult
 
 # Columns that are left out where they hold nothing but zeros.
 RARE = ("dead", "filtered", "dropped", "unprovable")

@@ -13,9 +13,9 @@ from typer.core import TyperGroup
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import print_answer, reported_errors
 from ashore.cli.versions_view import diff_document, diff_lines, list_document, list_lines
-from ashore.control.jobs import open_job
-from ashore.control.versions import compare, list_versions
-from ashore.server.pages.versions_svg import draw_diff
+from ashore.fleet.server.pages.versions_svg import draw_diff
+from ashore.proof.status.versions import compare, list_versions
+from ashore.topics.open_job import open_job
 
 Query = Annotated[
     str | None,

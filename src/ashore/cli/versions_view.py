@@ -6,15 +6,15 @@ What it must not know: where versions come from.
 
 from collections.abc import Iterator, Sequence
 
+from ashore.base import codec
+from ashore.base.codec import Json
 from ashore.base.units import format_time
-from ashore.control.versions import ComparedVersions, QueryVersions
-from ashore.landing.versions import RecordedVersion
+from ashore.log.query import EditsState
 from ashore.plans.matching import MappingEdits
 from ashore.plans.operator_graph import Operator
 from ashore.plans.version_changes import ChangeKind, ColumnChange, OperatorChange, SettingChange
-from ashore.protocol import codec
-from ashore.protocol.codec import Json
-from ashore.protocol.query import EditsState
+from ashore.proof.status.versions import ComparedVersions, QueryVersions
+from ashore.topics.loop.versions import RecordedVersion
 
 SIGNS = {
     ChangeKind.SAME: " ",

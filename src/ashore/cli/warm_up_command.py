@@ -6,7 +6,7 @@ What it must not know: what is kept.
 from ashore.base.units import format_size
 from ashore.cli.options import AsJson, Debug
 from ashore.cli.output import print_answer, reported_errors, say
-from ashore.control.warm_up import warm_up as keep_classes
+from ashore.topics.use.warm_up import warm_up as keep_classes
 
 
 def warm_up(as_json: AsJson = False, debug: Debug = False) -> None:

@@ -8,7 +8,7 @@ What it must not know: who reads.
 from dataclasses import dataclass, field
 
 from ashore.jobs.events import Landed, StepBegun
-from ashore.jobs.progress import Step
+from ashore.log.progress import Step
 
 _BETWEEN = (Step.IDLE, Step.PLAN)
 

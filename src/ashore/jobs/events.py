@@ -10,13 +10,13 @@ What it must not know: who sends and who listens.
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from ashore.base import codec
+from ashore.base.codec import Malformed
 from ashore.jobs.failure import KIND, Failed
-from ashore.jobs.measures import MEASURES
-from ashore.jobs.progress import QueryProgress, StateWork, Step
-from ashore.plans.described import DescribedQuery, read_queries, write_queries
-from ashore.plans.planned_query import PlannedQuery
-from ashore.protocol import codec
-from ashore.protocol.codec import Malformed
+from ashore.log.measures import MEASURES
+from ashore.log.progress import QueryProgress, StateWork, Step
+from ashore.plans.messages import DescribedQuery, read_queries, write_queries
+from ashore.plans.query import PlannedQuery
 
 
 class Event(Protocol):

@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import psutil
 
+from ashore.base import codec
 from ashore.base.clock import SystemClock
-from ashore.jobs.progress import QueryProgress
+from ashore.base.codec import Malformed
 from ashore.jobs.state_directory import state_directory
-from ashore.protocol import codec
-from ashore.protocol.codec import Malformed
+from ashore.log.progress import QueryProgress
 
 BEAT_S = 1.0
 SAME_START_S = 2.0  # of a process, as two looks tell it

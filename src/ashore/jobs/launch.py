@@ -1,7 +1,7 @@
 """Starting a job process and listening to it.
 
-What it is: `JobLaunch`, one run of `python -m ashore.spark.main`, or of `ashore.local.main` where
-the job has no Spark.
+What it is: `JobLaunch`, one run of `python -m ashore.queries.spark.main`, or of
+`ashore.topics.run.processes.main` where the job has no Spark.
 What it promises: the process ends when this one does: its stdin is a pipe that nobody else holds.
 Its events come as typed values; what is not an event is passed on as talk. What Spark and the JVM
 say on stderr goes to a file, whose path is told when the process fails.
@@ -86,9 +86,13 @@ class JobLaunch:
     def start(self) -> None:
         """Start the process. Raises JavaMissing, JarMismatch, ServiceError."""
         environment = {**os.environ, **self._options.environment, "PYTHONUNBUFFERED": "1"}
-        module, arguments = "ashore.local.main", self._arguments
+        module, arguments = "ashore.topics.run.processes.main", self._arguments
         if self._options.uses_spark:
-            module = "ashore.spark.state.main" if self._options.is_state else "ashore.spark.main"
+            module = (
+                "ashore.queries.spark.state.main"
+                if self._options.is_state
+                else "ashore.queries.spark.main"
+            )
             environment["JAVA_HOME"] = str(find_java().resolve().parent.parent)
             arguments = [*arguments, *(f"--jar={jar}" for jar in jar_paths("spark-kafka"))]
             if options := self._options.java_options or find_options():

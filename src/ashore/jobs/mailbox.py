@@ -16,10 +16,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+from ashore.base import codec
 from ashore.base.clock import SystemClock
+from ashore.base.codec import Malformed
 from ashore.jobs.heartbeat import heartbeat_path
-from ashore.protocol import codec
-from ashore.protocol.codec import Malformed
 
 BYTES_MAX = 1 << 16  # of a file that is read
 KEEP_S = 3600.0  # then a file that nobody has taken away is removed

@@ -9,10 +9,10 @@ import json
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ashore.base import codec
+from ashore.base.codec import Malformed
 from ashore.errors import NotDone, fail
-from ashore.migration.rewriting import StateRewrite
-from ashore.protocol import codec
-from ashore.protocol.codec import Malformed
+from ashore.plans.change.rewriting import StateRewrite
 
 R = TypeVar("R")
 

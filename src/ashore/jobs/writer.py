@@ -28,8 +28,8 @@ from ashore.jobs.events import (
     encode_event,
 )
 from ashore.jobs.heartbeat import WorkerBeat
-from ashore.jobs.measures import CallsCounted, Measure
-from ashore.jobs.progress import (
+from ashore.log.measures import CallsCounted, Measure
+from ashore.log.progress import (
     STOPPED,
     BatchLanded,
     PartitionsRetired,

@@ -25,7 +25,7 @@ from ashore.plans.graph import (
     PlanNode,
 )
 from ashore.plans.lineage import Lineage, learn_lineage
-from ashore.plans.planned import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
+from ashore.plans.physical import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
 from ashore.plans.terms import Terms
 from ashore.plans.trees import Node, expressions_in, write_option
 from ashore.plans.types import type_name

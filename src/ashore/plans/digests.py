@@ -10,13 +10,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ashore.base import codec
+from ashore.base.codec import Json
 from ashore.plans.canonical import Canonical, CanonicalCall
 from ashore.plans.graph import PlanGraph
 from ashore.plans.terms import RANDOM, UNITED, Term, TermKind
 from ashore.plans.unions import READS
 from ashore.plans.windows import Window
-from ashore.protocol import codec
-from ashore.protocol.codec import Json
 
 
 @dataclass(slots=True)

@@ -22,10 +22,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ashore.base import codec
+from ashore.base.codec import added
 from ashore.plans.sources import PlanSource
 from ashore.plans.terms import Term, TermKind
-from ashore.protocol import codec
-from ashore.protocol.codec import added
 
 # How plans are read: another number where the same plan of Spark's would give another graph.
 GRAPH_FORM = 6

@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ashore.base.codec import Json
 from ashore.plans.digests import TermDigests, hash_form
 from ashore.plans.graph import DELAY, INPUT, UNION, PlanGraph, PlanNode, split_condition
 from ashore.plans.regions import ALIKE, COUNTS, hands_on
 from ashore.plans.unions import NUMBER
-from ashore.protocol.codec import Json
 
 ID_LENGTH = 8
 _LEFT, _RIGHT = "leftKeys", "rightKeys"

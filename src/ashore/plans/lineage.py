@@ -8,7 +8,7 @@ What it must not know: operators.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ashore.plans.planned import Planned, PlannedNode
+from ashore.plans.physical import Planned, PlannedNode
 from ashore.plans.terms import BY_GROUP, OF_BRANCH, RANDOM, UNITED, Term, TermKind, Terms
 from ashore.plans.trees import Node, expressions_in, write_option
 from ashore.plans.types import field_of, type_name

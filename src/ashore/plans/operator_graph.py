@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from ashore.base import codec
+from ashore.base.codec import added
 from ashore.errors import SparkUnknown
 from ashore.plans.graph import (
     DELAY,
@@ -33,8 +35,6 @@ from ashore.plans.regions import ALIKE, COUNTS, options_of
 from ashore.plans.terms import TermKind
 from ashore.plans.windows import describe_duration
 from ashore.plans.words import Words
-from ashore.protocol import codec
-from ashore.protocol.codec import added
 
 
 class FactRole(StrEnum):

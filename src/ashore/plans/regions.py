@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ashore.base.codec import Json
 from ashore.plans.digests import TermDigests, hash_form
 from ashore.plans.graph import (
     DELAY,
@@ -22,10 +23,9 @@ from ashore.plans.graph import (
     PlanNode,
     split_condition,
 )
-from ashore.plans.narrowed import find_below
+from ashore.plans.restriction import find_below
 from ashore.plans.sources import PlanSource
 from ashore.plans.unions import NUMBER
-from ashore.protocol.codec import Json
 
 # Spark chooses one by how large it takes a table for; all compute the same.
 ALIKE = {

@@ -7,7 +7,7 @@ What it must not know: why columns get other ids.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ashore.plans.planned import PlannedJoin, PlannedNode, PlannedSide
+from ashore.plans.physical import PlannedJoin, PlannedNode, PlannedSide
 from ashore.plans.trees import Field, Node
 
 

@@ -8,7 +8,7 @@ What it must not know: how Spark is asked; what the verdict on a change is.
 
 from dataclasses import dataclass
 
-from ashore.protocol.codec import added
+from ashore.base.codec import added
 
 
 @dataclass(frozen=True, slots=True)

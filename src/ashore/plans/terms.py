@@ -16,8 +16,8 @@ those of its source.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ashore.base.codec import added
 from ashore.plans.windows import Window
-from ashore.protocol.codec import added
 
 UNITED = "Union"  # the name of a call: a column of a union, over those of its inputs
 NULLABLE = "NullExtended"  # of a call: a column of an outer join, NULL where no row matches

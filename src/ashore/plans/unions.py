@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ashore.plans.graph import UNION
-from ashore.plans.planned import Planned, PlannedNode
+from ashore.plans.physical import Planned, PlannedNode
 from ashore.plans.renaming import rename_node
 from ashore.plans.trees import Node, expressions_in
 

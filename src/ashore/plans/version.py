@@ -10,10 +10,10 @@ What it must not know: logs, checkpoints; how versions are compared.
 import json
 from dataclasses import dataclass
 
+from ashore.base import codec
+from ashore.base.codec import Malformed
 from ashore.plans.digests import hash_form
 from ashore.plans.graph import PlanGraph
-from ashore.protocol import codec
-from ashore.protocol.codec import Malformed
 
 
 @dataclass(frozen=True, slots=True)

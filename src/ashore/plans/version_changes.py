@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ashore.base import codec
 from ashore.errors import fail
 from ashore.plans.matching import Pair, Why, match_operators
 from ashore.plans.operator_graph import (
@@ -21,7 +22,6 @@ from ashore.plans.operator_graph import (
     describe_graph,
 )
 from ashore.plans.version import JobVersion
-from ashore.protocol import codec
 
 
 class ChangeKind(StrEnum):

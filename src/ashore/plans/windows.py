@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ashore.base.codec import added
 from ashore.plans.trees import Node
-from ashore.protocol.codec import added
 
 UNITS = (
     (86_400_000_000, "day"),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ashore.migration.verdicts import StateVerdict
+from ashore.plans.change.verdicts import StateVerdict
 
 # Rows of the first half of the input are older, those of the second are not.
 HALF = "TIMESTAMP '2026-01-01T02:33:00Z'"

@@ -3,12 +3,12 @@
 from pyspark.sql import SparkSession
 from tests.spark.compatibility.change import Base, Change
 
-from ashore.migration.judge import judge_query
-from ashore.migration.rewriting import StateRewrite, plan_rewrite
-from ashore.migration.verdicts import QueryVerdict
-from ashore.plans.stored import StoredPlan
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.rewriting import StateRewrite, plan_rewrite
+from ashore.plans.change.verdicts import QueryVerdict
+from ashore.plans.log_form import StoredPlan
 from ashore.plans.text import normalise_sql
-from ashore.spark.internals import read_plan
+from ashore.queries.spark.internals import read_plan
 
 
 class Planner:

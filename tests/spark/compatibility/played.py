@@ -16,14 +16,14 @@ from tests.spark.compatibility.nexmark import FOLDER
 from tests.spark.compatibility.views import ALIASES, STREAMS, make_tables
 from tests.spark.migrations import Rows, lay_out
 
-from ashore.checkpoints.rescaling import finish
-from ashore.migration.judge import judge_query
-from ashore.migration.rewriting import StateRewrite, plan_rewrite
-from ashore.migration.verdicts import QueryVerdict
-from ashore.plans.stored import StoredPlan
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.rewriting import StateRewrite, plan_rewrite
+from ashore.plans.change.verdicts import QueryVerdict
+from ashore.plans.log_form import StoredPlan
 from ashore.plans.text import normalise_sql
-from ashore.spark.internals import check_streaming
-from ashore.spark.state.migrating import Migration, NewQuery, migrate
+from ashore.queries.spark.internals import check_streaming
+from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate
+from ashore.queries.state.rescaling import finish
 
 ROWS, HALF_ROWS = 306, 153  # HALF in change.py is the time of the first row of the second half
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

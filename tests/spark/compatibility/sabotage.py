@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ashore.migration import aggregates, judge, keyed, widening
-from ashore.migration.side import Side
-from ashore.migration.verdicts import ColumnVerdict, OperatorVerdict, StateVerdict
 from ashore.plans import build
+from ashore.plans.change import aggregates, judge, keyed_state, widening
+from ashore.plans.change.side import Side
+from ashore.plans.change.verdicts import ColumnVerdict, OperatorVerdict, StateVerdict
 
 FULL = StateVerdict.FULL
 Patch = tuple[object, str, object]
@@ -151,17 +151,17 @@ MUTATIONS = (
     Mutation(
         "rows that meet others are full",
         *("an inner join", "another key"),
-        ((keyed, "_changed", _always(())), NO_NET),
+        ((keyed_state, "_changed", _always(())), NO_NET),
     ),
     Mutation(
         "other columns of a join are full",
         *("an inner join", "a column of the left side added"),
-        ((judge, "judge_join", _wrongly_full(keyed.judge_join)), NO_NET),
+        ((judge, "judge_join", _wrongly_full(keyed_state.judge_join)), NO_NET),
     ),
     Mutation(
         "a deduplication by other columns is full",
         *("a deduplication of a frame", "other columns"),
-        ((judge, "judge_deduplicate", _wrongly_full(keyed.judge_deduplicate)), NO_NET),
+        ((judge, "judge_deduplicate", _wrongly_full(keyed_state.judge_deduplicate)), NO_NET),
     ),
     Mutation(
         "a type that lacks values of the old one is wider",
@@ -179,7 +179,7 @@ MUTATIONS = (
     Mutation(
         "a column of rows that wait is another one, though it only gets wider",
         *("an inner join", "a column of the left side gets wider"),
-        ((keyed, "find_widened_columns", _always({})),),
+        ((keyed_state, "find_widened_columns", _always({})),),
     ),
     Mutation(
         "what Spark does not show is the same",

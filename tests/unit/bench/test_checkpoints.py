@@ -18,9 +18,9 @@ from bench.checkpoints.samples import Sample, Sampler, Spread, save_csv, spread_
 from bench.machine import Machine
 from bench.processes import Child, ChildFailed
 
-from ashore.checkpoints.layout import PARTITIONS
-from ashore.landing.job import load_job_file
-from ashore.spark.sql.settings import CHANGELOG, KEPT_BATCHES, SNAPSHOT_BATCHES
+from ashore.queries.spark.sql.settings import CHANGELOG, KEPT_BATCHES, SNAPSHOT_BATCHES
+from ashore.queries.state.layout import PARTITIONS
+from ashore.topics.loop.job import load_job_file
 
 MACHINE = Machine("x", 2, 8, "6", {"Python": "3.11", "Spark": "4.2.0", "Java": "21"})
 WHEN = When("2026-11-21 08:00 UTC", "abc", 0.2)

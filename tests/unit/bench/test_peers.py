@@ -26,8 +26,8 @@ from bench.peers.streaming import list_committed, list_final, time_between
 from bench.peers.workload import make_records
 from bench.processes import ChildFailed, Meter
 
-from ashore.formats.ddl import Atom, parse_ddl
-from ashore.formats.registry import make_decoder
+from ashore.tables.ddl import Atom, parse_ddl
+from ashore.topics.decode.registry import make_decoder
 
 
 def make_run(peer: str, repeat: int, seconds: float) -> Run:

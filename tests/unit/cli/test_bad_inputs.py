@@ -54,7 +54,7 @@ def test_a_nameservice_that_nobody_knows_has_its_line(
 def test_a_namenode_that_is_not_there_is_told_in_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ashore.control.preflight.REACH_S", 0.5)
+    monkeypatch.setattr("ashore.topics.use.preflight.REACH_S", 0.5)
     path = job_on(tmp_path, f"hdfs://127.0.0.1:{free_port()}/x")
     began_s = time.monotonic()
     code, _, err = invoke("run", path)

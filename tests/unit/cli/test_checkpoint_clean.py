@@ -12,10 +12,10 @@ from tests.checkpoint_files import list_paths, unpack
 from tests.unit.cli.test_checkpoint_commands import JOB
 from tests.unit.cli.test_commands import invoke
 
-from ashore.checkpoints.attempts import Attempts
 from ashore.errors import NotDone
 from ashore.jobs.heartbeat import Heart, read_heartbeat
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.log.names import SliceName, checkpoint_directory
+from ashore.queries.state.attempts import Attempts
 from ashore.storage import LocalStorage
 
 NOW_S = time.time()

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 from tests.checkpoint_files import list_paths, opened, unpack
-from tests.unit.checkpoints.test_state_tables import version_of
 from tests.unit.cli.test_commands import invoke
 from tests.unit.plans.test_version_changes import graph_of
+from tests.unit.queries.test_state_tables import version_of
 
-from ashore.checkpoints.attempts import Attempts
-from ashore.checkpoints.versions import copy_version
-from ashore.landing.log import LandingLog, LogContext
+from ashore.lab.testing import FakeClock
+from ashore.log.entries import next_version
+from ashore.log.names import SliceName, checkpoint_directory
+from ashore.log.store.log import LandingLog, LogContext
 from ashore.plans.version import write_version
-from ashore.protocol.entries import next_version
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.queries.state.attempts import Attempts
+from ashore.queries.state.versions import copy_version
 from ashore.storage import LocalStorage, MemoryStorage
-from ashore.testing import FakeClock
 
 JOB = """\
 job: clicks

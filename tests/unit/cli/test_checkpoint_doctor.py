@@ -13,18 +13,18 @@ from tests.damage import DAMAGES, edit
 from tests.unit.cli.test_checkpoint_commands import JOB
 from tests.unit.cli.test_commands import invoke
 
-from ashore.checkpoints.attempts import Attempts
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.diagnosis.diagnose import diagnose
-from ashore.checkpoints.diagnosis.findings import Code
-from ashore.checkpoints.diagnosis.observe import observe
-from ashore.checkpoints.diagnosis.observed import TopicEnds
-from ashore.checkpoints.diagnosis.repairing import plan_repair
-from ashore.checkpoints.layout import BatchLog, OffsetsFile
-from ashore.control.jobs import open_job
 from ashore.errors import CheckpointUnfit
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.log.names import SliceName, checkpoint_directory
+from ashore.queries.state.attempts import Attempts
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.diagnosis.diagnose import diagnose
+from ashore.queries.state.diagnosis.findings import Code
+from ashore.queries.state.diagnosis.observation import TopicEnds
+from ashore.queries.state.diagnosis.observe import observe
+from ashore.queries.state.diagnosis.repair import plan_repair
+from ashore.queries.state.layout import BatchLog, OffsetsFile
 from ashore.storage import LocalStorage
+from ashore.topics.open_job import open_job
 
 QUERY = ("--query", "ods.small")
 SLICE = SliceName("clicks", "ods__small")

@@ -21,8 +21,8 @@ from tests.unit.cli.test_checkpoint_bad_input import CASE, arguments_of, content
 from tests.unit.cli.test_commands import invoke
 from tests.unit.cli.test_versions_commands import JOB
 
-from ashore.checkpoints.survey import take_survey
 from ashore.errors import CheckpointUnfit
+from ashore.queries.state.survey import take_survey
 from ashore.storage.system import PosixSystem
 
 LIBC = ctypes.CDLL(None)

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from ashore import __version__
 from ashore.cli.app import COMMANDS, app, load
-from ashore.control import jobs
-from ashore.control.demo import Demo
 from ashore.errors import EXIT_CODES, AshoreError
+from ashore.lab.demo import Demo
+from ashore.topics import open_job
 
 JOB = """\
 job: clicks
@@ -28,7 +28,7 @@ tables:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "SOURCE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(open_job, "SOURCE_TIMEOUT_S", 0.3)
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.test_commands import JOB, invoke
 
-from ashore.control import jobs
-from ashore.landing.owner import claim_tables
+from ashore.log.store.owner import claim_tables
 from ashore.storage.local import LocalStorage
+from ashore.topics import open_job
 
 
 @pytest.fixture
 def job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(jobs, "SOURCE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(open_job, "SOURCE_TIMEOUT_S", 0.3)
     path = tmp_path / "job.yaml"
     job = JOB.format(lake=tmp_path / "lake") + "batch: {interval: 10ms}\n"
     path.write_text(job)

@@ -3,11 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
-from ashore.checkpoints.attempts import Attempts
-from ashore.checkpoints.migrating import MigrationWish
 from ashore.cli.migrate_apply_view import ShownMigration, ShownSteps
-from ashore.control.dropping import PlannedBeginning
-from ashore.control.migrating import (
+from ashore.jobs.events import StateMigrated, StateProgress, StateStep
+from ashore.lab.testing import FakeClock
+from ashore.log.names import SliceName
+from ashore.log.progress import StateWork
+from ashore.log.query import PlanState
+from ashore.plans.change.rewriting import OperatorRewrite, RewriteKind, StateRewrite, ValueSource
+from ashore.queries.change.apply import (
     AppliedChange,
     AppliedDrop,
     AppliedMigration,
@@ -15,14 +18,11 @@ from ashore.control.migrating import (
     PlannedDrop,
     PlannedMigration,
 )
-from ashore.control.rollback import StoppedQuery
-from ashore.jobs.events import StateMigrated, StateProgress, StateStep
-from ashore.jobs.progress import StateWork
-from ashore.migration.rewriting import OperatorRewrite, RewriteKind, StateRewrite, ValueSource
-from ashore.protocol.names import SliceName
-from ashore.protocol.query import PlanState
+from ashore.queries.change.insert_changes import PlannedBeginning
+from ashore.queries.state.attempts import Attempts
+from ashore.queries.state.migration import MigrationWish
+from ashore.queries.tools.rollback import StoppedQuery
 from ashore.storage import MemoryStorage
-from ashore.testing import FakeClock
 
 OLD, NEW = Path("clicks.yaml"), Path("fixed.yaml")
 WISH = MigrationWish("old", PlanState("new", "{}"), (), "ana", "renamed")

@@ -7,12 +7,12 @@ import pytest
 from tests.unit.cli.test_commands import invoke
 
 from ashore.base.clock import SystemClock
-from ashore.landing.committer import Committer
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.log_reader import read_history, read_log
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Commit, Prepare, ResetClock
-from ashore.protocol.names import SliceName
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Commit, Prepare, ResetClock
+from ashore.log.names import SliceName
+from ashore.log.store.committer import Committer
+from ashore.log.store.log import LandingLog, LogContext
+from ashore.log.store.reader import read_history, read_log
 from ashore.storage import LocalStorage
 
 JOB = """\

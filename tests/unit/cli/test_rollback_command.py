@@ -7,16 +7,16 @@ import pytest
 from tests.crash.harness import checksum_of
 from tests.unit.cli.test_commands import invoke
 
-from ashore.checkpoints.attempts import Attempts
-from ashore.landing.committer import Committer
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.log_reader import read_history, read_log
-from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Commit, Prepare, Query, Rollback
-from ashore.protocol.files import BatchPlace, DataFile, Role, Target
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.lab.testing import FakeClock
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Commit, Prepare, Query, Rollback
+from ashore.log.files import BatchPlace, DataFile, Role, Target
+from ashore.log.names import SliceName, checkpoint_directory
+from ashore.log.store.committer import Committer
+from ashore.log.store.log import LandingLog, LogContext
+from ashore.log.store.reader import read_history, read_log
+from ashore.queries.state.attempts import Attempts
 from ashore.storage import LocalStorage
-from ashore.testing import FakeClock
 
 JOB = """\
 job: clicks

@@ -8,16 +8,16 @@ from tests.checkpoint_files import unpack
 from tests.unit.cli.test_checkpoint_commands import JOB as QUERIES
 from tests.unit.cli.test_commands import JOB, invoke
 
-from ashore.checkpoints.attempts import Attempts
 from ashore.cli import run_view
-from ashore.control import jobs
-from ashore.control.checkpoints import each_query
 from ashore.errors import JavaMissing, TableOwned
 from ashore.jobs.java import find_java
-from ashore.landing.owner import claim_tables
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.lab.testing import FakeClock, RecordedSource
+from ashore.log.names import SliceName, checkpoint_directory
+from ashore.log.store.owner import claim_tables
+from ashore.queries.state.attempts import Attempts
+from ashore.queries.tools import each_query
 from ashore.storage.local import LocalStorage
-from ashore.testing import FakeClock, RecordedSource
+from ashore.topics import open_job
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a job whose topic is there, on a machine without Java."""
     source = RecordedSource("kafka", FakeClock())
     source.create("clicks")
-    monkeypatch.setattr(jobs, "open_later", lambda *_: source)
+    monkeypatch.setattr(open_job, "open_later", lambda *_: source)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     find_java.cache_clear()

@@ -8,16 +8,16 @@ import pytest
 from tests.unit.cli.test_commands import invoke
 from tests.unit.cli.test_run_command import job_file, stopping
 
-from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.since import AnotherTable
-from ashore.control.checkpoints import another_table
-from ashore.control.checkpoints.another_table import BegunElsewhere
 from ashore.errors import JavaMissing
-from ashore.landing.log import LandingLog, LogContext
-from ashore.protocol.entries import next_version
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.lab.testing import FakeClock
+from ashore.log.entries import next_version
+from ashore.log.names import SliceName, checkpoint_directory
+from ashore.log.store.log import LandingLog, LogContext
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.later_batches import AnotherTable
+from ashore.queries.tools import another_table
+from ashore.queries.tools.another_table import BegunElsewhere
 from ashore.storage import LocalStorage, MemoryStorage
-from ashore.testing import FakeClock
 
 __all__ = ["job_file", "stopping"]  # fixtures
 

@@ -11,10 +11,9 @@ from typing import Self
 
 import pytest
 from rich.console import Console
-from tests.unit.config.texts import job
+from tests.unit.jobs.texts import job
 
 from ashore.cli.run_view import RunState, Style, show_reland, show_run
-from ashore.control.run import failure_of
 from ashore.jobs.events import (
     Beat,
     Ended,
@@ -26,7 +25,8 @@ from ashore.jobs.events import (
     WarningEvent,
 )
 from ashore.jobs.failure import Failed
-from ashore.jobs.progress import Step
+from ashore.log.progress import Step
+from ashore.topics.use.run import failure_of
 
 JOB = job()
 EVENTS = [

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.unit.cli.test_commands import invoke
-from tests.unit.control.lakes import CLICKS_0, Lake, fill, make_lake
+from tests.unit.proof.lakes import CLICKS_0, Lake, fill, make_lake
 
 from ashore.cli import skip_command
-from ashore.control.jobs import OpenJob
-from ashore.protocol.entries import Commit
+from ashore.log.entries import Commit
+from ashore.topics.open_job import OpenJob
 
 WHY = ("--why", "the disk was full")
 

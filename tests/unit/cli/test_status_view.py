@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
-from tests.unit.control.lakes import make_lake
+from tests.unit.proof.lakes import make_lake
 
 from ashore.cli import status_view
-from ashore.control.status import JobStatus, read_status
+from ashore.proof.status.status import JobStatus, read_status
 
 
 def status_with(lags: list[int | None]) -> JobStatus:

@@ -9,8 +9,8 @@ from tests.unit.cli.test_checkpoint_commands import JOB
 from tests.unit.cli.test_commands import JOB as LANDING
 from tests.unit.cli.test_commands import invoke
 
-from ashore.checkpoints.attempts import Attempts
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.log.names import SliceName, checkpoint_directory
+from ashore.queries.state.attempts import Attempts
 from ashore.storage import LocalStorage
 
 

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.control.lakes import TABLE, Lake, fill
+from tests.unit.proof.lakes import TABLE, Lake, fill
 from typer.testing import CliRunner
 
 from ashore.base.clock import SystemClock
 from ashore.cli.app import app
-from ashore.protocol.effects import Action
-from ashore.protocol.entries import Commit, Retire, RetiredPartition, Seal, SealedPartition
+from ashore.log.effects import Action
+from ashore.log.entries import Commit, Retire, RetiredPartition, Seal, SealedPartition
 from ashore.storage.open import open_storage
 
 

@@ -8,9 +8,11 @@ import pytest
 from tests.unit.cli.test_commands import invoke
 
 from ashore.cli.versions_view import list_document, list_lines
-from ashore.control.versions import QueryVersions
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.versions import read_versions
+from ashore.lab.testing import FakeClock
+from ashore.log.entries import next_version
+from ashore.log.names import SliceName
+from ashore.log.query import EditsState, MappingEdit
+from ashore.log.store.log import LandingLog, LogContext
 from ashore.plans.graph import read_graph
 from ashore.plans.version import (
     JobVersion,
@@ -20,11 +22,9 @@ from ashore.plans.version import (
     read_version,
     write_version,
 )
-from ashore.protocol.entries import next_version
-from ashore.protocol.names import SliceName
-from ashore.protocol.query import EditsState, MappingEdit
+from ashore.proof.status.versions import QueryVersions
 from ashore.storage import LocalStorage
-from ashore.testing import FakeClock
+from ashore.topics.loop.versions import read_versions
 
 JOB = """\
 job: clicks

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.test_versions_svg import compared
+from tests.unit.fleet.test_versions_svg import compared
 
-from ashore.server.pages.versions_svg import draw_diff
+from ashore.fleet.server.pages.versions_svg import draw_diff
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SCHEMES = {"light": 1, "dark": 0}  # as Chromium counts them

@@ -45,7 +45,7 @@ from ashore.jobs.events import (
     moment_of,
 )
 from ashore.jobs.failure import Failed
-from ashore.jobs.measures import (
+from ashore.log.measures import (
     BatchCounted,
     CallsCounted,
     CheckpointCleaned,
@@ -54,12 +54,12 @@ from ashore.jobs.measures import (
     SliceMeasured,
     TableCounts,
 )
-from ashore.jobs.progress import QueryProgress, Step
-from ashore.plans.described import TopicQuery
+from ashore.log.progress import QueryProgress, Step
 from ashore.plans.graph import PlanGraph
-from ashore.plans.planned_query import PlannedQuery
+from ashore.plans.log_form import StoredPlan
+from ashore.plans.messages import TopicQuery
+from ashore.plans.query import PlannedQuery
 from ashore.plans.state_check import RefusedState, StateCheck
-from ashore.plans.stored import StoredPlan
 
 QUERY = TopicQuery("counts", "upsert", ("id",), "at least once", "s", "`id` int", "c", (), ())
 PLANNED = PlannedQuery(

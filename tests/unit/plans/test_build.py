@@ -21,7 +21,7 @@ from ashore.errors import InvariantBroken, SparkUnknown
 from ashore.plans.build import BELIEVED, build_graph
 from ashore.plans.graph import JoinSide, KeptColumn, PlanColumn, PlanGraph, PlanNode
 from ashore.plans.operators import describe_operators
-from ashore.plans.planned import PlannedJoin, PlannedNode, PlannedSide, StateInfo
+from ashore.plans.physical import PlannedJoin, PlannedNode, PlannedSide, StateInfo
 from ashore.plans.trees import Node
 
 VALUE = attribute("value", 1, "binary")

@@ -5,9 +5,9 @@ import json
 import pytest
 from tests.unit.plans.trees import CLICKS
 
-from ashore.plans.described import TableQuery, TopicQuery, read_queries, write_queries
+from ashore.base.codec import Malformed
+from ashore.plans.messages import TableQuery, TopicQuery, read_queries, write_queries
 from ashore.plans.operators import OperatorKind, StateColumn, StatefulOperator
-from ashore.protocol.codec import Malformed
 
 OPERATOR = StatefulOperator(
     operator_id=0,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ashore.base.codec import Malformed
 from ashore.errors import QueryRefused
 from ashore.plans.checks import check_graph
 from ashore.plans.graph import PlanGraph, read_graph, write_graph
 from ashore.plans.keys import find_hidden_keys
 from ashore.plans.operators import describe_operators
-from ashore.protocol.codec import Malformed
 
 GRAPHS = Path(__file__).parents[2] / "golden" / "plans"
 NAMES = {

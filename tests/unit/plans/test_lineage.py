@@ -17,7 +17,7 @@ from tests.unit.plans.trees import (
 )
 
 from ashore.plans.lineage import Lineage, learn_lineage
-from ashore.plans.planned import PlannedNode
+from ashore.plans.physical import PlannedNode
 from ashore.plans.sources import PlanSource
 from ashore.plans.terms import BY_GROUP, Term, TermKind
 from ashore.plans.trees import Node, parse_tree

@@ -1,6 +1,6 @@
 """Trees as Spark writes them, made by hand: attributes, functions, nodes of plans."""
 
-from ashore.plans.planned import Planned, PlannedNode, StateInfo
+from ashore.plans.physical import Planned, PlannedNode, StateInfo
 from ashore.plans.sources import PlanSource
 from ashore.plans.trees import Node
 

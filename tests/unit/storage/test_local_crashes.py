@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ashore.errors import PathExists, StorageError, SyncFailed
-from ashore.storage import LocalStorage, is_temporary
-from ashore.testing import (
+from ashore.lab.testing import (
     DiskFault,
     FailAfterEffect,
     FailBefore,
@@ -16,6 +15,7 @@ from ashore.testing import (
     SimulatedDisk,
     StopProcess,
 )
+from ashore.storage import LocalStorage, is_temporary
 
 ROOT = "/data/lake"
 CONTENT = b"content" * 100

@@ -13,6 +13,7 @@ from ashore.errors import (
     StorageError,
     SyncFailed,
 )
+from ashore.lab.testing import FailBefore, FakeClock, FaultyStorage, LateEffect, SimulatedDisk
 from ashore.storage import (
     Backoff,
     LocalStorage,
@@ -21,7 +22,6 @@ from ashore.storage import (
     RetryStatistics,
     Storage,
 )
-from ashore.testing import FailBefore, FakeClock, FaultyStorage, LateEffect, SimulatedDisk
 
 Asking = Callable[[Storage], object]
 ASKING: dict[str, Asking] = {

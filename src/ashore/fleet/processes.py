@@ -1,0 +1,214 @@
+"""Starting the process that runs a job, finding one that lives, and ending it.
+
+What it is: `Processes`, over the files of runs.
+What it promises: of one job one process lives at a time, whoever dies when. A start takes the
+job's lock and hands it to the process, which holds it for its life: so between any two steps of a
+start the lock tells whether there is a process, and it tells nothing else. A signal reaches the
+process that was meant, or none.
+What it must not know: why a job is started or ended.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from ashore.base.http_post import ALLOW
+from ashore.base.unique import unique
+from ashore.fleet.files import is_locked, read_record, take_lock
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.records import Desired, ProcessRecord
+from ashore.jobs.heartbeat import SAME_START_S
+
+
+@dataclass(frozen=True, slots=True)
+class StartOrder:
+    """What a process that runs a job is told: its arguments.
+
+    Arguments:
+        run: unique for this start.
+        job_file: of the job.
+        directory: where the files of its run are.
+        generation: see `Desired`, as the next.
+        lock: the descriptor of the lock that it holds.
+
+    """
+
+    run: str
+    job_file: Path
+    directory: Path
+    generation: int
+    attempt: int
+    lock: int
+
+    def arguments(self) -> list[str]:
+        """Return them as text."""
+        return [
+            *(self.run, str(self.job_file), str(self.directory)),
+            *(str(self.generation), str(self.attempt), str(self.lock)),
+        ]
+
+    @classmethod
+    def read(cls, arguments: Sequence[str]) -> "StartOrder":
+        """Return what `arguments` says. Raises ValueError."""
+        run, job_file, directory, *numbers = arguments
+        generation, attempt, lock = map(int, numbers)
+        return cls(run, Path(job_file), Path(directory), generation, attempt, lock)
+
+
+Command = Callable[[StartOrder], list[str]]
+
+
+def run_command(order: StartOrder) -> list[str]:
+    """Return the command of the process that runs a job."""
+    return [sys.executable, "-m", "ashore.fleet.run", *order.arguments()]
+
+
+def child_environment() -> dict[str, str]:
+    """Return the environment of what a server starts: it posts to inner addresses only if told."""
+    return {ALLOW: "", **os.environ}
+
+
+class Children:
+    """Processes that this one has started, and that may outlive it."""
+
+    def __init__(self) -> None:
+        self._pids: set[int] = set()
+
+    def take(self, child: "subprocess.Popen[bytes]") -> None:
+        """Keep a child in mind. Its exit code is in a file: nobody else waits for it."""
+        self._pids.add(child.pid)
+        child.returncode = 0  # else its end would warn that it still runs
+
+    def reap(self) -> None:
+        """Take those that have ended from the process table. Never waits."""
+        for pid in tuple(self._pids):
+            try:
+                is_over = os.waitpid(pid, os.WNOHANG)[0] == pid
+            except ChildProcessError:
+                is_over = True
+            if is_over:
+                self._pids.discard(pid)
+
+
+class LivingProcess:
+    """A process of a job that lives, or did when it was found.
+
+    Arguments:
+        record: what it has written of itself; None: not yet, or it is another's.
+        handle: a descriptor that stands for it; None: it cannot be told which it is.
+
+    """
+
+    def __init__(self, record: ProcessRecord | None, handle: int | None) -> None:
+        self.record = record
+        self.handle = handle
+
+    def has_ended(self) -> bool:
+        """Return whether it has ended. Never waits."""
+        if self.handle is None:
+            return False
+        poll = select.poll()
+        poll.register(self.handle, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def send(self, number: int) -> bool:
+        """Send a signal; return whether there was somebody to take it."""
+        if self.handle is None:
+            return False
+        try:
+            signal.pidfd_send_signal(self.handle, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go of it: it goes on."""
+        if self.handle is not None:
+            os.close(self.handle)
+            self.handle = None
+
+
+class Processes:
+    """The processes of all jobs. Used by one thread of one server per state directory.
+
+    Arguments:
+        layout: where the files of runs are.
+        command: how a process is started.
+        is_under_way: whether an operation, which may stop or run a job, has not ended.
+
+    """
+
+    def __init__(
+        self,
+        layout: ServerFiles,
+        command: Command = run_command,
+        is_under_way: Callable[[str], bool] = lambda _operation: False,
+    ) -> None:
+        self._layout = layout
+        self._command = command
+        self.is_under_way = is_under_way
+        self._children = Children()
+
+    def start(self, job: str, job_file: Path, desired: Desired) -> bool:
+        """Start a process of a job; return False where one lives. Raises OSError."""
+        run = self._layout.run_of(job)
+        run.root.mkdir(parents=True, exist_ok=True)
+        lock = take_lock(run.lock)  # 1. From here on nobody else starts it.
+        if lock is None:
+            return False
+        try:
+            order = StartOrder(
+                unique(), job_file, run.root, desired.generation, desired.attempt, lock
+            )
+            # 2. The process holds the lock, as soon as there is one.
+            with run.output.open("ab") as output:
+                child = subprocess.Popen(
+                    self._command(order),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=(lock,),
+                    start_new_session=True,
+                    cwd=job_file.parent,
+                    env=child_environment(),
+                )
+        finally:
+            os.close(lock)  # 3. Only the process holds it now.
+        self._children.take(child)
+        return True
+
+    def find(self, job: str) -> LivingProcess | None:
+        """Return the process of a job that lives; None: there is none. Raises OSError."""
+        run = self._layout.run_of(job)
+        if not is_locked(run.lock):
+            return None
+        record = read_record(ProcessRecord, run.process)
+        handle = None if record is None else _open_process(record)
+        return LivingProcess(None if handle is None else record, handle)
+
+    def reap(self) -> None:
+        """Take the exit codes of children that have ended: they leave the process table."""
+        self._children.reap()
+
+
+def _open_process(record: ProcessRecord) -> int | None:
+    """Return a descriptor of the process that a record is of; None: it has ended."""
+    try:
+        handle = os.pidfd_open(record.pid)
+    except OSError:
+        return None
+    with suppress(psutil.Error):
+        # Looked at after the descriptor was had: its number cannot pass to another in between.
+        started_ms = psutil.Process(record.pid).create_time() * 1000
+        if abs(started_ms - record.started_ms) < SAME_START_S * 1000:
+            return handle
+    os.close(handle)
+    return None

@@ -1,0 +1,299 @@
+"""What a run writes of itself: where it is, what it reported, rate and lag over time.
+
+What it is: `RunRecorder`, which is handed the events of a job process.
+What it promises: each line of the log has job, slice, epoch and batch; logs and samples rotate; a
+file that cannot be written keeps no job from running. What is seen is at most a second old while
+anything changes.
+What it must not know: who reads; how a job works.
+"""
+
+import contextlib
+import json
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ashore.base import codec
+from ashore.base.clock import Clock
+from ashore.base.units import format_time
+from ashore.fleet.files import append_line, rotate, write_hint
+from ashore.fleet.layout import RunFiles
+from ashore.fleet.records import BatchSeen, RunSeen, SliceSeen, StepTaken
+from ashore.jobs.batch_steps import BatchSteps
+from ashore.jobs.events import (
+    Beat,
+    Ended,
+    Event,
+    Landed,
+    QueryProgressed,
+    Recovered,
+    Started,
+    Starting,
+    StepBegun,
+    WarningEvent,
+    encode_event,
+)
+from ashore.jobs.failure import KIND, Failed
+from ashore.log.measures import MEASURES, Retrying, SliceMeasured
+from ashore.log.progress import STOPPED
+
+SEEN_EVERY_MS, SAMPLE_EVERY_MS = 1_000, 15_000
+SEEN_AGAIN_MS = 10_000  # where nothing has changed
+LOG_BYTES, LOGS_KEPT = 10_000_000, 5
+SAMPLES_BYTES = 1_000_000
+WARNED_MS = 300_000  # a warning that does not come again is over after so long
+BATCHES_SEEN, WARNINGS_SEEN, RATE_BATCHES = 20, 5, 12
+
+
+@dataclass
+class _SliceState:
+    """What is known of a slice."""
+
+    slice: str
+    state: str = "running"
+    step: str = "starting"
+    step_since_ms: int = 0
+    epoch: int | None = None
+    batch: int | None = None
+    entry: int | None = None
+    lag: int | None = None
+    lag_at_ms: int | None = None
+    retrying_since_ms: int | None = None
+    rows: int = 0
+    last_commit_ms: int | None = None
+    newest_ms: int | None = None
+    watermark_ms: int | None = None
+    deferred: int = 0
+    why: str = ""
+    under_way: BatchSteps = field(default_factory=BatchSteps)
+    recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=RATE_BATCHES))
+    batches: deque[BatchSeen] = field(default_factory=lambda: deque(maxlen=BATCHES_SEEN))
+
+    def rate(self, now_ms: int) -> int | None:
+        """Return records per second over the last batches; None: there were none."""
+        if not self.recent:
+            return None
+        span_ms = max(now_ms - self.recent[0][0], 1)
+        return sum(rows for _, rows in self.recent) * 1000 // span_ms
+
+    def seen(self, now_ms: int) -> SliceSeen:
+        """Return what is known, as a record."""
+        return SliceSeen(
+            slice=self.slice,
+            state=self.state,
+            step=self.step,
+            step_since_ms=self.step_since_ms,
+            epoch=self.epoch,
+            batch=self.batch,
+            entry=self.entry,
+            lag=self.lag,
+            rate=self.rate(now_ms),
+            rows=self.rows,
+            last_commit_ms=self.last_commit_ms,
+            newest_ms=self.newest_ms,
+            watermark_ms=self.watermark_ms,
+            deferred=self.deferred,
+            why=self.why,
+            batches=tuple(self.batches),
+            lag_at_ms=self.lag_at_ms,
+            retrying_since_ms=self.retrying_since_ms,
+        )
+
+    def read_lag(self, lag: int | None, now_ms: int) -> None:
+        """Take a lag as that of this moment; None: Kafka was not asked."""
+        if lag is not None:
+            self.lag, self.lag_at_ms = lag, now_ms
+
+
+@dataclass
+class _Warning:
+    """Something that a job process has warned of."""
+
+    slice: str
+    message: str
+    at_ms: int
+    is_tried_again: bool = False  # it is over with the next try that succeeds
+
+
+class RunRecorder:
+    """Writes what a run reports. Used by one thread.
+
+    Arguments:
+        files: where.
+        run: of the run.
+        job: its name.
+        clock: of this machine.
+
+    """
+
+    def __init__(self, files: RunFiles, run: str, job: str, clock: Clock) -> None:
+        self._files = files
+        self._run = run
+        self._job = job
+        self._clock = clock
+        self._phase = "starting"
+        self._slices: dict[str, _SliceState] = {}
+        self._warnings: deque[_Warning] = deque(maxlen=WARNINGS_SEEN)
+        self._written_ms = self._sampled_ms = 0
+        self._has_changed = True
+        self.job_pid: int | None = None
+        self.job_log = ""
+
+    def take(self, event: Event) -> None:
+        """Take an event in, and write what is due."""
+        now_ms = self._clock.now_ms()
+        match event:
+            case Starting() | Started() | Ended() | Failed():
+                self._live(event)
+            case StepBegun():
+                self._step(event, now_ms)
+            case Landed():
+                self._land(event, now_ms)
+            case Recovered():
+                self._forget_tries(self._slice(event.slice))
+            case SliceMeasured() | QueryProgressed() | Retrying():
+                self._measure(event, now_ms)
+            case WarningEvent():
+                self._warn(event, now_ms)
+        if not isinstance(event, Beat):
+            self._has_changed = True
+        if not isinstance(event, (Beat, StepBegun, *MEASURES)):
+            self.log(event)
+        self._write_due(now_ms)
+
+    def set_phase(self, phase: str) -> None:
+        """Say where the run is in its life, at once."""
+        self._phase = phase
+        self._write(self._clock.now_ms())
+
+    def log(self, event: Event) -> None:
+        """Append an event to the log."""
+        document = encode_event(event)
+        kind, name = document.pop(KIND), str(document.pop("slice", ""))
+        state = self._slices.get(name)
+        document.pop("batch", None)
+        line: dict[str, object] = {
+            "at": format_time(self._clock.now_ms()),
+            "job": self._job,
+            "slice": name,
+            "epoch": state.epoch if state else None,
+            "batch": state.batch if state else None,
+            "kind": kind,
+        }
+        with contextlib.suppress(OSError):
+            rotate(self._files.log, LOG_BYTES, LOGS_KEPT)
+            append_line(self._files.log, {**line, **document})
+
+    def _slice(self, name: str) -> _SliceState:
+        return self._slices.setdefault(name, _SliceState(name))
+
+    def _live(self, event: Starting | Started | Ended | Failed) -> None:
+        phases = {Starting: "starting", Started: "running", Ended: "stopping", Failed: "stopping"}
+        self._phase = phases[type(event)]
+
+    def _step(self, event: StepBegun, now_ms: int) -> None:
+        state = self._slice(event.slice)
+        if state.retrying_since_ms is None:
+            state.state = "running"
+        ended = state.under_way.begin(event)
+        if ended is not None:
+            landed, steps = (
+                ended.landed,
+                tuple(StepTaken(str(step), ms) for step, ms in ended.steps),
+            )
+            counts = (landed.batch, landed.entry, landed.rows, landed.files)
+            state.batches.append(BatchSeen(*counts, now_ms, steps, landed.tables[:20]))
+        if state.step != event.step:
+            state.step, state.step_since_ms = str(event.step), now_ms
+
+    def _land(self, event: Landed, now_ms: int) -> None:
+        state = self._slice(event.slice)
+        self._forget_tries(state)
+        if not state.recent:
+            state.recent.append((now_ms - state.under_way.took_ms, 0))
+        state.recent.append((now_ms, event.rows))
+        state.under_way.land(event)
+        state.batch, state.entry = event.batch, event.entry
+        state.read_lag(event.lag, now_ms)
+        state.last_commit_ms = now_ms
+        state.rows += event.rows
+
+    def _measure(self, event: SliceMeasured | QueryProgressed | Retrying, now_ms: int) -> None:
+        state = self._slice(event.slice)
+        match event:
+            case Retrying():
+                state.state = "retrying"
+                state.retrying_since_ms = state.retrying_since_ms or now_ms
+                mine = [each for each in self._warnings if each.slice == event.slice]
+                for each in mine[-1:]:
+                    each.is_tried_again = True
+            case QueryProgressed():
+                state.watermark_ms = event.progress.watermark_ms
+                state.read_lag(event.progress.lag, now_ms)
+            case SliceMeasured():
+                self._measure_slice(state, event, now_ms)
+
+    def _measure_slice(self, state: _SliceState, event: SliceMeasured, now_ms: int) -> None:
+        state.epoch = event.epoch
+        state.deferred = sum(count for _, count in event.deferred)
+        state.read_lag(event.lag, now_ms)
+        if event.newest_ms is not None:
+            state.newest_ms = event.newest_ms
+
+    def _warn(self, event: WarningEvent, now_ms: int) -> None:
+        self._warnings.append(_Warning(event.slice, event.message, now_ms))
+        if event.slice and event.message.startswith(STOPPED):
+            state = self._slice(event.slice)
+            state.state, state.step, state.retrying_since_ms = "stopped", "stopped", None
+            state.why = event.message.removeprefix(STOPPED)
+
+    def _forget_tries(self, state: _SliceState) -> None:
+        """Warn no longer of what has passed: a slice has done what it tried again."""
+        over = [
+            each for each in self._warnings if each.slice == state.slice and each.is_tried_again
+        ]
+        for each in over:
+            self._warnings.remove(each)
+        if state.retrying_since_ms is not None:
+            state.state, state.retrying_since_ms = "running", None
+
+    def _write_due(self, now_ms: int) -> None:
+        age_ms = now_ms - self._written_ms
+        if age_ms < 0 or age_ms >= (SEEN_EVERY_MS if self._has_changed else SEEN_AGAIN_MS):
+            self._write(now_ms)
+        if not 0 <= now_ms - self._sampled_ms < SAMPLE_EVERY_MS:
+            self._sample(now_ms)
+
+    def _write(self, now_ms: int) -> None:
+        self._written_ms, self._has_changed = now_ms, False
+        seen = RunSeen(
+            self._run,
+            self._job,
+            now_ms,
+            self._phase,
+            self.job_pid,
+            tuple(self._each(now_ms)),
+            tuple(each.message for each in self._warnings if self._lasts(each, now_ms)),
+            self.job_log,
+        )
+        write_hint(self._files.seen, json.dumps(codec.encode_object(seen)))
+
+    def _lasts(self, warning: _Warning, now_ms: int) -> bool:
+        """Tell whether a warning is of now: of a slice that is retrying, or stopped, it lasts."""
+        state = self._slices.get(warning.slice)
+        is_down = state is not None and state.state != "running"
+        return is_down or now_ms - warning.at_ms < WARNED_MS
+
+    def _each(self, now_ms: int) -> Iterator[SliceSeen]:
+        for name in sorted(self._slices):
+            yield self._slices[name].seen(now_ms)
+
+    def _sample(self, now_ms: int) -> None:
+        self._sampled_ms = now_ms
+        slices = {
+            name: [state.rows, state.lag, state.rate(now_ms)]
+            for name, state in sorted(self._slices.items())
+        }
+        with contextlib.suppress(OSError):
+            rotate(self._files.samples, SAMPLES_BYTES, 1)
+            append_line(self._files.samples, {"at_ms": now_ms, "slices": slices})

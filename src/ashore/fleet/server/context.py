@@ -1,0 +1,81 @@
+"""What the handlers of a server share.
+
+What it is: `Context`, made once for an app; `context_of` finds it for a handler.
+What it must not know: HTTP beyond the request that it is found by.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from ashore.base.clock import Clock
+from ashore.fleet.check_process import CheckProcesses
+from ashore.fleet.index import Index
+from ashore.fleet.journal import Journal
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.operations import Operations
+from ashore.fleet.roots import Roots
+from ashore.fleet.server.access import RequestAccess
+from ashore.fleet.server.job_access import JobAccess
+from ashore.fleet.server.pages.control_plane import ControlPlane
+from ashore.fleet.supervisor import Supervisor
+from ashore.fleet.tokens import Caller, UserRole
+from ashore.fleet.verbs import Verbs
+from ashore.fleet.webhook import Webhook
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a server works with."""
+
+    files: ServerFiles
+    supervisor: Supervisor
+    verbs: Verbs
+    operations: Operations
+    journal: Journal
+    webhook: Webhook | None
+    index: Index
+    roots: Roots
+    access: RequestAccess
+    clock: Clock
+    checks: CheckProcesses
+
+
+def context_of(connection: HTTPConnection) -> Context:
+    """Return what the app of a request works with."""
+    return cast("Context", connection.app.state.context)
+
+
+def plane_of(connection: HTTPConnection) -> ControlPlane:
+    """Return the jobs of the server as pages see them."""
+    return cast("ControlPlane", connection.app.state.plane)
+
+
+def job_access_of(connection: HTTPConnection) -> JobAccess:
+    """Return what tells who may do what with which job."""
+    return cast("JobAccess", connection.app.state.job_access)
+
+
+Shared = Annotated[Context, Depends(context_of)]
+
+
+def caller_of(connection: HTTPConnection) -> Caller:
+    """Return who asks."""
+    return cast("Caller", connection.state.caller)
+
+
+def may_read_of(connection: HTTPConnection, job: str | None) -> Callable[[str], bool]:
+    """Return what tells whether who asks may read a job, by its name; empty: the server.
+
+    Raises NotAllowed where they ask for one job that they may not read.
+    """
+    access, caller = job_access_of(connection), caller_of(connection)
+    if job:
+        access.require(caller, job, UserRole.READ)
+    return access.readable(caller)
+
+
+Asking = Annotated[Caller, Depends(caller_of)]

@@ -1,0 +1,184 @@
+"""What every request passes: who asks, from where, how much is sent, what is written down.
+
+What it is: `Doorway`, a layer of ASGI around the application.
+What it promises: no address but those of the pages, which have a guard of their own, is reached
+without a token; for which jobs that holds, the route asks (see `job_access`). Another site's
+requests reach nothing; a body is bounded in size and time as a whole; each change leaves an audit
+line with who, by which rule, what and how it ended, and so does each request that is refused to
+somebody who is known, and each login. No body and no token is written down.
+What it must not know: what requests do.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ashore.errors import AshoreError, NotAllowed, RequestInvalid
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.server.access import SAFE, RequestAccess, note_caller, noted_caller
+from ashore.fleet.server.audit import NOT_KNOWN, AuditLog
+from ashore.fleet.server.problems import answer, disk_failed
+
+BODY_BYTES_MAX = 4 << 20
+BODY_S_MAX = 30.0
+PAGES = "/ui/"  # and `/`: they have a guard that knows cookies
+LOGIN = "/ui/login"
+
+
+class _TooMuch(HTTPException):
+    """A body that is too large, or too slow. FastAPI passes it on as it is."""
+
+    def __init__(self) -> None:
+        told = f"the body has more than {BODY_BYTES_MAX:,} bytes, or took more than "
+        super().__init__(413, f"{told}{BODY_S_MAX:.0f} s")
+
+
+class Doorway:
+    """Lets requests in.
+
+    Arguments:
+        app: what is behind it.
+        access: who may ask.
+        files: of the server.
+        audit: where changes and refusals are written down.
+        is_look: whether a request that is no GET changes nothing, by path.
+
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: RequestAccess,
+        files: ServerFiles,
+        audit: AuditLog,
+        is_look: Callable[[str], bool],
+    ) -> None:
+        self._app = app
+        self._access = access
+        self._files = files
+        self._audit = audit
+        self._is_look = is_look
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it here."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return  # there are no web sockets
+        headers = Headers(scope=scope)
+        if self._access.proxy is not None and self._access.proxy.is_peer(scope):
+            self._access.proxy.take_over(scope, headers)
+        try:
+            self._access.check_site(scope["method"], headers)
+            _check_length(headers)
+            if not is_page(scope["path"]):
+                self._admit(scope, headers)
+        except AshoreError as error:
+            await self._refuse(error, headers, scope, receive, send)
+            return
+        await self._pass(scope, _bounded(receive), send)
+
+    def _admit(self, scope: Scope, headers: Headers) -> None:
+        """Find out who asks, and whether they may. Raises NotAllowed."""
+        caller = self._access.admit(scope, headers)
+        is_change = scope["method"] not in SAFE and not self._is_look(scope["path"])
+        note_caller(scope, caller, is_change=is_change)
+        if is_change and not caller.may_operate:  # of no job; of which, the route asks
+            raise NotAllowed(f"`{caller.name}` may only read", hint="this needs the role `operate`")
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on. The audit line of a change is there before its answer is sent."""
+        is_answered = False
+
+        async def noted(message: Message) -> None:
+            nonlocal is_answered
+            if is_answered:
+                return
+            if message["type"] == "http.response.start":
+                status = int(message["status"])
+                try:
+                    await self._note(scope, status)
+                except OSError as error:
+                    told = disk_failed(error, self._files.state, _unnoted(status))
+                    if told is None:
+                        raise
+                    is_answered = True
+                    await answer(told)(scope, receive, send)
+                    return
+            await send(message)
+
+        await self._app(scope, receive, noted)
+
+    async def _note(self, scope: Scope, status: int) -> None:
+        """Write down a change, or a login that was refused. Raises OSError."""
+        caller, is_change = noted_caller(scope)
+        is_refused = status == 403 and (caller is not None or scope["method"] not in SAFE)
+        if is_refused or (status == 401 and scope["method"] not in SAFE):
+            by = NOT_KNOWN if caller is None else caller.name
+            await run_in_threadpool(self._audit.refusal, scope, by, status)
+        elif caller is not None and is_change:
+            await run_in_threadpool(self._audit.change, scope, caller.name, status)
+
+    async def _refuse(
+        self, error: AshoreError, headers: Headers, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request that is not passed on."""
+        status = 413 if isinstance(error, RequestInvalid) else None
+        if isinstance(error, NotAllowed) and error.fields.get("is_unknown"):
+            status = 401
+        response = answer(error, status)
+        if status == 401:
+            response.headers["www-authenticate"] = "Bearer"
+        caller, _ = noted_caller(scope)
+        user = self._access.user_of(scope, headers)
+        if caller is not None or user or (status == 401 and "authorization" in headers):
+            by = (user or NOT_KNOWN) if caller is None else caller.name
+            await run_in_threadpool(self._audit.refusal, scope, by, response.status_code)
+        await response(scope, receive, send)
+
+
+def is_page(path: str) -> bool:
+    """Return whether an address is one of the pages, whose routes have a guard of their own."""
+    return path == "/" or path.startswith(PAGES)
+
+
+def _unnoted(status: int) -> str:
+    """Say what became of a request that the audit has no line of."""
+    if status >= 400:
+        return f"What was asked for was not done: it was answered with {status}"
+    return "What was asked for was done, and the audit has no line of it"
+
+
+def _check_length(headers: Headers) -> None:
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > BODY_BYTES_MAX:
+        raise RequestInvalid(f"the body has more than {BODY_BYTES_MAX:,} bytes")
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Return what receives a body that is neither too large nor, as a whole, too slow."""
+    got, is_whole, deadline_s = 0, False, -1.0
+
+    async def bounded() -> Message:
+        nonlocal got, is_whole, deadline_s
+        if is_whole:
+            return await receive()  # it waits for the end of the connection
+        loop = asyncio.get_running_loop()
+        if deadline_s < 0:
+            deadline_s = loop.time() + BODY_S_MAX
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                message = await receive()
+        except TimeoutError:
+            raise _TooMuch from None
+        got += len(message.get("body", b""))
+        is_whole = not message.get("more_body", False)
+        if got > BODY_BYTES_MAX:
+            raise _TooMuch
+        return message
+
+    return bounded

@@ -1,0 +1,153 @@
+"""Who may see a page, who may change something: what is asked before each handler.
+
+What it is: `PageGuard`, which the routes of pages call; `Admits`, what a route says of itself.
+What it promises: no handler of a page runs, and no body of a request is read, for anybody who has
+not logged in, or has no role on the job in its address, unless its route is marked with
+`Admits.ANYBODY`; nothing is changed by a form that did not come from a page of ours, or by somebody
+who may only read.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from typing import cast
+from urllib.parse import parse_qs
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+
+from ashore.base.unique import unique
+from ashore.fleet.server.access import SAFE, RequestAccess, note_caller
+from ashore.fleet.server.job_access import JobAccess
+from ashore.fleet.server.pages.session import COOKIE, KEPT_MS, Sessions, Visitor
+from ashore.fleet.verbs import Asker
+
+FORM_BYTES_MAX = 1_000_000
+LOGIN_BYTES_MAX = 10_000  # anybody may send one
+FIELDS_MAX = 10_000
+WHY_MAX = 1_000
+MAY_ONLY_READ = "you may only read: this needs the role `operate`"
+
+
+class Admits(Enum):
+    """Whom the routes of a router admit."""
+
+    ANYBODY = "anybody"  # without a login
+    READERS = "readers"  # who are logged in, also to send forms, which change nothing
+    OPERATORS = "operators"  # readers may look; forms are for who may operate
+
+
+class LoginNeeded(Exception):
+    """Nobody is logged in."""
+
+
+class Forbidden(Exception):
+    """What was asked for may not be done; the message says why."""
+
+
+class PageGuard:
+    """Asks who somebody is, and what they may do with which job: see `jobs`."""
+
+    def __init__(self, access: RequestAccess, jobs: JobAccess, now_ms: Callable[[], int]) -> None:
+        self._access = access
+        self.jobs = jobs
+        self._sessions = Sessions(access.current().key)
+        self._now_ms = now_ms
+
+    async def admit(self, request: Request, path: str, admits: Admits) -> None:
+        """Let a request to its handler, which has `visitor_of` and `form_of` it.
+
+        `path`: of the route, with parameters. Raises LoginNeeded, Forbidden, NotAllowed.
+        """
+        if admits is Admits.ANYBODY:
+            return
+        visitor, is_form = self.visitor(request), request.method not in SAFE
+        is_change = is_form and admits is Admits.OPERATORS
+        request.state.visitor = visitor
+        if is_change:
+            require_operate(request)
+        job = self.jobs.admit(request, path, visitor.caller, is_change=is_change)
+        if job is not None:
+            may_operate = self.jobs.may_operate(visitor.caller, job)
+            request.state.visitor = replace(visitor, may_operate=may_operate)
+        if is_form:
+            fields = await read_form(request)
+            if not self._sessions.is_form(visitor, fields.pop("csrf", "")):
+                raise Forbidden("the form is not from a page of this server: load the page again")
+            request.state.form = fields
+
+    def visitor(self, request: Request) -> Visitor:
+        """Return who looks at a page. Raises LoginNeeded."""
+        if self._access.is_open:
+            return self._sessions.anybody()
+        named = self._access.proxied(request.scope, request.headers)
+        if named is not None:
+            return self._sessions.named(named)
+        cookie = request.cookies.get(COOKIE, "")
+        known, now_ms = self._access.current(), self._now_ms()
+        found = self._sessions.visitor(cookie, known, now_ms) if cookie else None
+        if found is None:
+            raise LoginNeeded
+        return found
+
+    def unknown_user(self, request: Request) -> str:
+        """Return the user whom the proxy names and who has no role here; empty: there is none."""
+        if self._access.proxied(request.scope, request.headers) is not None:
+            return ""
+        return self._access.user_of(request.scope, request.headers)
+
+    def log_in(self, request: Request, token: str) -> dict[str, object] | None:
+        """Return the arguments of the cookie for a token; None: it is not one."""
+        caller = self._access.current().find(token)
+        if caller is None:
+            return None
+        note_caller(request.scope, caller, is_change=True)
+        return {
+            "key": COOKIE,
+            "value": self._sessions.cookie(caller, self._now_ms(), unique()),
+            "max_age": KEPT_MS // 1000,
+            "httponly": True,
+            "samesite": "strict",
+            "path": "/",
+        }
+
+
+def visitor_of(request: Request) -> Visitor:
+    """Return who was admitted to a handler."""
+    return cast("Visitor", request.state.visitor)
+
+
+def form_of(request: Request) -> dict[str, str]:
+    """Return the fields of the form that was sent to a handler."""
+    return cast("dict[str, str]", request.state.form)
+
+
+def asker_of(request: Request) -> Asker:
+    """Return who asks for something by a form, and why."""
+    fields = form_of(request)
+    return Asker(visitor_of(request).caller.name, fields.get("why", "")[:WHY_MAX])
+
+
+def require_operate(request: Request) -> None:
+    """Check that who was admitted may operate: what follows is a change. Raises Forbidden."""
+    caller = visitor_of(request).caller
+    note_caller(request.scope, caller, is_change=True)
+    if not caller.may_operate:
+        raise Forbidden(MAY_ONLY_READ)
+
+
+async def read_form(request: Request, bytes_max: int = FORM_BYTES_MAX) -> dict[str, str]:
+    """Return the fields of a form, the last of each name. Raises Forbidden where it is too long."""
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > bytes_max:
+            raise Forbidden(f"a form here has at most {bytes_max:,} bytes")
+    text = data.decode("utf-8", "replace")
+    try:
+        found = await run_in_threadpool(
+            parse_qs, text, keep_blank_values=True, max_num_fields=FIELDS_MAX
+        )
+    except ValueError:
+        raise Forbidden(f"a form has at most {FIELDS_MAX:,} fields") from None
+    return {name: values[-1] for name, values in found.items()}

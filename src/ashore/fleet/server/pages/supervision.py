@@ -1,0 +1,311 @@
+"""The pages' control plane: the supervisor's jobs, and what is read of their logs.
+
+What it is: `SupervisedJobs`.
+What it promises: what the supervisor knows is shown at once, whatever a lake does; logs are read
+beside, where something changed.
+What it must not know: HTML.
+"""
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from functools import partial
+
+from ashore.base.clock import SystemClock
+from ashore.errors import JobUnknown, RequestInvalid
+from ashore.fleet.background import END_S, Background
+from ashore.fleet.decide import Phase
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.operations import Operations
+from ashore.fleet.records import RunSeen
+from ashore.fleet.server.condition import LAG_MS_MAX
+from ashore.fleet.server.deploy_check import NewFile, check_deploy
+from ashore.fleet.server.job_access import JobAccess
+from ashore.fleet.server.job_watch import FleetWatch, Marks
+from ashore.fleet.server.observation import FreshNumbers, RateSample, SeenJob, Supervised
+from ashore.fleet.server.pages.commands import Commands
+from ashore.fleet.server.pages.drafts import Drafts
+from ashore.fleet.supervisor import ManagedJob, Supervisor
+from ashore.fleet.tokens import Caller
+from ashore.fleet.verbs import Asker, Verbs
+from ashore.jobs.file import Job
+from ashore.proof.status.fleet import FleetRow
+from ashore.proof.status.status import add_lags
+from ashore.topics.open_job import OpenJob
+
+SAMPLE_S = 5.0
+SAMPLES = 120
+SAMPLES_BYTES = 60_000  # of the file of a job, from its end
+NEEDING = frozenset({Phase.NEEDS_DECISION, Phase.INVALID, Phase.FENCED, Phase.MISSING})
+VERBS: Mapping[str, str] = {
+    "start": "It starts as soon as the server has looked, whatever it ended with before.",
+    "stop": "It ends in order: the batch under way is finished or left. It stays stopped until "
+    "somebody starts it. Kafka keeps the records as long as its retention says.",
+    "drain": "It ends in order, and is run by an operation until everything has landed that is in "
+    "its topics now. Then it stays stopped until somebody starts it.",
+    "restart": "It ends in order and starts again with its file as it is now.",
+    "pause": "It ends in order, and stays so until somebody starts it.",
+    "remove": "Its job file is deleted. Its lake, its landing log and its tables stay.",
+}
+
+
+class SupervisedJobs:
+    """The `ControlPlane` of a server."""
+
+    def __init__(
+        self,
+        layout: ServerFiles,
+        supervisor: Supervisor,
+        verbs: Verbs,
+        operations: Operations,
+        watch: FleetWatch,
+    ) -> None:
+        clock = SystemClock()
+        self._layout = layout
+        self._supervisor = supervisor
+        self._verbs = verbs
+        self._clock = clock
+        self.commands = Commands(operations, clock)
+        self.drafts = Drafts(layout.state / "drafts", layout.jobs)
+        self.watch = watch
+        self._samples: dict[str, deque[RateSample]] = {}
+        self._stamp: tuple[int, str] = (-1, "")  # looks of the supervisor, and what they found
+        self._thread = Background("ashore-samples", self._sample)
+
+    def start(self) -> None:
+        """Begin to read logs, and to keep rates."""
+        self.watch.start()
+        self._thread.start()
+
+    def close(self) -> None:
+        """End that."""
+        self._thread.end(END_S)
+        self.watch.close()
+
+    @property
+    def directory(self) -> str:
+        """Where job files are looked for."""
+        return str(self._layout.jobs)
+
+    @property
+    def problem(self) -> str:
+        """What keeps the server from its work, whichever the job; empty: nothing."""
+        return self._supervisor.problem
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        return self._clock.now_ms()
+
+    def jobs(self) -> Sequence[SeenJob]:
+        """Return all jobs by name, as they were last seen; their ages are of one time."""
+        watched = {each.name: each for each in self.watch.jobs()}
+        views, now_ms = self._supervisor.views, self.now_ms()
+        return [self._seen(views[name], watched.get(name), now_ms) for name in sorted(views)]
+
+    def job(self, name: str) -> SeenJob | None:
+        """Return a job as it was last seen, with its rates of the last hour, or None."""
+        view = self._supervisor.views.get(name)
+        if view is None:
+            return None
+        seen = self._seen(view, self.watch.job(name), self.now_ms())
+        return replace(seen, samples=_read_samples(self._layout, name))
+
+    def labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of a job; None: there is no such job, or its file is not valid."""
+        return _labels_of(self._supervisor.views.get(name))
+
+    def job_of(self, operation: str) -> str:
+        """Return the job of an operation; empty: it has none, or there is no such operation."""
+        return self.commands.job_of(operation)
+
+    def stamp(self, name: str | None) -> str:
+        """Return a text that changes with what a page of a job, or of all, would show."""
+        views = self._supervisor.views
+        if name is not None:
+            view = views.get(name)
+            return "gone" if view is None else f"{_digest(_facts(view))}/{self.watch.stamp(name)}"
+        looks, watched = self._supervisor.looks, self.watch.stamp(None)
+        known, facts = self._stamp
+        if known != looks:
+            facts = _digest(tuple(map(_facts, views.values())))
+            self._stamp = looks, facts
+        return f"{facts}/{watched}/{_digest(self.problem)[:4]}"
+
+    def open_job(self, name: str) -> AbstractContextManager[OpenJob]:
+        """Open a job for a look at its lake. Raises JobFileInvalid."""
+        return self.watch.open_job(name)
+
+    def act(self, name: str, verb: str, asker: Asker) -> None:
+        """Do what a verb says with a job. Raises AshoreError where that cannot be."""
+        verbs: Mapping[str, Callable[[], object]] = {
+            "start": lambda: self._verbs.start(name, asker),
+            "stop": lambda: self._verbs.stop(name, asker),
+            "drain": lambda: self._drain(name, asker),
+            "restart": lambda: self._verbs.restart(name, asker),
+            "pause": lambda: self._verbs.pause(name, asker),
+            "remove": lambda: self._verbs.remove(name),
+        }
+        if verb not in verbs:
+            raise RequestInvalid(f"{verb} is not a verb", hint=f"there is {', '.join(verbs)}")
+        verbs[verb]()
+        self._supervisor.wait_looked()
+
+    def _drain(self, name: str, asker: Asker) -> None:
+        view = self._supervisor.views.get(name)
+        if view is None or view.file is None:
+            raise JobUnknown(f"there is no job file of {name}", hint="deploy it again")
+        self.commands.start(
+            ("stop", name, asker.by),
+            {"job_file": str(view.file.path), "drain": True},
+            hold=partial(self._verbs.stop, name, asker),
+        )
+
+    def deploy(
+        self, name: str, text: str, caller: Caller, beside: Mapping[str, str] | None = None
+    ) -> None:
+        """Write a job file, and the files beside it. Raises as `Verbs.deploy`; NotAllowed."""
+
+        def permit(job: Job) -> None:
+            was_there = self._layout.run_of(name).root.exists()
+            was_there = was_there or bool(self.commands.all(lambda each: each == name))
+            new = NewFile(job, tuple(beside or ()), self._layout.jobs, was_there)
+            check_deploy(JobAccess(self), caller, new, self._supervisor.views)
+
+        self._verbs.deploy(name, text, beside, permit)
+        self._supervisor.wait_looked()
+
+    # ---- one job
+
+    def _seen(self, view: ManagedJob, watched: SeenJob | None, now_ms: int) -> SeenJob:
+        seen = view.seen if _is_of_process(view) else None
+        path = view.file.path if view.file else self._layout.jobs / f"{view.name}.yaml"
+        row = watched.row if watched else FleetRow(view.name, None, (), None)
+        return SeenJob(
+            name=view.name,
+            path=path,
+            row=row,
+            seen_ms=now_ms,
+            samples=tuple(self._samples.get(view.name, ())),
+            slow_since_ms=watched.slow_since_ms if watched else None,
+            supervised=_supervised(view),
+            warnings=tuple(reversed(seen.warnings)) if seen else (),
+            fresh=_fresh(seen),
+            steps=seen.slices if seen else (),
+            problem=view.file.problem if view.file else None,
+            labels=_labels_of(view) or {},
+        )
+
+    def _sample(self) -> float:
+        now_ms, views = self._clock.now_ms(), self._supervisor.views
+        for name, view in views.items():
+            fresh = _fresh(view.seen if _is_of_process(view) else None)
+            kept = self._samples.setdefault(name, deque(maxlen=SAMPLES))
+            if fresh is not None:
+                is_old = now_ms - (fresh.lag_at_ms or 0) > LAG_MS_MAX
+                lag = None if is_old else fresh.lag
+                kept.append(RateSample(now_ms, fresh.records_per_s, lag))
+        for name in self._samples.keys() - views.keys():
+            del self._samples[name]
+        return SAMPLE_S
+
+
+def _labels_of(view: ManagedJob | None) -> Mapping[str, str] | None:
+    job = view.file.job if view is not None and view.file is not None else None
+    return None if job is None else job.labels
+
+
+def marks_of(supervisor: Supervisor) -> Marks:
+    """Return what tells a watch that a job did something, as its supervisor sees it."""
+
+    def mark(name: str) -> object:
+        view = supervisor.views.get(name)
+        return None if view is None else _progress(view)
+
+    return mark
+
+
+def _is_of_process(view: ManagedJob) -> bool:
+    """Tell whether what was seen of a run is of the one that lives."""
+    return view.seen is not None and view.process is not None and view.seen.run == view.process.run
+
+
+def _progress(view: ManagedJob) -> object:
+    """Return what changes when a job does something that its log tells."""
+    slices = view.seen.slices if view.seen else ()
+    done = tuple((each.slice, each.entry, each.state) for each in slices)
+    return view.phase, view.file.digest if view.file else "", done, view.last
+
+
+def _facts(view: ManagedJob) -> object:
+    """Return what a page shows of a job."""
+    seen = view.seen if _is_of_process(view) else None
+    lags = () if seen is None else tuple((each.lag, each.step) for each in seen.slices)
+    warnings = () if seen is None else seen.warnings
+    why = (view.decision.why, view.decision.hint, view.is_changed, view.desired.at_ms)
+    return view.name, _progress(view), why, lags, warnings
+
+
+def _digest(facts: object) -> str:
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+
+def _fresh(seen: RunSeen | None) -> FreshNumbers | None:
+    if seen is None:
+        return None
+    rates = [each.rate for each in seen.slices if each.rate is not None]
+    read = [each.lag_at_ms for each in seen.slices if each.lag_at_ms is not None]
+    retrying = [each.retrying_since_ms for each in seen.slices if each.retrying_since_ms]
+    commits = [each.last_commit_ms for each in seen.slices if each.last_commit_ms is not None]
+    return FreshNumbers(
+        lag=add_lags(each.lag for each in seen.slices),
+        records_per_s=sum(rates) if rates else None,
+        last_commit_ms=max(commits, default=None),
+        lag_at_ms=min(read, default=None),
+        retrying_since_ms=min(retrying, default=None),
+    )
+
+
+def _supervised(view: ManagedJob) -> Supervised:
+    return Supervised(
+        desired=str(view.desired.state),
+        phase=str(view.phase),
+        why=view.decision.why,
+        hint=view.decision.hint,
+        needs_person=view.phase in NEEDING and view.process is None,
+        since_ms=view.since_ms,
+        failures=view.retry.failures if view.retry and view.last and view.last.code else 0,
+        is_changed=view.is_changed,
+        verbs=_verbs_of(view),
+        pid=view.process.pid if view.process else None,
+        memory_bytes=view.memory_bytes,
+    )
+
+
+def _verbs_of(view: ManagedJob) -> tuple[str, ...]:
+    if view.desired.state == "running":
+        return ("restart", "stop", "drain", "pause")
+    return ("start", "drain", "remove") if view.desired.state == "stopped" else ("start", "stop")
+
+
+def _read_samples(layout: ServerFiles, name: str) -> tuple[RateSample, ...]:
+    """Return rate and lag over time, as the runs of a job wrote them."""
+    try:
+        with layout.run_of(name).samples.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - SAMPLES_BYTES))
+            lines = file.read().splitlines()
+    except OSError:
+        return ()
+    found = []
+    for line in lines:
+        with suppress(ValueError, TypeError, KeyError, AttributeError):  # a line that was cut
+            document = json.loads(line)
+            parts = list(document["slices"].values())
+            lags, rates = [each[1] for each in parts], [each[2] for each in parts]
+            lag = None if None in lags else sum(lags)
+            rate = sum(each or 0 for each in rates)
+            found.append(RateSample(int(document["at_ms"]), rate, lag))
+    return tuple(found)

@@ -1,0 +1,255 @@
+"""Running a server: its supervisor and its application, until it is ended.
+
+What it is: `serve`.
+What it promises: one server per state directory. Jobs continue when it ends, however it ends.
+What it must not know: terminals.
+"""
+
+import gc
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from ashore.base.clock import SystemClock
+from ashore.errors import RequestInvalid, ServerDiskFailed, ServerRefused, ServerRuns
+from ashore.fleet.check_process import CheckProcesses
+from ashore.fleet.files import take_lock
+from ashore.fleet.index import Index
+from ashore.fleet.job_files import JobFiles
+from ashore.fleet.journal import Journal
+from ashore.fleet.layout import ServerFiles
+from ashore.fleet.limits import ServerLimits
+from ashore.fleet.operations import Operations, Starter, operation_command
+from ashore.fleet.processes import Command, Processes, run_command
+from ashore.fleet.roots import Roots
+from ashore.fleet.server.access import RequestAccess, TrustedProxy, names_of
+from ashore.fleet.server.app import create_app
+from ashore.fleet.server.audit import AuditLog
+from ashore.fleet.server.certificate import PASSWORD, ServerCertificate
+from ashore.fleet.server.connections import CONNECTIONS_MAX, ClientConnection, allow_files
+from ashore.fleet.server.context import Context
+from ashore.fleet.server.doorway import Doorway
+from ashore.fleet.server.looks import is_look
+from ashore.fleet.supervisor import Supervisor
+from ashore.fleet.tokens import TokenFile
+from ashore.fleet.verbs import Verbs
+from ashore.fleet.webhook import Webhook, WebhookAddress
+
+SHUT_DOWN_S = 3  # for requests under way; streams are ended
+END_S = 10.0  # for all that is under way: a job file that is parsed, a lake that does not answer
+SWITCH_S = 0.001  # a page's thread gives way often while it reads a log; 5 ms each are too many
+KEEP_S = 75  # a connection without requests: longer than who asks each minute waits
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How a server runs."""
+
+    jobs: Path
+    state: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8420
+    certificate: Path | None = None  # with it, TLS
+    certificate_key: Path | None = None
+    is_open: bool = False  # no token is needed
+    hosts: tuple[str, ...] = ()  # names that it is asked by, beside its own
+    proxy: TrustedProxy | None = None  # who is believed about users and where they are
+    roots: tuple[str, ...] = ()  # what requests may name; see Roots
+    webhook: WebhookAddress | None = None
+    index: str | None = None  # the URL of a database; None: SQLite's, beside the files
+    command: Command = run_command  # how the process that runs a job is started
+    starter: Starter = operation_command  # and that of an operation
+    limits: ServerLimits = field(default_factory=ServerLimits)
+
+    @property
+    def files(self) -> ServerFiles:
+        """Where its files are."""
+        return ServerFiles.of(self.jobs, self.state)
+
+
+def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
+    """Run a server until SIGTERM or Ctrl-C. Raises ServerRuns, ServerDiskFailed,
+    ServerRefused, NotAllowed, OSError.
+
+    `started` is called with its address once it can be asked.
+    """
+    files = settings.files
+    sys.setswitchinterval(SWITCH_S)
+    allow_files()
+    with _alone(files), _listening(settings) as listener:
+        tokens = TokenFile(files.tokens)
+        tokens.open()
+        hook = None if settings.webhook is None else Webhook(files.deliveries, settings.webhook)
+        index = Index(files, settings.index)
+        journal = Journal(files, [index.add], None if hook is None else hook.take)
+        operations = Operations(files.operations, files.jobs, settings.starter)
+        processes = Processes(files, settings.command, operations.is_under_way)
+        supervisor = Supervisor(files, processes, settings.limits, journal.take)
+        checks = CheckProcesses()
+        supervisor.job_files = JobFiles(files.jobs, checks.load_job)
+        roots = Roots(files.jobs, settings.roots, (files.state,))
+        allowed = frozenset(each.casefold() for each in settings.hosts)
+        names = names_of(settings.host)
+        access = RequestAccess(tokens, settings.is_open, names, allowed, settings.proxy)
+        verbs = Verbs(
+            files,
+            check=lambda job: roots.check_job(job, supervisor.lakes()),
+            cancel=operations.cancel,
+            load=partial(checks.load_job, is_patient=False),
+        )
+        works = (supervisor, verbs, operations, journal, hook, index)
+        context = Context(files, *works, roots, access, SystemClock(), checks)
+        app = create_app(context)
+        door = Doorway(app, access, files, AuditLog(files, context.clock), is_look)
+        certificate = _certificate_of(settings)
+        server = _Server(_config(settings, door, certificate), started)
+        server.load()
+        index.open()
+        supervisor.start()
+        operations.start()
+        for each in (hook, certificate):
+            if each is not None:
+                each.start()
+        _leave_to_itself()
+        try:
+            with _ending_in_order():
+                server.run([listener])
+        finally:
+            for each in (hook, certificate):
+                if each is not None:
+                    each.end()
+            operations.end()
+            supervisor.end()
+            checks.close()  # what they were checking for has ended
+            index.close()
+
+
+def _leave_to_itself() -> None:
+    """Have Python look for garbage in what comes from now on alone.
+
+    A look through all modules and jobs takes a third of a second, in which nobody is answered.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _certificate_of(settings: ServerSettings) -> ServerCertificate | None:
+    """Return what makes connections safe; None: they are not. Raises RequestInvalid."""
+    if settings.certificate is None:
+        if settings.certificate_key is not None:
+            raise RequestInvalid(
+                "--tls-key names a key, and there is no certificate",
+                hint="name it: --tls-certificate",
+            )
+        return None
+    password = os.environ.get(PASSWORD, "")
+    return ServerCertificate(settings.certificate, settings.certificate_key, password)
+
+
+def _config(
+    settings: ServerSettings, door: Doorway, certificate: ServerCertificate | None
+) -> uvicorn.Config:
+    return uvicorn.Config(
+        door,
+        host=settings.host,
+        port=settings.port,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=SHUT_DOWN_S,
+        timeout_keep_alive=KEEP_S,
+        ssl_context_factory=None if certificate is None else lambda *_: certificate.open(),
+        server_header=False,
+        proxy_headers=False,  # only a proxy that is named is believed; see TrustedProxy
+        http=ClientConnection,
+        limit_concurrency=CONNECTIONS_MAX,
+    )
+
+
+class _Server(uvicorn.Server):
+    """Tells when it can be asked, and where."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._tell = started
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End in order, and after `END_S` at once: files are written whole, and jobs go on."""
+        super().handle_exit(sig, frame)
+        watch = threading.Timer(END_S, os._exit, (0,))
+        watch.daemon = True
+        watch.start()
+
+    def load(self) -> None:
+        """Read certificate and key. Raises RequestInvalid."""
+        self.config.load()
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        await super().startup(sockets)  # type: ignore[arg-type]
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            scheme = "https" if self.config.is_ssl else "http"
+            shown = f"[{host}]" if ":" in host else host
+            self._tell(f"{scheme}://{shown}:{port}")
+
+
+@contextmanager
+def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
+    """Have the port, before any job is started. Raises ServerRefused."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # Named, as asyncio lets a connection send at once only where its protocol is known to be TCP:
+    # else the end of an answer waits 40 ms for the other side.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+        except (OSError, OverflowError) as error:
+            raise ServerRefused(
+                f"nothing can listen at {settings.host} port {settings.port}: {error}",
+                hint="does another server have it? choose others with --port and --host",
+            ) from None
+        yield listener
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Let what follows be done: uvicorn repeats the signal that ended it, once it is down."""
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = {each: signal.signal(each, lambda *_: None) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def _alone(files: ServerFiles) -> Iterator[None]:
+    """Be the one server of a state directory while inside. Raises ServerRuns, ServerDiskFailed."""
+    try:
+        files.make()
+        handle = take_lock(files.lock)
+    except OSError as error:
+        raise ServerDiskFailed(
+            f"the state directory {files.state} cannot be written: {error.strerror}",
+            hint="let the server's user write there: free space, or mount its disk writable; or "
+            "name another directory with --state, which knows nothing of jobs that run",
+        ) from None
+    if handle is None:
+        raise ServerRuns(
+            f"another server runs the jobs of {files.jobs}",
+            hint="ask that one, or end it first; its jobs continue",
+        )
+    try:
+        yield
+    finally:
+        os.close(handle)

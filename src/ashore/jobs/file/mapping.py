@@ -1,0 +1,84 @@
+"""Files that say which operator of a changed query is which of the old one.
+
+What it is: the models of such a file, `load_mapping`, the one door that it comes through, and
+`write_mapping`.
+What it promises: a mapping that is whole, or JobFileInvalid with every problem at once, each with
+file and line. Which operators there are is not known here.
+What it must not know: queries.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from ashore.jobs.file.document import read_document
+from ashore.jobs.file.naming import NonEmpty
+from ashore.jobs.file.problems import JobFileProblem, finding_of, invalid, locate
+from ashore.jobs.file.section import Section
+
+HEAD = """\
+# Which stateful operator of the old SQL (`old`) is which of the new SQL (`new`), by their ids.
+# `pin` makes a pair; `forbid` keeps two from being one. `ashore migrate check --mapping` reads it.
+"""
+
+
+class MappedOperators(Section):
+    """An operator of the old query and one of the new."""
+
+    old: NonEmpty = Field(description="The id of the operator in the version that is running.")
+    new: NonEmpty = Field(description="The id of the operator in the new SQL.")
+
+
+class MappingFile(Section):
+    """A file of edits."""
+
+    pin: tuple[MappedOperators, ...] = Field(
+        default=(), description="Pairs that hold, whatever else speaks for others."
+    )
+    forbid: tuple[MappedOperators, ...] = Field(
+        default=(), description="Pairs that are never made."
+    )
+
+
+def load_mapping(path: Path) -> MappingFile:
+    """Return the edits in a file. Raises JobFileInvalid."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
+        instead = "`ashore migrate check --write-mapping FILE` writes one"
+        raise invalid(str(path), [JobFileProblem(str(path), 0, "", why, instead)]) from None
+    document = read_document(text)
+    findings = list(document.findings)
+    if not findings:
+        try:
+            return MappingFile.model_validate({} if document.data is None else document.data)
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            findings = [finding_of(each, MappingFile) for each in details]
+    raise invalid(str(path), locate(findings, str(path), document.lines))
+
+
+def write_mapping(
+    pairs: Iterable[tuple[str, str, str]], forbidden: Iterable[tuple[str, str]] = ()
+) -> str:
+    """Return the text of a file that pins pairs.
+
+    Arguments:
+        pairs: the id of the old operator, of the new one, and why they are a pair.
+        forbidden: the ids of two that are no pair.
+
+    """
+    pins = [f"{_pair(old, new)}  # {why}" for old, new, why in pairs]
+    forbids = [_pair(old, new) for old, new in forbidden]
+    sections = (("pin", pins), ("forbid", forbids))
+    lines = (
+        line for name, some in sections for line in (f"{name}:" if some else f"{name}: []", *some)
+    )
+    return HEAD + "\n".join([*lines, ""])
+
+
+def _pair(old: str, new: str) -> str:
+    return f"  - {{old: {json.dumps(old)}, new: {json.dumps(new)}}}"

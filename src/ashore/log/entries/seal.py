@@ -1,0 +1,52 @@
+"""`seal`: table partitions are complete.
+
+What it promises: the versions of a partition grow; a version is sealed once. The actions
+that it asks for stand in it, so that whoever finishes the entry does the same.
+What it must not know: when a partition is complete.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ashore.log.effects import Action, HasEffects
+from ashore.log.fold import Changes, Fold, new_partition
+from ashore.log.rules import require
+
+
+@dataclass(frozen=True, slots=True)
+class SealedPartition:
+    """A table partition that is complete as far as the logs were read."""
+
+    table: str
+    partition: str
+    version: int  # from 1
+    rows: int
+    added: int  # rows since the version before
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seal(HasEffects):
+    """Table partitions that are complete, and how far each slice's log was read."""
+
+    kind: ClassVar[str] = "seal"
+    partitions: tuple[SealedPartition, ...]
+    actions: tuple[Action | str, ...]  # what each of them asks for
+    read_to: tuple[tuple[str, int], ...]  # slice, entry number
+
+
+def fold_seal(fold: Fold, body: Seal, number: int) -> Changes:
+    """Return what a `seal` changes in the fold. Raises Refused. `number`: of its entry."""
+    partitions = dict(fold.partitions)
+    for sealed in body.partitions:
+        key = (sealed.table, sealed.partition)
+        state = partitions.get(key) or new_partition(key, number)
+        expected = state.sealed_version + 1
+        require(sealed.version >= expected, f"{key[1]}: version {sealed.version} is not new")
+        partitions[key] = replace(
+            state,
+            sealed_version=sealed.version,
+            sealed_rows=sealed.rows,
+            sealed_ms=sealed.now_ms,
+        )
+    return {"partitions": partitions}

@@ -1,0 +1,115 @@
+"""Which in-progress files, and which directories of theirs, the janitor may delete.
+
+What it promises: pure. Only files that no unclosed entry names, of an older epoch or of a closed
+batch; only empty directories of older epochs, and of each table the newest stays: it tells a start
+that finds no log, or a shorter one, that there was one. The time-to-live is courtesy to slow
+tasks; safety rests on no clock: a file that is still wanted is either named by the unclosed entry,
+or of the current epoch and the next batch.
+What it must not know: how files are listed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ashore.log.entries import Prepare, Reland
+from ashore.log.fold import Fold
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A file in a staging directory of the slice."""
+
+    path: str
+    epoch: int
+    batch: int
+    unique: str
+    size_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file that was to be gone at once: half of a new file, or a probe."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochDirectory:
+    """Where the writer of an epoch staged the files of a table."""
+
+    path: str
+    epoch: int
+    is_empty: bool
+    modified_ms: int
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """Delete one file, or empty directory, that nothing can want any more."""
+
+    file: StagedFile | Leftover | EpochDirectory
+    why: str
+
+
+def find_wanted(fold: Fold) -> tuple[set[str], int]:
+    """Return the `unique` of the files that the unclosed entry names, and the first open batch."""
+    unclosed = fold.unclosed
+    if unclosed and isinstance(unclosed.body, Prepare | Reland):
+        return {file.unique for file in unclosed.body.files}, unclosed.body.batch
+    return set(), fold.next_batch
+
+
+def plan_clean(
+    fold: Fold, staged: Iterable[StagedFile], now_ms: int, ttl_ms: int
+) -> tuple[DeleteFile, ...]:
+    """Return what may be deleted.
+
+    Requires: `fold` was read before `staged` was listed, or after; either is safe, since epochs
+    and batches only grow.
+    """
+    wanted, closed_below = find_wanted(fold)
+    steps = []
+    for file in staged:
+        if file.unique in wanted or now_ms - file.modified_ms < ttl_ms:
+            continue
+        if file.epoch < fold.epoch:
+            steps.append(DeleteFile(file, f"epoch {file.epoch} is over"))
+        elif file.epoch == fold.epoch and file.batch < closed_below:
+            steps.append(DeleteFile(file, f"batch {file.batch} is closed"))
+    return tuple(steps)
+
+
+def plan_empty(
+    fold: Fold, directories: Iterable[EpochDirectory], now_ms: int, ttl_ms: int
+) -> tuple[DeleteFile, ...]:
+    """Return which directories of a slice in one table may be deleted.
+
+    That of the unclosed entry stays, however old: the writer that finishes the entry syncs it.
+    Requires: as `plan_clean`.
+    """
+    known = sorted(directories, key=lambda each: each.epoch)
+    unclosed = fold.unclosed.epoch if fold.unclosed else None
+    return tuple(
+        DeleteFile(each, f"epoch {each.epoch} is over")
+        for each in known[:-1]
+        if each.is_empty
+        and each.epoch < fold.epoch
+        and each.epoch != unclosed
+        and now_ms - each.modified_ms >= ttl_ms
+    )
+
+
+def plan_leftovers(found: Iterable[Leftover], now_ms: int, ttl_ms: int) -> tuple[DeleteFile, ...]:
+    """Return what a process has left that died while it made a file, or tried out a directory.
+
+    To delete one of a process that lives is harmless: its call fails, and is made again.
+    """
+    return tuple(
+        DeleteFile(each, "a process died while it wrote it")
+        for each in found
+        if now_ms - each.modified_ms >= ttl_ms
+    )

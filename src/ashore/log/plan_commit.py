@@ -1,0 +1,153 @@
+"""Steps 4 to 6 of a batch, and recovery: what finishes an entry, in which order.
+
+What it is: typed steps. One function elsewhere applies them, one prints them, so that what is
+shown is what is done.
+What it promises: pure. Repeating any step is harmless. No step deletes or overwrites.
+What it must not know: how a file is moved.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ashore.log import names
+from ashore.log.entries import Prepare, Reland, Rollback
+from ashore.log.files import BatchPlace, FilePlace
+from ashore.log.fold import Fold, Unclosed
+from ashore.log.names import SliceName
+from ashore.log.plan_publish import Publish, Publishing, plan_publish
+
+
+@dataclass(frozen=True, slots=True)
+class MoveFiles:
+    """Give files the names that their entry wants, in any order: final ones, or names aside."""
+
+    places: tuple[FilePlace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncDirectories:
+    """Make the names in these directories durable."""
+
+    directories: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CloseEntry:
+    """The next entry closes this one."""
+
+    number: int
+
+
+MoveStep = MoveFiles | SyncDirectories
+CommitStep = MoveStep | Publish | CloseEntry
+
+
+class MoveOutcome(StrEnum):
+    """How a move ended. Each is a metric."""
+
+    MOVED = "moved"
+    ALREADY_MOVED = "already_moved"  # the target is right, whatever lies at the source
+    AGAIN = "again"  # the source is right and the target absent: move once more
+    CONFLICT = "conflict"  # the target is wrong: stop
+    LOST = "lost"  # the target is absent, the source gone or wrong: stop, keep everything
+
+
+def judge_move(place: FilePlace, source_bytes: int | None, target_bytes: int | None) -> MoveOutcome:
+    """Decide after an error, from the sizes found at the source first and at the target second.
+
+    None: nothing lies there. Sizes are enough here: both names are used once and the file was
+    synced before its entry, so that content under these names is this file or a part of it;
+    `verify` reads checksums.
+    Requires: the source was looked at before the target, so that a move which takes effect in
+    between is found at its target.
+    """
+    wanted = place.file.size_bytes
+    if target_bytes == wanted:
+        return MoveOutcome.ALREADY_MOVED
+    if target_bytes is not None:
+        return MoveOutcome.CONFLICT
+    return MoveOutcome.AGAIN if source_bytes == wanted else MoveOutcome.LOST
+
+
+def places_of(name: SliceName, unclosed: Unclosed) -> list[FilePlace]:
+    """Return the files of an unclosed entry with their paths."""
+    body = unclosed.body
+    if isinstance(body, Rollback):
+        return [
+            BatchPlace(name, each.epoch, each.batch).place_aside(
+                each.file, body.targets[each.file.target], unclosed.number
+            )
+            for each in body.files
+        ]
+    if not isinstance(body, Prepare | Reland):
+        return []
+    place = BatchPlace(name, unclosed.epoch, body.batch)
+    return [place.place(file, body.targets[file.target]) for file in body.files]
+
+
+def plan_commit(
+    name: SliceName, fold: Fold, publishing: Publishing, *, without: Iterable[str] = ()
+) -> tuple[CommitStep, ...]:
+    """Return the steps that finish the fold's unclosed entry; none where nothing is unclosed.
+
+    Arguments:
+        name: of the slice.
+        fold: of its log.
+        publishing: when the job's partitions become known.
+        without: `unique` of files that are known to be lost.
+
+    """
+    if fold.unclosed is None:
+        return ()
+    publish = plan_publish(fold, publishing)
+    return (
+        *plan_moves(name, fold.unclosed, without=without),
+        *([publish] if publish else []),
+        CloseEntry(fold.unclosed.number),
+    )
+
+
+def plan_moves(
+    name: SliceName, unclosed: Unclosed, *, without: Iterable[str] = ()
+) -> tuple[MoveStep, ...]:
+    """Return the part of `plan_commit` that needs no next entry: everybody may do it at any time.
+
+    `without`: as there.
+    """
+    left_out = set(without)
+    places = [each for each in places_of(name, unclosed) if each.file.unique not in left_out]
+    if not places:
+        return ()
+    # A name under which a file was staged may come back after a power cut: no reader sees it, and
+    # the janitor deletes it. One that readers saw must not.
+    directories = {names.parent(each.final) for each in places}
+    directories |= {names.parent(each.pending) for each in places if each.leaves}
+    return MoveFiles(tuple(places)), SyncDirectories(tuple(sorted(directories)))
+
+
+def find_moves(steps: Iterable[CommitStep]) -> list[FilePlace]:
+    """Return the files that steps move."""
+    return [place for step in steps if isinstance(step, MoveFiles) for place in step.places]
+
+
+def explain(step: CommitStep) -> list[str]:
+    """Return lines for people that say what a step does."""
+    match step:
+        case MoveFiles():
+            return [f"move {place.pending} to {place.final}" for place in step.places]
+        case SyncDirectories(directories=(directory,)):
+            return [f"sync {directory}"]
+        case SyncDirectories():
+            return [f"sync {len(step.directories)} directories"]
+        case Publish():
+            return [_explain_publish(step)]
+        case CloseEntry():
+            return [f"close entry {step.number} with the next one"]
+
+
+def _explain_publish(step: Publish) -> str:
+    counts = Counter(str(each.action) for each in step.effects)
+    effects = ", ".join(f"{count} x {action}" for action, count in sorted(counts.items()))
+    return f"publish {effects or 'nothing: the catalog has every partition'}"

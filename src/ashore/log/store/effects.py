@@ -1,0 +1,164 @@
+"""Step 5, and what a seal brings about: actions that may come late but are never forgotten.
+
+What it is: `Effects`, which runs deferred actions: success files, catalog calls, HTTP calls.
+What it promises: each effect may be repeated. A failure delays an effect and never stops landing:
+what is not done stays deferred in the log, with how often it was tried, and is tried again after a
+pause.
+What it must not know: when an effect became due.
+"""
+
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ashore.base.clock import Clock
+from ashore.base.http_post import post_json
+from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
+from ashore.log import names
+from ashore.log.effects import Action
+from ashore.log.entries import DeferredAction, FailedTries
+from ashore.log.plan_publish import Tried
+from ashore.log.progress import Progress, TablePartitions
+from ashore.storage.base import Storage
+
+PAUSE_S = 30.0  # after a failure, so that a catalog that is down does not slow batches
+ERROR_LENGTH_MAX = 300  # it goes into the log with each try
+
+Register = Callable[[str, Sequence[str]], None]  # table, partitions: one batched, repeatable call
+MarkSealed = Callable[[Sequence[DeferredAction]], None]  # as `Register`: one call, repeatable
+Post = Callable[[str, bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectParts:
+    """What effects are done with. None: the job has no use for it."""
+
+    job: str
+    storage: Storage
+    clock: Clock
+    progress: Progress
+    register: Register | None = None
+    mark_sealed: MarkSealed | None = None
+    address_of: Callable[[str], str | None] = lambda _table: (
+        None
+    )  # that a table's seals are posted to
+    post: Post = post_json
+
+
+class Effects:
+    """Runs deferred actions for one slice. Used by its thread."""
+
+    def __init__(self, parts: EffectParts, slice_name: str) -> None:
+        self._parts = parts
+        self._slice = slice_name
+        self._paused_until_s: dict[str, float] = {}  # by action
+
+    def run(self, deferred: Sequence[DeferredAction]) -> Tried:
+        """Try effects, but those that failed a moment ago. Never raises but SyncFailed."""
+        by_action: dict[Action | str, list[DeferredAction]] = defaultdict(list)
+        for each in deferred:
+            by_action[each.action].append(each)
+        done: set[str] = set()
+        failed: list[FailedTries] = []
+        for action, effects in sorted(by_action.items()):
+            if self._parts.clock.monotonic_s() < self._paused_until_s.get(action, float("-inf")):
+                continue
+            try:
+                done |= self._do(action, effects)
+            except SyncFailed:
+                raise
+            except (AshoreError, OSError) as error:
+                self._paused_until_s[action] = self._parts.clock.monotonic_s() + PAUSE_S
+                now_ms, said = self._parts.clock.now_ms(), str(error)[:ERROR_LENGTH_MAX]
+                failed.append(FailedTries(action, 1, now_ms, said))
+                what = f"{len(effects)} x {action} deferred: {said}"
+                self._parts.progress.warn(self._slice, what)
+        return Tried(frozenset(done), tuple(failed))
+
+    def _do(self, action: Action | str, effects: Sequence[DeferredAction]) -> set[str]:
+        match action:
+            case Action.REGISTER:
+                return self._register(effects)
+            case Action.SUCCESS_FILE:
+                return self._write_success_files(effects)
+            case Action.CATALOG:
+                return self._mark_sealed(effects)
+            case Action.HTTP:
+                return self._call(effects)
+            case _:
+                raise StorageError(f"this release does not support the effect {action}")
+
+    def _register(self, effects: Sequence[DeferredAction]) -> set[str]:
+        by_table: dict[str, list[DeferredAction]] = defaultdict(list)
+        for each in effects:
+            by_table[each.table].append(each)
+        if self._parts.register is None:
+            return {each.id for each in effects}  # the job has no catalog any more
+        for table, found in by_table.items():
+            self._parts.register(table, [each.partition for each in found])
+        registered = TablePartitions.of((each.table, each.partition) for each in effects)
+        self._parts.progress.registered(self._slice, registered)
+        return {each.id for each in effects}
+
+    def _mark_sealed(self, effects: Sequence[DeferredAction]) -> set[str]:
+        if self._parts.mark_sealed is not None:
+            self._parts.mark_sealed(effects)
+        return {each.id for each in effects}
+
+    def _write_success_files(self, effects: Sequence[DeferredAction]) -> set[str]:
+        directories = set()
+        for each in effects:
+            directory = names.join(names.table_path(each.table), each.partition)
+            path = names.join(directory, names.success_name(each.version))
+            content = success_content(self._parts.job, each)
+            try:
+                self._parts.storage.create(path, content)
+            except PathExists:
+                if self._parts.storage.read(path) != content:
+                    warning = f"{path} was not written by Ashore; it was not changed"
+                    self._parts.progress.warn(self._slice, warning)
+            directories.add(directory)
+        self._parts.storage.sync(sorted(directories))
+        return {each.id for each in effects}
+
+    def _call(self, effects: Sequence[DeferredAction]) -> set[str]:
+        for each in effects:
+            address = self._parts.address_of(each.table)
+            if address is not None:
+                self._parts.post(address, success_content(self._parts.job, each))
+        return {each.id for each in effects}
+
+
+def success_content(job: str, effect: DeferredAction) -> bytes:
+    """Return the content of a success file, and of the HTTP call: the same for the same seal."""
+    document = {
+        "job": job,
+        "table": effect.table,
+        "partition": effect.partition,
+        "version": effect.version,
+        "rows": effect.rows,
+    }
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def is_success_of(job: str, content: bytes) -> bool:
+    """Return whether a success file is one of a job's."""
+    try:
+        document = json.loads(content)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and document.get("job") == job
+
+
+def next_free_version(storage: Storage, table: str, partition: str, version: int) -> int:
+    """Return `version`, or the next one whose success file nobody has written.
+
+    A success file that is not ours means the next version.
+    """
+    directory = names.join(names.table_path(table), partition)
+    with contextlib.suppress(StorageError):  # the file is then written, or found, by the effect
+        while storage.stat(names.join(directory, names.success_name(version))) is not None:
+            version += 1
+    return version

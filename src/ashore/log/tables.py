@@ -1,0 +1,36 @@
+"""What a table is, as the log remembers it.
+
+What it is: `TableDefinition`: the columns of its files, how they are filed, what feeds it.
+What it promises: values that stand in the log; equal ones describe the same files.
+What it must not know: what a type means; which difference matters.
+"""
+
+from dataclasses import dataclass
+
+from ashore.base import codec
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column that a topic's schema, or a query, gives to the rows of a table."""
+
+    name: str
+    type: str  # as DDL: `DECIMAL(10,2)`
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """One main table. Its late table is the same; its dead letters follow from its format."""
+
+    table: str  # database.table
+    columns: tuple[TableColumn, ...]  # in order, without those of the provenance
+    partition_by: tuple[str, ...]  # outermost first
+    zone: str  # of its partitions of time
+    format: str  # parquet, orc, jsonl
+    provenance: bool  # whether rows say which topic, partition and offset they came from
+    topics: tuple[str, ...]  # that feed it, sorted; none: a query does
+    headers: bool = codec.added(False)  # whether the provenance has the record's headers too
+    generation: bool = codec.added(False)  # whether rows say which generation of their topic it was
+    # Which rows its topics give: keys of the job file, with values; none: it is not known.
+    rules: tuple[tuple[str, str], ...] = codec.added(())

@@ -1,0 +1,226 @@
+"""The verdict on the state of an aggregate: its keys, and what it keeps for each function.
+
+What it is: `judge_aggregate`.
+What it promises: pure. A function is the same where it computes the same of the same columns, with
+the same filters; its name and its place in the SELECT play no part.
+What it must not know: what stands below the operator, which is the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ashore.plans.change.same_state import SAME_STATE, find_same_state
+from ashore.plans.change.side import KeptOperator, tell_apart
+from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict, worst
+from ashore.plans.change.widening import find_widened, is_lossless, is_same_value
+from ashore.plans.graph import KeptColumn
+from ashore.plans.terms import Term, TermKind
+from ashore.plans.windows import Window, WindowKind
+
+# Of these two states of one function are merged into the state of all rows of both.
+MERGEABLE = {
+    *("Sum", "Count", "CountIf", "Min", "Max", "Average", "BoolAnd", "BoolOr"),
+    *("BitAndAgg", "BitOrAgg", "BitXorAgg", "CollectSet", "HyperLogLogPlusPlus"),
+    *("StddevSamp", "StddevPop", "VarianceSamp", "VariancePop", "Skewness", "Kurtosis"),
+    *("Corr", "CovPopulation", "CovSample"),
+}
+WIDER = "written as a wider type, which has all values of the old one"
+BEGINS = "it is new: for the groups that are there it starts at"
+# What functions are of no rows; all others are NULL.
+_OF_NONE = {
+    **dict.fromkeys(("Count", "CountIf", "HyperLogLogPlusPlus"), "0"),
+    **dict.fromkeys(("CollectSet", "CollectList"), "an empty array"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyChange:
+    """What becomes of the keys of an aggregate.
+
+    Arguments:
+        verdict: on them.
+        why: empty where they are the same.
+        merges: several old groups become one.
+
+    """
+
+    verdict: StateVerdict
+    why: str = ""
+    merges: bool = False
+
+
+def judge_aggregate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict]:
+    """Yield what becomes of the keys, then of what is kept for each function."""
+    change = _judge_keys(old, new)
+    for term in new.keys:
+        yield ColumnVerdict(f"key {new.tell(term)}", change.verdict, change.why)
+    if not new.keys:
+        yield ColumnVerdict("key", change.verdict, change.why)
+    if change.verdict is not StateVerdict.REFUSED:
+        yield from _judge_functions(old, new, change)
+
+
+# ---- keys
+
+
+def _judge_keys(old: KeptOperator, new: KeptOperator) -> _KeyChange:
+    was, now = old.digests(old.keys), new.digests(new.keys)
+    if was == now:
+        return _KeyChange(StateVerdict.FULL)
+    if sorted(was) == sorted(now):
+        return _KeyChange(StateVerdict.CONVERT, "the keys have another order")
+    sources = [find_source(old, new, term) for term in new.keys]
+    if None in sources or _has_session(old) or _has_session(new):
+        return _KeyChange(StateVerdict.REFUSED, _tell_keys(old, new))
+    if only_widens_keys(old, new):
+        return _KeyChange(StateVerdict.CONVERT, f"the keys are {WIDER}")
+    if _is_forgotten(old, new):
+        return _KeyChange(
+            StateVerdict.PARTIAL,
+            "groups are merged, and groups that the watermark has passed are gone already: the "
+            "first results lack their rows",
+            merges=True,
+        )
+    return _KeyChange(StateVerdict.CONVERT, "groups are merged", merges=True)
+
+
+def find_source(old: KeptOperator, new: KeptOperator, term: int) -> int | None:
+    """Return the old key that a new one is, or can be computed of; None: there is none."""
+    for each in old.keys:
+        if _is_same_or_wider(old, each, new, term) or _is_multiple(old, each, new, term):
+            return each
+    return None
+
+
+def only_widens_keys(old: KeptOperator, new: KeptOperator) -> bool:
+    """Tell whether each key is an old one, or that as a wider number: no two groups become one."""
+    taken = {
+        next((each for each in old.keys if _is_same_or_wider(old, each, new, term)), None)
+        for term in new.keys
+    }
+    return taken == set(old.keys)
+
+
+def _is_same_or_wider(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
+    is_same = old.side.digests[before] == new.side.digests[after]
+    return is_same or is_wider(old, before, new, after)
+
+
+def is_wider(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
+    """Tell whether a key is an old one as a wider number: no two values become one."""
+    is_same = is_same_value(old.side, before, new.side, after)
+    return is_same and is_lossless(_type_of_key(old, before), _type_of_key(new, after))
+
+
+def _type_of_key(operator: KeptOperator, term: int) -> str:
+    typed = operator.node.state.keys if operator.node.state else ()
+    return next((each.type for each in typed if each.term == term), "")
+
+
+def _is_multiple(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
+    """Tell whether windows are made of whole windows that were there."""
+    was, now = old.side.term(before), new.side.term(after)
+    small, large = _tumbling(was), _tumbling(now)
+    if small is None or large is None or not small.length_us or not large.length_us:
+        return False
+    is_same_time = old.digests(was.arguments) == new.digests(now.arguments)
+    shift_us = large.offset_us - small.offset_us
+    is_aligned = large.length_us % small.length_us == 0 and shift_us % small.length_us == 0
+    return is_same_time and is_aligned
+
+
+def _tumbling(term: Term) -> Window | None:
+    window = term.window
+    is_tumbling = (
+        window is not None
+        and window.kind is WindowKind.REGULAR
+        and window.length_us == window.slide_us
+    )
+    return window if is_tumbling else None
+
+
+def _has_session(operator: KeptOperator) -> bool:
+    windows = (operator.side.term(each).window for each in operator.keys)
+    return any(each is not None and each.kind is WindowKind.SESSION for each in windows)
+
+
+def _is_forgotten(old: KeptOperator, new: KeptOperator) -> bool:
+    """Tell whether a group may be made of some that a watermark has let go."""
+    kept = set(new.digests(new.keys))
+    times = [each for each in old.keys if old.side.term(each).kind is TermKind.WINDOW]
+    is_as_before = bool(times) and all(old.side.digests[each] in kept for each in times)
+    return old.has_event_time and not is_as_before
+
+
+def _tell_keys(old: KeptOperator, new: KeptOperator) -> str:
+    was, now = tell_apart(old, old.keys, new, new.keys)
+    return f"it was by {was}, is by {now}: the new groups cannot be computed of the old ones"
+
+
+# ---- functions
+
+
+def _judge_functions(
+    old: KeptOperator, new: KeptOperator, change: _KeyChange
+) -> Iterator[ColumnVerdict]:
+    was = {old.side.digests[each]: each for each in old.functions}
+    widened, same = find_widened(old, new), find_same_state(old, new)
+    now = {new.side.digests[each]: each for each in new.functions}
+    kept = {*widened.values(), *same.values()}
+    gone = [each for digest, each in was.items() if digest not in now and each not in kept]
+    alike = {old.tell(each) for each in gone} & {new.tell(each) for each in now.values()}
+    is_same_form = _form(old) == _form(new) and old.digests(old.grouped) == new.digests(new.grouped)
+    for digest, term in now.items():
+        name = new.tell(term, is_full=digest not in was and new.tell(term) in alike)
+        if (
+            change.merges
+            and (digest in was or term in widened or term in same)
+            and new.side.term(term).name not in MERGEABLE
+        ):
+            why = "what it keeps of two groups cannot be merged"
+            yield ColumnVerdict(name, StateVerdict.REFUSED, why)
+        elif term in widened:
+            yield ColumnVerdict(
+                name, worst([change.verdict, StateVerdict.CONVERT]), f"it is {WIDER}"
+            )
+        elif term in same:
+            yield ColumnVerdict(name, worst([change.verdict, StateVerdict.CONVERT]), SAME_STATE)
+        elif digest not in was:
+            start = _OF_NONE.get(new.side.term(term).name, "NULL")
+            why = f"{BEGINS} {start}"
+            yield ColumnVerdict(name, StateVerdict.PARTIAL, why)
+        elif _types(old, was[digest]) != _types(new, term):
+            yield ColumnVerdict(
+                name, StateVerdict.REFUSED, _tell_types(old, was[digest], new, term)
+            )
+        elif change.verdict is not StateVerdict.FULL:
+            yield ColumnVerdict(name, change.verdict, change.why)
+        elif not is_same_form:
+            yield ColumnVerdict(name, StateVerdict.CONVERT, "it has another place in the state")
+        else:
+            yield ColumnVerdict(name, StateVerdict.FULL)
+    for term in gone:
+        why = "the new SQL does not compute it: it is dropped"
+        name = old.tell(term, is_full=old.tell(term) in alike)
+        yield ColumnVerdict(name, StateVerdict.LOST, why)
+
+
+def _form(operator: KeptOperator) -> list[tuple[str, str, str]]:
+    """Return in which order the values of a state are written, and as what."""
+    return [(operator.side.digests[each.term], each.part, each.type) for each in operator.columns]
+
+
+def _columns_of(operator: KeptOperator, term: int) -> Sequence[KeptColumn]:
+    return [each for each in operator.columns if each.term == term]
+
+
+def _types(operator: KeptOperator, term: int) -> list[tuple[str, str]]:
+    return [(each.part, each.type) for each in _columns_of(operator, term)]
+
+
+def _tell_types(old: KeptOperator, before: int, new: KeptOperator, after: int) -> str:
+    was, now = (
+        ", ".join(kind for _, kind in _types(side, term))
+        for side, term in ((old, before), (new, after))
+    )
+    return f"it was kept as {was}, is kept as {now}"

@@ -1,0 +1,282 @@
+"""The verdict on the state of a query whose SQL has changed.
+
+What it is: `judge_query`, from the plan that made a state and the one that is to go on with it.
+What it promises: pure. `full` is said only where the state means the same to both plans: operators
+are compared by what they compute down to the columns of sources, never by types or names. What
+cannot be compared is refused, and so is a state that would have to be rewritten and cannot be.
+What it must not know: checkpoints, logs; how large a state is.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ashore.plans.change.aggregates import judge_aggregate
+from ashore.plans.change.comparison import compare_plans
+from ashore.plans.change.keyed_state import judge_deduplicate, judge_join
+from ashore.plans.change.rewriting import find_obstacles
+from ashore.plans.change.side import KeptOperator, tell_operators
+from ashore.plans.change.sources import SourceMapping, judge_sources, match_sources
+from ashore.plans.change.verdicts import (
+    ColumnVerdict,
+    MappedPair,
+    OperatorVerdict,
+    QueryVerdict,
+    StateVerdict,
+    worst,
+)
+from ashore.plans.changes import find_changed_views
+from ashore.plans.log_form import StoredPlan, is_released
+from ashore.plans.matching import NO_EDITS, MappingEdits, match_operators
+from ashore.plans.operator_graph import Operator
+from ashore.plans.operators import GROUPED, OperatorKind
+
+FILTERED = "it takes other rows from now on: results differ from those of a replay"
+MOVED = (
+    "a filter below a watermark has changed: the watermark follows other rows, so windows close, "
+    "late rows are dropped and state is forgotten at other times than before"
+)
+NOT_MET = "what is in the state and does not meet the new condition would still come out"
+OTHER_OWN = "it computes something else, in a way that Ashore does not know"
+OTHER_INPUTS = "an operator below it computes other rows"
+OTHER_NULLS = "other columns of its state may be NULL than before"
+MORE_INPUTS = "a union below it has more inputs: their rows reach it from now on"
+FEWER_INPUTS = (
+    "a union below it has fewer inputs: rows of those that are gone stay in the state, so results "
+    "differ from those of a replay"
+)
+DISTINCT = "rows are deduplicated below it from now on: results differ from those of a replay"
+NOT_DISTINCT = (
+    "rows are no longer deduplicated below it, and those that wait there are lost: results differ "
+    "from those of a replay"
+)
+REPEATED = "rows that wait, and are equal, would still come out each"
+UNSEEN = (
+    "Spark does not show everything that it computes (a subquery, a function of the user, a "
+    "condition that a database is handed), and the text of the SQL has changed"
+)
+RELEASED = (
+    "its INSERT was dropped by a migration: it starts empty, where its log ends; `ashore migrate "
+    "undo` brings its state back"
+)
+_PARTIAL = StateVerdict.PARTIAL
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is said of one pair besides its columns."""
+
+    verdict: StateVerdict
+    why: tuple[str, ...] = ()
+    differs: bool = False
+
+
+def judge_query(old: StoredPlan, new: StoredPlan, edits: MappingEdits = NO_EDITS) -> QueryVerdict:
+    """Return what becomes of a state.
+
+    Arguments:
+        old: what the state was made by.
+        new: what would go on with it.
+        edits: what the user says of which operator is which.
+
+    Raises SparkUnknown where an operator is not known. Not judged is what Spark does not write (the
+    body of a function, a condition that a database is handed): a query that has such is refused
+    where its text has changed.
+
+    """
+    if old.planner != new.planner:
+        return _refuse(f"the plans cannot be compared: {old.planner} and {new.planner} made them")
+    views = tuple(find_changed_views(old.views, new.views))
+    if views and any(node.state for graph in (old.graph, new.graph) for node in graph.nodes):
+        return _refuse(*views)  # without state no row is remembered that was read another way
+    mapping = match_sources(old.graph, new.graph)
+    if mapping.unclear:
+        return _refuse(*mapping.unclear)
+    verdict = _Judge(old, new, edits, mapping).judge()
+    if is_released(old) and not is_released(new):
+        return replace(verdict, verdict=worst([verdict.verdict, _PARTIAL]), why=(RELEASED,))
+    if verdict.verdict in {StateVerdict.FULL, StateVerdict.REFUSED}:
+        return verdict  # nothing is rewritten
+    return _with_obstacles(verdict, find_obstacles(old, new, verdict.mapping))
+
+
+def _with_obstacles(verdict: QueryVerdict, obstacles: Mapping[str, str]) -> QueryVerdict:
+    """Refuse the operators whose stores cannot be rewritten. `obstacles`: why, by their new ids."""
+    operators = tuple(
+        replace(
+            each, verdict=StateVerdict.REFUSED, why=(*each.why, f"it cannot be rewritten: {why}")
+        )
+        if (why := obstacles.get(each.new or ""))
+        else each
+        for each in verdict.operators
+    )
+    found = worst([verdict.verdict, *(each.verdict for each in operators)])
+    return replace(verdict, verdict=found, operators=operators)
+
+
+def _refuse(*why: str) -> QueryVerdict:
+    return QueryVerdict(StateVerdict.REFUSED, why, (), ())
+
+
+class _Judge:
+    def __init__(
+        self, old: StoredPlan, new: StoredPlan, edits: MappingEdits, mapping: SourceMapping
+    ) -> None:
+        self._sources = judge_sources(old.graph, new.graph, mapping)
+        compared = compare_plans(old, new, mapping)
+        before, after = compared.before, compared.after
+        self._pairs = [
+            (pair, before.operators[pair.old], after.operators[pair.new])
+            for pair in match_operators(before, after, edits)
+            if before.operators[pair.old].state and after.operators[pair.new].state
+        ]
+        numbers = {
+            one.state.operator_id: other.state.operator_id
+            for _, one, other in self._pairs
+            if one.state and other.state
+        }
+        self._old, self._new = compared.sides(numbers)
+        self._moves_watermark = self._old.watermarked != self._new.watermarked
+
+    def judge(self) -> QueryVerdict:
+        operators = tuple(self._judge_operators())
+        mapping = tuple(
+            MappedPair(one.id, other.id, pair.why, pair.score) for pair, one, other in self._pairs
+        )
+        parts = [each.verdict for each in self._sources]
+        verdict = worst([*parts, *(each.verdict for each in operators)])
+        return QueryVerdict(verdict, (), operators, mapping, sources=self._sources)
+
+    def _judge_operators(self) -> Iterator[OperatorVerdict]:
+        of_new = {other.id: one for _, one, other in self._pairs}
+        for operator in self._new.operators.operators:
+            if operator.state is not None:
+                was = of_new.get(operator.id)
+                yield self._judge_pair(was, operator) if was else _judge_added(operator)
+        paired = {one.id for _, one, _ in self._pairs}
+        for operator in self._old.operators.operators:
+            if operator.state is not None and operator.id not in paired:
+                yield _judge_removed(operator)
+
+    def _judge_pair(self, one: Operator, other: Operator) -> OperatorVerdict:
+        old, new = self._old.kept(one), self._new.kept(other)
+        found, columns = _judge_kept(old, new)
+        if self._moves_watermark and new.may_follow_watermark:
+            found = replace(found, why=(*found.why, MOVED), differs=True)
+        verdict = worst([found.verdict, *(each.verdict for each in columns)])
+        return OperatorVerdict(
+            other.name, verdict, found.why, columns, one.id, other.id, found.differs
+        )
+
+
+def _judge_added(operator: Operator) -> OperatorVerdict:
+    why = ("it starts empty: rows of earlier batches are not in it",)
+    return OperatorVerdict(operator.name, StateVerdict.PARTIAL, why, (), None, operator.id)
+
+
+def _judge_removed(operator: Operator) -> OperatorVerdict:
+    why = ("the new SQL has no such operator: its state is dropped",)
+    return OperatorVerdict(operator.name, StateVerdict.LOST, why, (), operator.id, None)
+
+
+def _judge_kept(old: KeptOperator, new: KeptOperator) -> tuple[_Found, tuple[ColumnVerdict, ...]]:
+    """Judge an operator that is there before and after."""
+    is_seen = old.region.is_seen and new.region.is_seen
+    if not is_seen and not old.side.is_same_text(new.side):
+        return _Found(StateVerdict.REFUSED, (UNSEEN,)), ()
+    if old.region.digest == new.region.digest:
+        return _judge_whole(old, new), new.all_as(StateVerdict.FULL)
+    if old.operator.kind != new.operator.kind and {old.operator.kind, new.operator.kind} != GROUPED:
+        why = f"it was {old.operator.name}, is {new.operator.name}"
+        return _Found(StateVerdict.REFUSED, (why,)), ()
+    if old.region.inputs != new.region.inputs:
+        return _Found(StateVerdict.REFUSED, (OTHER_INPUTS,)), ()
+    columns = _judge_columns(old, new)
+    if _is_full(columns) and old.region.own != new.region.own:
+        return _Found(StateVerdict.REFUSED, (OTHER_OWN,)), ()
+    return _with_conditions(old, new, _judge_whole(old, new)), columns
+
+
+def _judge_whole(old: KeptOperator, new: KeptOperator) -> _Found:
+    """Judge what holds for all of a state, whatever its columns are."""
+    found = _with_inputs(old, new, _with_nulls(old, new, _judge_place(old, new)))
+    return _with_distinct(old, new, found)
+
+
+def _with_nulls(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
+    """Say where what is kept may be NULL from now on, or no longer: Spark reads it otherwise."""
+    was, now = old.nullable, new.nullable
+    both = was.keys() & now.keys()
+    is_same = old.is_continued_by(new)  # then what is never NULL from now on never was
+    if all(now[each] <= was[each] if is_same else now[each] == was[each] for each in both):
+        return found
+    verdict = worst([found.verdict, StateVerdict.CONVERT])
+    return replace(found, verdict=verdict, why=(*found.why, OTHER_NULLS))
+
+
+def _with_inputs(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
+    """Say where a union below an operator has got or lost inputs: what is in the state stays."""
+    if not (old.loses_inputs or new.loses_inputs):
+        return found
+    why = found.why
+    if new.loses_inputs:
+        why = (*why, MORE_INPUTS)
+    if old.loses_inputs:
+        why = (*why, FEWER_INPUTS)
+    return replace(found, why=why, differs=True)
+
+
+def _with_distinct(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
+    """Say where rows are deduplicated below an operator from now on, or no longer."""
+    verdict, why = found.verdict, found.why
+    if new.takes_distinct:
+        why = (*why, DISTINCT)
+        if new.operator.kind == OperatorKind.JOIN:
+            verdict, why = worst([verdict, StateVerdict.PARTIAL]), (*why, REPEATED)
+    if old.takes_distinct:
+        why = (*why, NOT_DISTINCT)
+    return found if why == found.why else replace(found, verdict=verdict, why=why, differs=True)
+
+
+def _with_conditions(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
+    """Judge conditions that rows have to meet before they reach the operator.
+
+    The state was made without those that are new. Where a row of it can still come out that does
+    not meet one (a row that waits for a match, a group that the condition is on), the operator
+    cannot go on as it is.
+    """
+    if old.conditions.keys() == new.conditions.keys():
+        return found
+    come = [term for digest, term in new.conditions.items() if digest not in old.conditions]
+    keys = new.columns_in(new.keys)
+    is_join = new.operator.kind == OperatorKind.JOIN
+    if any(is_join or new.columns_in([each]) <= keys for each in come):
+        verdict = worst([found.verdict, StateVerdict.PARTIAL])
+        return _Found(verdict, (*found.why, FILTERED, NOT_MET), differs=True)
+    return _Found(found.verdict, (*found.why, FILTERED), differs=True)
+
+
+def _is_full(columns: tuple[ColumnVerdict, ...]) -> bool:
+    return all(each.verdict is StateVerdict.FULL for each in columns)
+
+
+def _judge_place(old: KeptOperator, new: KeptOperator) -> _Found:
+    """Judge what holds for all of a state: Spark knows an operator by its number."""
+    was, now = old.state.operator_id, new.state.operator_id
+    if was != now:
+        return _Found(StateVerdict.CONVERT, (f"it is operator {now}, was operator {was}",))
+    return _Found(StateVerdict.FULL)
+
+
+def _judge_columns(old: KeptOperator, new: KeptOperator) -> tuple[ColumnVerdict, ...]:
+    match new.operator.kind:
+        case OperatorKind.AGGREGATE | OperatorKind.DISTINCT:
+            return tuple(judge_aggregate(old, new))
+        case OperatorKind.DEDUPLICATE:
+            return tuple(judge_deduplicate(old, new))
+        case OperatorKind.JOIN:
+            return tuple(judge_join(old, new))
+        case _ if old.operator.own == new.operator.own:
+            return new.all_as(StateVerdict.FULL)
+        case _:
+            why = "it was {}, is {}".format(*tell_operators(old, new))
+            return (ColumnVerdict("rows", StateVerdict.REFUSED, why),)

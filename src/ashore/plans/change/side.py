@@ -1,0 +1,298 @@
+"""One of two queries that are compared, and its operators that keep state.
+
+What it is: `Side`, a stored plan with what is derived of it once, and `KeptOperator`.
+What it promises: pure. Digests of two sides can be compared: those of the old one are over the ids
+that its operators have in the new one.
+What it must not know: verdicts on what differs.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ashore.base.codec import Json
+from ashore.errors import fail
+from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict
+from ashore.plans.digests import TermDigests, hash_form
+from ashore.plans.graph import (
+    FUNCTIONS,
+    KEYS,
+    SESSION_PLACE,
+    KeptColumn,
+    PlanGraph,
+    PlanNode,
+    split_condition,
+)
+from ashore.plans.log_form import StoredPlan
+from ashore.plans.operator_graph import Operator, OperatorGraph, State
+from ashore.plans.operators import OperatorKind
+from ashore.plans.regions import (
+    FILTER,
+    WATERMARK,
+    Region,
+    find_regions,
+    number_sources,
+    walk_region,
+)
+from ashore.plans.restriction import find_below
+from ashore.plans.sources import list_fixed
+from ashore.plans.terms import NULLABLE, Term, TermKind
+from ashore.plans.words import Words
+
+SESSIONS = "SessionWindowStateStoreSaveExec"
+WITHIN = "StreamingDeduplicateWithinWatermarkExec"
+# Without event time among their keys, these keep what they have.
+_BY_KEYS = {OperatorKind.AGGREGATE, OperatorKind.DISTINCT, OperatorKind.DEDUPLICATE}
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a query is, held against the other one.
+
+    Arguments:
+        renumbered: the ids that its stateful operators have in the other query; None: this is that.
+        sources: how its sources are told apart; None: as those of any query.
+        passed: the ids of its deduplications that the other query does not have: what stands on
+            them is compared with what stands on their inputs there.
+
+    """
+
+    renumbered: Mapping[int, int] | None = None
+    sources: Sequence[Json] | None = None
+    passed: frozenset[int] = frozenset()
+
+
+class Side:
+    """A query.
+
+    Arguments:
+        plan: of the query, without inputs of unions that the other query does not have.
+        operators: of its graph.
+        whole: the graph with these inputs.
+        beside: what it is beside the other query.
+
+    """
+
+    def __init__(
+        self, plan: StoredPlan, operators: OperatorGraph, whole: PlanGraph, beside: Beside
+    ) -> None:
+        self.plan = plan
+        self.passed = beside.passed
+        self.whole = whole
+        self.operators = operators
+        told = number_sources(plan.graph.sources) if beside.sources is None else beside.sources
+        self.digests = TermDigests(plan.graph, told)
+        self._told = told
+        terms, sources = plan.graph.terms, plan.graph.sources
+        self.words = Words(terms, sources, is_qualified=True, is_exact=True)
+        self.full_words = Words(terms, sources, is_qualified=True, is_exact=True, is_full=True)
+        self._regions = find_regions(plan.graph, beside.renumbered, told, beside.passed)
+        self._nodes = {node.state.operator_id: node for node in plan.graph.nodes if node.state}
+
+    def kept(self, operator: Operator) -> "KeptOperator":
+        """Return an operator that keeps state."""
+        state = operator.state or fail("an operator without state is judged")
+        number = state.operator_id
+        return KeptOperator(self, operator, state, self._nodes[number], self._regions[number])
+
+    def is_same_text(self, other: "Side") -> bool:
+        """Tell whether both have the same statements and Python functions."""
+        mine, theirs = self.plan, other.plan
+        return (mine.texts, mine.functions) == (theirs.texts, theirs.functions)
+
+    @cached_property
+    def watermarked(self) -> frozenset[str]:
+        """The conditions that rows have to meet to move a watermark, by their digests."""
+        graph = self.plan.graph
+        waiting = [place for place, node in enumerate(graph.nodes) if node.kind == WATERMARK]
+        found, below = set[str](), find_below(graph)
+        while waiting:
+            place = waiting.pop()
+            node = graph.nodes[place]
+            waiting += node.inputs
+            if node.kind == FILTER:
+                terms = node.terms("condition")
+                parts = (part for term in terms for part in split_condition(graph, term))
+                told = sorted((self._told[each] for each in below[place]), key=hash_form)
+                found |= {hash_form([self.digests[part], told]) for part in parts}
+        return frozenset(found)
+
+    def term(self, place: int) -> Term:
+        """Return a term."""
+        return self.plan.graph.terms[place]
+
+
+@dataclass(frozen=True)
+class KeptOperator:
+    """An operator that keeps state, and what is below it down to the next."""
+
+    side: Side
+    operator: Operator
+    state: State
+    node: PlanNode
+    region: Region
+
+    @cached_property
+    def keys(self) -> tuple[int, ...]:
+        """The terms that it groups by, in the order of the state's bytes."""
+        return tuple(term for name in KEYS for term in self.node.terms(name))
+
+    @cached_property
+    def grouped(self) -> tuple[int, ...]:
+        """The keys that a session window keeps once more with its functions, in that order."""
+        if self.node.kind != SESSIONS:
+            return ()
+        *others, session = self.keys
+        place = int(self.node.option(SESSION_PLACE) or 0)
+        return (*others[:place], session, *others[place:])
+
+    @cached_property
+    def functions(self) -> tuple[int, ...]:
+        """The terms that it computes of each group."""
+        return self.node.terms(FUNCTIONS)
+
+    @property
+    def columns(self) -> tuple[KeptColumn, ...]:
+        """What it keeps for each key, in the order of the state's bytes."""
+        return self.node.state.columns if self.node.state else ()
+
+    @cached_property
+    def conditions(self) -> Mapping[str, int]:
+        """The conditions that a row has to meet before it reaches it, by their digests.
+
+        A condition on another input of a union or a join is another one.
+        """
+        return dict(self.region.filters)
+
+    def columns_in(self, terms: Iterable[int]) -> frozenset[int]:
+        """Return the columns of sources that terms are computed from."""
+        found, waiting = set[int](), [*terms]
+        while waiting:
+            place = waiting.pop()
+            parts = self.side.term(place).parts
+            waiting += parts
+            found |= set() if parts else {place}
+        kinds = {TermKind.COLUMN, TermKind.RECORD, TermKind.MADE}
+        return frozenset(each for each in found if self.side.term(each).kind in kinds)
+
+    @cached_property
+    def loses_inputs(self) -> bool:
+        """Whether a union below it has inputs that the other query does not have."""
+        graph, whole = self.side.plan.graph, self.side.whole
+        place = graph.nodes.index(self.node)
+        walked = walk_region(graph, place, self.side.passed)
+        return any(graph.nodes[at] != whole.nodes[at] for at in walked)
+
+    @property
+    def takes_distinct(self) -> bool:
+        """Whether rows are deduplicated before they reach it, and are not in the other query."""
+        states = (self.side.plan.graph.nodes[place].state for place in self.region.nodes[1:])
+        return any(each is not None for each in states)
+
+    def is_continued_by(self, new: "KeptOperator") -> bool:
+        """Tell whether rows of its state are such as the new operator takes from now on."""
+        return self.region.digest == new.region.digest and not self.loses_inputs
+
+    @property
+    def nullable(self) -> Mapping[tuple[str, str, str], bool]:
+        """Whether each column of its state may be NULL, by what it is of."""
+        keys = self.node.state.keys if self.node.state else ()
+        return {
+            (self.side.digests[each.term], each.part, each.side): each.is_nullable
+            for each in (*keys, *self.columns)
+        }
+
+    @property
+    def never_null(self) -> frozenset[tuple[str, str, str]]:
+        """The columns of its state that Spark may read as if none of them was NULL."""
+        by_plan = {of for of, is_nullable in self.nullable.items() if not is_nullable}
+        by_conditions = {
+            (self.side.digests[each.term], each.part, each.side)
+            for each in self.columns
+            if each.side and self.is_null_excluded(each.term)
+        }
+        return frozenset(by_plan | by_conditions)
+
+    def is_null_excluded(self, term: int) -> bool:
+        """Tell whether Spark may take a term for never NULL, though the plan does not say so.
+
+        Of a stream of files each batch is planned with fewer columns, so that a filter may stand
+        right below the operator: what its conditions leave out is never NULL then. Spark adds such
+        a condition for whatever an author's conditions compare. With Kafka the plan is what runs.
+        """
+        return term in self._null_excluded
+
+    @cached_property
+    def _null_excluded(self) -> frozenset[int]:
+        if not list_fixed(self.side.plan.graph.sources):
+            return frozenset()
+        terms = self.side.plan.graph.terms
+        conditions = (terms[each] for each in self.conditions.values())
+        found = {each.arguments[0] for each in conditions if each.name == "IsNotNull"}
+        for place, term in enumerate(terms):  # each comes after those that it is made of
+            if term.kind is not TermKind.CALL or term.name == NULLABLE:
+                continue
+            parts = [each for each in term.parts if terms[each].kind is not TermKind.LITERAL]
+            is_any = term.name == "Coalesce" and not found.isdisjoint(parts)
+            if is_any or (parts and found.issuperset(parts)):
+                found.add(place)
+        return frozenset(found)
+
+    @property
+    def has_event_time(self) -> bool:
+        """Whether a watermark lets it forget keys."""
+        return self.node.state is not None and self.node.state.has_event_time
+
+    @property
+    def may_follow_watermark(self) -> bool:
+        """Whether a watermark may say what it hands on, drops or forgets."""
+        sides = self.node.state.sides if self.node.state else ()
+        if self.operator.kind == OperatorKind.JOIN:
+            return any(each.is_bounded for each in sides)
+        is_by_keys = self.operator.kind in _BY_KEYS and self.node.kind != WITHIN
+        return self.has_event_time or not is_by_keys
+
+    def digests(self, terms: Sequence[int]) -> list[str]:
+        """Return the digests of terms."""
+        return self.side.digests.all(terms)
+
+    def tell(self, term: int, *, is_full: bool = False) -> str:
+        """Return a term in words. `is_full`: with its types, options and readings."""
+        return (self.side.full_words if is_full else self.side.words).of(term)
+
+    def tell_column(self, column: KeptColumn, *, is_full: bool = False) -> str:
+        """Return a column of the state in words. `is_full`: with types, options and readings."""
+        parts = (column.side, self.tell(column.term, is_full=is_full), column.part)
+        return ".".join(each for each in parts if each)
+
+    def all_as(self, verdict: StateVerdict, why: str = "") -> tuple[ColumnVerdict, ...]:
+        """Return one verdict on all keys and columns."""
+        return tuple(ColumnVerdict(name, verdict, why) for name in self._names())
+
+    def _names(self) -> Iterator[str]:
+        yield from (f"key {each.name}" for each in self.state.keys)
+        yield from (self.tell_column(each) for each in self.columns)
+
+
+def tell_apart(
+    old: KeptOperator, was: Sequence[int], new: KeptOperator, now: Sequence[int]
+) -> tuple[str, str]:
+    """Return terms of two queries in words, with types and options where the words are the same."""
+    sides = ((old, was), (new, now))
+    for is_full in (False, True):
+        one, other = (
+            ", ".join(each.tell(term, is_full=is_full) for term in terms) or "none"
+            for each, terms in sides
+        )
+        if one != other:
+            break
+    return one, other
+
+
+def tell_operators(old: KeptOperator, new: KeptOperator) -> tuple[str, str]:
+    """Return the names of two operators, with their keys in full where the names are the same."""
+    one, other = old.operator.name, new.operator.name
+    if one != other:
+        return one, other
+    before, after = tell_apart(old, old.keys, new, new.keys)
+    return f"{one} ({before})", f"{other} ({after})"

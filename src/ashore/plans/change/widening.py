@@ -1,0 +1,162 @@
+"""Columns of a state that are kept as a wider type.
+
+What it is: `is_lossless`, between two types; `is_same_value`, between two expressions; and
+`find_widened`, the functions of an aggregate that are over the same values as before, written as a
+wider type. A value gets wider by a cast, or because the column of a source does.
+What it promises: pure. Each value of the old type is one of the new, and the functions here give of
+the wider values what they gave, widened. What is not known to be so is not widened: a record that
+is read as a DOUBLE has other values than as a FLOAT.
+What it must not know: how a state is written.
+"""
+
+import re
+from collections.abc import Sequence
+
+from ashore.base.codec import Json
+from ashore.plans.change.side import KeptOperator, Side
+from ashore.plans.digests import hash_form
+from ashore.plans.graph import KeptColumn
+from ashore.plans.terms import TermKind
+
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}  # each has those before it
+# Numbers that hold all integers of a type: the mantissa of a FLOAT has 24 bits, of a DOUBLE 53.
+_EXACT = {
+    "float": {"tinyint", "smallint"},
+    "double": {"tinyint", "smallint", "int", "float"},
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_OVER_VALUES = {"Average", "Count", "First", "Last", "Max", "Min", "Sum"}
+_UNSCALED = "UnscaledValue"  # Spark sums small decimals as integers, without their point
+
+
+def is_lossless(was: str, now: str) -> bool:
+    """Tell whether a type has all values of another one, and is not the same."""
+    if was in _EXACT.get(now, ()):
+        return True
+    old, new = _digits(was), _digits(now)
+    if was == now or old is None or new is None:
+        return False
+    if now in _DIGITS:
+        return was in _DIGITS and new > old
+    return new[0] >= old[0] and new[1] >= old[1]
+
+
+def is_same_value(old: Side, before: int, new: Side, after: int) -> bool:
+    """Tell whether an expression has the value of another one, of whatever width."""
+    forms = (hash_form(_narrow_value(*each)) for each in ((old, before), (new, after)))
+    return len(set(forms)) == 1 and _is_read_as_before(_read(old, before), _read(new, after))
+
+
+def find_widened(old: KeptOperator, new: KeptOperator) -> dict[int, int]:
+    """Return of which old function each one is that has got wider: their terms, new to old."""
+    known: dict[str, int] = {}
+    for term in old.functions:
+        known.setdefault(_narrow(old.side, term), term)
+    found = {}
+    kept = set(old.digests(old.functions))
+    for term in new.functions:
+        before = known.get(_narrow(new.side, term))
+        is_other = before is not None and new.side.digests[term] not in kept
+        if before is None or not is_other or not _is_wider(_of(old, before), _of(new, term)):
+            continue
+        if _are_read_as_before(old.side, before, new.side, term):
+            found[term] = before
+    return found
+
+
+def find_widened_columns(old: KeptOperator, new: KeptOperator, side: str) -> dict[int, KeptColumn]:
+    """Return of which old column each one of a join's side is that has got wider, by its term."""
+    was, now = ([each for each in some.columns if each.side == side] for some in (old, new))
+    known = {old.side.digests[each.term] for each in was}
+    found = {}
+    for each in now:
+        wider = (
+            one
+            for one in was
+            if is_lossless(one.type, each.type)
+            and is_same_value(old.side, one.term, new.side, each.term)
+        )
+        before = None if new.side.digests[each.term] in known else next(wider, None)
+        if before is not None:
+            found[each.term] = before
+    return found
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    """Return how many digits a type has before the point, and after it."""
+    if kind in _DIGITS:
+        return _DIGITS[kind], 0
+    decimal = _DECIMAL.fullmatch(kind)
+    if decimal is None:
+        return None
+    precision, scale = map(int, decimal.groups())
+    return precision - scale, scale
+
+
+def _of(operator: KeptOperator, term: int) -> Sequence[KeptColumn]:
+    return [each for each in operator.columns if each.term == term]
+
+
+def _is_wider(was: Sequence[KeptColumn], now: Sequence[KeptColumn]) -> bool:
+    """Tell whether all that is kept for a function can be written as what is kept from now on."""
+    return [each.part for each in was] == [each.part for each in now] and all(
+        one.type == other.type or is_lossless(one.type, other.type)
+        for one, other in zip(was, now, strict=True)
+    )
+
+
+def _narrow(side: Side, place: int) -> str:
+    """Return the digest of a function over its arguments as they are before they are widened."""
+    term = side.term(place)
+    if term.name not in _OVER_VALUES or term.is_distinct:
+        return side.digests[place]
+    form: list[Json] = [
+        term.name,
+        [_narrow_value(side, each) for each in term.arguments],
+        [[*each] for each in term.options],
+        [*side.digests.all(term.filters)],
+    ]
+    return hash_form(form)
+
+
+def _narrow_value(side: Side, place: int) -> Json:
+    term = side.term(place)
+    if term.name == _UNSCALED:
+        (inner,) = term.arguments
+        digits = _digits(side.term(inner).type)
+        if digits is not None:  # with another scale it is another integer
+            return [_UNSCALED, digits[1], _narrow_value(side, inner)]
+    inner = _uncast(side, place)
+    if inner != place:
+        return _narrow_value(side, inner)
+    if term.kind is TermKind.COLUMN and term.source is not None:
+        return [term.kind.value, term.name, side.digests.sources[term.source]]
+    return side.digests[place]
+
+
+def _uncast(side: Side, place: int) -> int:
+    """Return what is below casts that lose nothing."""
+    term = side.term(place)
+    if term.name == "Cast" and term.kind is TermKind.CALL:
+        (inner,) = term.arguments
+        if is_lossless(side.term(inner).type, term.type):
+            return _uncast(side, inner)
+    return place
+
+
+def _read(side: Side, place: int) -> str:
+    """Return the type of what an expression is made of."""
+    term = side.term(place)
+    if term.name == _UNSCALED:
+        return _read(side, term.arguments[0])
+    return side.term(_uncast(side, place)).type
+
+
+def _are_read_as_before(old: Side, before: int, new: Side, after: int) -> bool:
+    pairs = zip(old.term(before).arguments, new.term(after).arguments, strict=True)
+    return all(_is_read_as_before(_read(old, one), _read(new, other)) for one, other in pairs)
+
+
+def _is_read_as_before(was: str, now: str) -> bool:
+    """Tell whether a column has the values that it had: as integers and decimals they are exact."""
+    return was == now or (_digits(now) is not None and is_lossless(was, now))

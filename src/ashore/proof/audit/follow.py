@@ -1,0 +1,43 @@
+"""One look, or one in every interval until told to stop.
+
+What it promises: an interval begins on time, or at once where the one before took longer.
+What it must not know: terminals, signals.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ashore.proof.audit.auditor import Auditor
+from ashore.proof.audit.pace import ONE_PASS, Pace
+from ashore.proof.audit.proof import quiet
+from ashore.proof.audit.result import AuditReport
+from ashore.proof.verify import Progress
+from ashore.tables.catalog import Catalog
+from ashore.topics.open_job import OpenJob
+
+NAP_S = 0.1  # so soon it is seen that somebody wants to stop
+
+
+def audit_once(opened: OpenJob, progress: Progress = quiet) -> AuditReport:
+    """Look at everything once. Raises StorageError, NotInstalled."""
+    with _asked_catalog(opened) as catalog:
+        return Auditor(opened, ONE_PASS, progress, catalog).tick()
+
+
+def follow(opened: OpenJob, pace: Pace, is_stopping: Callable[[], bool]) -> Iterator[AuditReport]:
+    """Yield a report of each interval. Raises CallsHang: this process can look no more."""
+    clock = opened.clock
+    with _asked_catalog(opened) as catalog:
+        auditor = Auditor(opened, pace, catalog=catalog)
+        while not is_stopping():
+            next_s = clock.monotonic_s() + pace.interval_s
+            yield auditor.tick()
+            while not is_stopping() and (left_s := next_s - clock.monotonic_s()) > 0:
+                clock.sleep(min(NAP_S, left_s))
+
+
+@contextmanager
+def _asked_catalog(opened: OpenJob) -> Iterator[Catalog | None]:
+    """Open the catalog; None where the job has none, so that nothing is to be asked."""
+    with opened.catalog() as catalog:
+        yield catalog if opened.job.catalog.hive else None

@@ -1,0 +1,100 @@
+"""What the auditor says: values for a terminal, for `--json`, for an exit code.
+
+What it promises: frozen; `to_dict` gives what `--json` prints.
+What it must not know: how anything was found out.
+"""
+
+from dataclasses import asdict, dataclass
+
+from ashore.errors import ExitCode
+from ashore.proof.verify import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """Something that is wrong, from when it was first seen."""
+
+    problem: Problem
+    first_seen_ms: int
+    cleared_ms: int | None = None  # None: it still is
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the finding as `--json` prints it."""
+        times = {"first_seen_ms": self.first_seen_ms, "cleared_ms": self.cleared_ms}
+        return {**self.problem.to_dict(), **times}
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """Offsets, counted."""
+
+    lag: int | None  # stable in the source and not landed yet; None: the source did not tell
+    unaccounted: int  # landed twice, lost, in a hole that nothing explains: should be 0
+    unprovable: int  # gaps that cannot be explained: the source has dropped the range
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How far a round over everything has come."""
+
+    done: int
+    total: int  # 0: none is under way
+    size_bytes: int  # that all of it has; 0: no bytes are read
+    began_ms: int | None
+    took_ms: int | None  # the last whole one; None: none was finished yet
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """Something that did not answer."""
+
+    times: int  # intervals in which it failed, in all
+    since_ms: int | None  # None: it answers
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What the log tells of a job process."""
+
+    last_entry_ms: int | None  # when the newest entry was written; None: there is none
+    silent_since_ms: int | None  # there is work, and the log does not grow; None: not so
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What is known at the end of an interval."""
+
+    job: str
+    tick: int
+    now_ms: int
+    gauge: Gauge
+    entries: dict[str, int]  # of each slice: so many were read
+    unproven: int  # entries whose records were not looked at yet, or wait for the source
+    raised: tuple[AuditFinding, ...]  # in this interval
+    cleared: tuple[AuditFinding, ...]
+    findings: tuple[AuditFinding, ...]  # that are open
+    listing: Round  # names and sizes; of directories
+    reading: Round  # checksums; of files
+    kafka: Away
+    lake: Away
+    catalog: Away
+    activity: Activity
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0: all is well; 5: something is wrong; 6: nothing wrong, not everything looked at."""
+        if self.findings:
+            return ExitCode.WRONG
+        is_whole = not (self.unproven or self.gauge.unprovable or self.gauge.lag is None)
+        if not any(self.entries.values()) and self.gauge.lag:
+            return ExitCode.UNPROVEN  # no job has run: nothing was looked at
+        is_away = self.lake.since_ms is not None or self.catalog.since_ms is not None
+        return ExitCode.UNPROVEN if is_away or not is_whole else ExitCode.DONE
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the report as `--json` prints it."""
+        changed = ("raised", "cleared", "findings")
+        plain = {name: value for name, value in asdict(self).items() if name not in changed}
+        findings = {name: [each.to_dict() for each in getattr(self, name)] for name in changed}
+        return {**plain, **findings, "exit_code": self.exit_code}

@@ -1,0 +1,26 @@
+"""`doctor`: repairs what can be repaired without guessing, and says what it will not do.
+
+What it promises: `observe` reads only, `plan_doctor` is pure, `apply_steps` does what was shown.
+What it must not know: terminals, Spark.
+"""
+
+from ashore.proof.doctor.apply import Done
+from ashore.proof.doctor.observation import Observations
+from ashore.proof.doctor.observe import FormerAt, observe
+from ashore.proof.doctor.plan import Diagnosis, explain, plan_doctor
+from ashore.proof.doctor.steps import DoctorRefusal, Step
+from ashore.proof.doctor.treat import diagnose, treat
+
+__all__ = [
+    "Diagnosis",
+    "DoctorRefusal",
+    "Done",
+    "FormerAt",
+    "Observations",
+    "Step",
+    "diagnose",
+    "explain",
+    "observe",
+    "plan_doctor",
+    "treat",
+]

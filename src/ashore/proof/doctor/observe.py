@@ -1,0 +1,313 @@
+"""The doctor's look at a job: its log, its tables, its source, and a former writer.
+
+What it is: `observe`, all the reading that a diagnosis needs.
+What it promises: reads only. What cannot be read is seen as damage, and raises only where nothing
+at all can be said. Judges nothing.
+What it must not know: what is done about it.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ashore.base.unique import unique
+from ashore.base.units import format_duration
+from ashore.errors import LogDamaged, PathMissing, SourceError
+from ashore.jobs.file import Job, ResolvedTable, match_topics, select_topics
+from ashore.log import names
+from ashore.log.entries import EntryInvalid, EntryNewer
+from ashore.log.extend import extend
+from ashore.log.files import Role
+from ashore.log.fold import EMPTY, Fold
+from ashore.log.names import SliceName
+from ashore.log.positions import StreamShard
+from ashore.log.side_tables import LATE_SUFFIX
+from ashore.log.snapshot import read_snapshot
+from ashore.log.store.owner import read_owner
+from ashore.log.store.reader import newer, read_history, read_log
+from ashore.proof.doctor.connect_sink import parse_connect
+from ashore.proof.doctor.observation import (
+    ConnectSeen,
+    LoggedSize,
+    Observations,
+    SliceLogSeen,
+    SourceSeen,
+    SparkSeen,
+    TableSeen,
+    TopicSeen,
+)
+from ashore.proof.doctor.observe_own import see_own
+from ashore.proof.doctor.spark_sink import SINK_LOG, read_checkpoint, read_sink_log, topics_of
+from ashore.proof.evidence.adopted_files import read_adopted
+from ashore.proof.evidence.ledger import Ledger, LedgerBuilder, LoggedFile
+from ashore.proof.evidence.offsets import Unreadable
+from ashore.proof.evidence.reader_process import read_unproven
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.storage.base import FileStat, Storage
+from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
+from ashore.storage.open import lake_address
+from ashore.topics.loop.job import first_offset_of, seal_rules, tables_of, waiting_tables
+from ashore.topics.loop.slices import find_slices
+from ashore.topics.open_job import DEADLINE_S_MAX, OpenJob
+from ashore.topics.read.base import Source
+
+_FORMATS = {"json": "jsonl"}
+
+
+@dataclass(frozen=True, slots=True)
+class FormerAt:
+    """Where a person says that a former writer left its traces. At most one of the two."""
+
+    spark_checkpoint: str | None = None  # an address, or an absolute path of this machine
+    connect_table: str | None = None
+    own_files: bool = False  # the job's own log was lost
+    lands_missing: bool = False  # with `own_files`: also what may have been retired
+
+
+def observe(opened: OpenJob, at: FormerAt) -> Observations:
+    """Look at a job. Raises StorageError, JobFileInvalid, NotInstalled."""
+    storage, job = opened.storage, opened.job
+    resolved = _resolve(opened)
+    # Tables come before the log: what a running job lists meanwhile is then in the log.
+    listed = {table: _list_visible(storage, table) for table in tables_of(resolved.values())}
+    log, ledger = look_at_log(storage, opened.name)
+    adopted = read_adopted(storage, job.job)
+    waiting = waiting_tables(job, seal_rules(job, resolved))
+    selected = {str(each.table) for each in resolved.values() if each.spec.select}
+    tables = tuple(
+        replace(
+            _see_table(storage, table, visible, ledger, adopted),
+            waits_for_seal=table in waiting,
+            is_made_by_spark=table.removesuffix(LATE_SUFFIX) in selected,
+        )
+        for table, visible in listed.items()
+    )
+    former = _see_former(opened, at, tables)
+    table = former.table if former else None
+    wanted = [topic for topic, each in resolved.items() if at.own_files or str(each.table) == table]
+    topics = {topic: _see_topic(job, topic, each) for topic, each in resolved.items()}
+    source = _ask(opened.source, wanted) if wanted else SourceSeen(opened.source.name)
+    return Observations(
+        job=job.job,
+        name=opened.name,
+        token=unique(),
+        log=log,
+        tables=tables,
+        topics=topics,
+        source=source,
+        skips_gaps=job.source.gap == "skip",
+        has_catalog=job.catalog.hive is not None,
+        former=former,
+        own=see_own(opened, log.fold, tables, topics, source) if at.own_files else None,
+        lands_missing=at.lands_missing,
+    )
+
+
+def _resolve(opened: OpenJob) -> dict[str, ResolvedTable]:
+    try:
+        return opened.known_topics()
+    except LogDamaged:  # then what the source has must do
+        with contextlib.suppress(SourceError):
+            streams = opened.source.list_streams()
+            return match_topics(opened.job, select_topics(opened.job, streams))
+        return match_topics(opened.job, select_topics(opened.job, ()))
+
+
+# ---- the log
+
+
+def look_at_log(storage: Storage, name: SliceName) -> tuple[SliceLogSeen, Ledger | None]:
+    """Return what is to be seen of a log, and the ledger of all its entries if it is whole."""
+    found = [each.path for each in storage.list(names.log_directory(name))]
+    foreign = tuple(path for path in found if _is_foreign(names.leaf(path)))
+    if foreign:
+        return SliceLogSeen(None, foreign=foreign), None
+    numbers = [number for path in found if (number := names.parse_snapshot(names.leaf(path)))]
+    bad = {number: why for number in numbers if (why := _judge_snapshot(storage, name, number))}
+    is_newest_bad = bool(bad) and max(numbers) in bad
+    try:
+        fold = _fold_history(storage, name) if is_newest_bad else read_log(storage, name)
+        ledger = _read_ledger(storage, name)
+    except LogDamaged as error:
+        return SliceLogSeen(None, error.message, error.hint), None
+    return SliceLogSeen(fold, "", "", (), tuple(sorted(bad.items())), is_newest_bad), ledger
+
+
+def _is_foreign(leaf: str) -> bool:
+    parsers = (names.parse_entry, names.parse_snapshot, names.parse_archive)
+    return not leaf.startswith(".") and all(parse(leaf) is None for parse in parsers)
+
+
+def _judge_snapshot(storage: Storage, name: SliceName, number: int) -> str | None:
+    """Return what is wrong with a snapshot, or None."""
+    try:
+        fold = read_snapshot(storage.read(names.snapshot_path(name, number)))
+    except PathMissing:
+        return None  # the job has written newer ones, and removed it
+    except EntryNewer as error:
+        raise newer(names.snapshot_path(name, number), error) from None
+    except EntryInvalid as error:
+        return str(error)
+    return None if fold.end == number else f"it ends at entry {fold.end}"
+
+
+def _fold_history(storage: Storage, name: SliceName) -> Fold:
+    """Return the fold of all entries, from archives and files, without any snapshot."""
+    fold = EMPTY
+    for entry in read_history(storage, name):
+        fold = extend(fold, entry)
+    return fold
+
+
+def _read_ledger(storage: Storage, name: SliceName) -> Ledger:
+    builder = LedgerBuilder()
+    for each in find_slices(storage, name.job):
+        for entry in read_history(storage, each):
+            builder.take(each, entry)
+    return builder.finish()
+
+
+# ---- tables
+
+
+def _list_visible(storage: Storage, table: str) -> list[FileStat]:
+    """Return the files of a table that a reader would see."""
+    found: list[FileStat] = []
+    directories = [names.table_path(table)]
+    while directories:
+        for each in storage.list(directories.pop()):
+            if names.is_visible(names.leaf(each.path)):
+                if each.is_directory:
+                    directories.append(each.path)
+                else:
+                    found.append(each)
+    return sorted(found)
+
+
+def _see_table(
+    storage: Storage,
+    table: str,
+    visible: Sequence[FileStat],
+    ledger: Ledger | None,
+    adopted: Mapping[str, str],
+) -> TableSeen:
+    path = names.table_path(table)
+    owner = read_owner(storage, table)
+    files = ledger.files if ledger else ()
+    return TableSeen(
+        table=table,
+        path=path,
+        owner=owner.job if owner else None,
+        claimed_ms=owner.claimed_ms if owner else 0,
+        visible=tuple(visible),
+        logged=tuple(
+            _see_file(storage, each, is_unclosed=ledger is not None and ledger.is_in_flight(each))
+            for each in files
+            if each.target.table == table
+        ),
+        excused=ledger.excused if ledger else frozenset(),
+        adopted=frozenset(file for file, of in adopted.items() if of == table),
+        has_spark_metadata=storage.stat(names.join(path, SINK_LOG)) is not None,
+    )
+
+
+def _see_file(storage: Storage, file: LoggedFile, *, is_unclosed: bool) -> LoggedSize:
+    # The final place comes last: a file that a running job moves meanwhile is then seen there.
+    places = (file.pending, file.final) if is_unclosed else ()
+    is_there = any(storage.stat(place) is not None for place in places)
+    size, partition = file.file.size_bytes, file.target.partition
+    return LoggedSize(file.final, size, partition, is_unclosed, is_there)
+
+
+def _see_topic(job: Job, topic: str, resolved: ResolvedTable) -> TopicSeen:
+    return TopicSeen(
+        table=str(resolved.table),
+        side_tables=tuple(str(side.table) for side in (resolved.dead, resolved.late) if side),
+        format=resolved.spec.format,
+        partition_by=tuple(resolved.spec.partition_by),
+        ddl=resolved.spec.ddl,
+        is_made_by_spark=bool(resolved.spec.select),
+        begins_at_first=first_offset_of(job)(topic, True).policy == "earliest",
+        retention=format_duration(kept_ms) if (kept_ms := resolved.spec.retention_ms) else "",
+    )
+
+
+# ---- a former writer, and the source
+
+
+def _see_former(
+    opened: OpenJob, at: FormerAt, tables: Sequence[TableSeen]
+) -> SparkSeen | ConnectSeen | None:
+    if at.spark_checkpoint is not None:
+        return _see_spark(opened, at.spark_checkpoint, tables)
+    if at.connect_table is None:
+        return None
+    table = next((each for each in tables if each.table == at.connect_table), None)
+    rows = {
+        each.path: _count_rows(opened.storage, each)
+        for each in (table.visible if table else ())
+        if parse_connect(names.leaf(each.path))
+    }
+    return ConnectSeen(at.connect_table, rows)
+
+
+def _see_spark(opened: OpenJob, checkpoint: str, tables: Sequence[TableSeen]) -> SparkSeen:
+    there = Checkpoint(open_beside(opened, checkpoint), "", checkpoint)
+    offsets, commits, sources, has_state = read_checkpoint(there)
+    table = _table_of(opened, topics_of(offsets), tables)
+    return SparkSeen(
+        checkpoint=checkpoint,
+        lake_path=_path_of(opened.job.lake.reveal()),
+        table=table.table if table else None,
+        sources=sources,
+        has_state=has_state,
+        offsets=offsets,
+        commits=commits,
+        sink=read_sink_log(opened.storage, table.path) if table else {},
+    )
+
+
+def _table_of(
+    opened: OpenJob, topics: frozenset[str], tables: Sequence[TableSeen]
+) -> TableSeen | None:
+    """Return the table that a topic of the query fills, if a sink of Spark's wrote it."""
+    items = [item for item in opened.job.tables if any(item.matches(topic) for topic in topics)]
+    found = {str(item.table_of(topic)) for item in items for topic in topics if item.matches(topic)}
+    having = [each for each in tables if each.has_spark_metadata and each.table in found]
+    return having[0] if having else None
+
+
+def open_beside(opened: OpenJob, address: str) -> Storage:
+    """Return the storage at an address outside of the lake, with the job's options."""
+    uri = address if "://" in address else f"file://{Path(address).absolute()}"
+    job = opened.job
+    options = {**job.hdfs.options, DURABILITY: job.durability}
+    if job.hdfs.conf_dir:
+        options[CONF_DIR] = job.hdfs.conf_dir
+    return lake_address(uri, DEADLINE_S_MAX, options).open(opened.clock)
+
+
+def _path_of(uri: str) -> str:
+    scheme, _, rest = uri.partition("://")
+    return rest if scheme == "file" else f"/{rest.partition('/')[2]}"
+
+
+def _count_rows(storage: Storage, found: FileStat) -> int | None:
+    extension = names.leaf(found.path).rpartition(".")[2]
+    kind = (_FORMATS.get(extension, extension), Role.MAIN)
+    try:
+        return read_unproven(storage, found.path, found.size, kind).rows
+    except Unreadable:
+        return None
+
+
+def _ask(source: Source, topics: Sequence[str]) -> SourceSeen:
+    try:
+        streams = source.describe_streams(topics)
+        shards = [
+            StreamShard(each.stream, shard) for each in streams.values() for shard in each.shards
+        ]
+        return SourceSeen(source.name, streams, source.read_offsets(shards))
+    except SourceError as error:
+        return SourceSeen(source.name, error=error.message)

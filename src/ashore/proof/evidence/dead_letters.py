@@ -1,0 +1,170 @@
+"""Dead letters of a job: how many, for which reasons, and what some of them look like.
+
+What it is: `read_dead_letters`, from the newest files of the dead-letter tables, and
+`explain_letters`, a sentence of them.
+What it promises: reads only; of a file at most some rows, of a slice at most some files. What
+cannot be shown is named with why.
+What it must not know: how values are shown.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from ashore.errors import AshoreError, StorageError
+from ashore.log.entries import Entry, Prepare
+from ashore.log.files import BatchPlace, DataFile, Role, Target
+from ashore.log.names import SliceName
+from ashore.log.side_tables import DEAD_DDL
+from ashore.log.store.walk import read_window
+from ashore.proof.evidence.offsets import Unreadable
+from ashore.proof.evidence.table_rows import read_rows
+from ashore.storage.base import Storage
+from ashore.tables.ddl import parse_ddl
+from ashore.topics.open_job import OpenJob
+
+ENTRIES, ENTRIES_AT_ONCE = 200, 20  # of each slice, the newest, are looked through
+FILES = 20  # and of what they list, so many files
+ROWS = 50  # of each file
+SAMPLE_CHARS = 120  # of a record in a sentence
+SCHEMA = parse_ddl(DEAD_DDL)
+NO_ORC = "files of ORC are not shown here: ask with SQL, SELECT reason, value FROM the table"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record that is no row, with where it came from. `value`: as it came; None: it had none."""
+
+    table: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    reason: str
+    value: bytes | None
+    entry: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """What was found of a job's dead letters.
+
+    Arguments:
+        total: how many there are, since the logs began.
+        looked_at: how many of them were read.
+        reasons: of those, with how many, most first.
+        letters: of those, the newest first.
+        unread: what could not be read, and why.
+
+    """
+
+    total: int
+    looked_at: int
+    reasons: tuple[tuple[str, int], ...]
+    letters: tuple[DeadLetter, ...]
+    unread: tuple[str, ...]
+
+
+def read_dead_letters(
+    opened: OpenJob, shown: int = 50, *, files_max: int = FILES, of_table: str | None = None
+) -> DeadLetters:
+    """Return dead letters of a job, newest first. Raises LogDamaged, StorageError.
+
+    Arguments:
+        opened: the job.
+        shown: how many are returned at most.
+        files_max: how many files of a slice are read at most.
+        of_table: only those of this main table.
+
+    """
+    total, letters, unread = 0, list[DeadLetter](), list[str]()
+    for name in opened.slices:
+        fold = opened.fold(name)
+        dead = sum(each.dead for each in fold.shards.values())
+        total += dead
+        files = _newest_files(opened.storage, name, fold.end) if dead else ()
+        own = (each for each in files if of_table is None or _is_of(of_table, *each))
+        for entry, file, target in islice(own, files_max):
+            try:
+                letters += _read(opened, name, entry, file, target)
+            except (Unreadable, StorageError) as error:
+                unread.append(f"entry {entry.number}, {target.directory}: {error}")
+    reasons = Counter(each.reason for each in letters)
+    return DeadLetters(
+        total, len(letters), tuple(reasons.most_common()), tuple(letters[:shown]), tuple(unread)
+    )
+
+
+def explain_letters(opened: OpenJob, table: str) -> str:
+    """Return the end of a sentence about the dead letters of a table; empty: it is not known.
+
+    It has the most frequent reason among the newest ones, and a record.
+    """
+    try:
+        found = read_dead_letters(opened, files_max=1, of_table=table)
+    except AshoreError:
+        return ""  # the lake does not answer: that is reported elsewhere
+    if not found.letters:
+        return ""
+    reason, _ = found.reasons[0]
+    letter = next(each for each in found.letters if each.reason == reason)
+    value = (letter.value or b"").decode(errors="replace")
+    cut = value if len(value) <= SAMPLE_CHARS else f"{value[:SAMPLE_CHARS]}..."
+    place = f"{letter.topic}/{letter.partition} offset {letter.offset}"
+    return f": {reason}; {place} is {cut}"
+
+
+def _newest_files(
+    storage: Storage, name: SliceName, end: int
+) -> Iterator[tuple[Entry, DataFile, Target]]:
+    """Yield files of dead letters, the newest first; entries are read as far as that goes on."""
+    for stop in range(end + 1, max(0, end + 1 - ENTRIES), -ENTRIES_AT_ONCE):
+        for entry in reversed(read_window(storage, name, stop - ENTRIES_AT_ONCE, stop)):
+            yield from _dead_files(entry)
+
+
+def _is_of(table: str, entry: Entry, file: DataFile, _target: Target) -> bool:
+    """Tell whether a file has dead letters of a main table."""
+    shards = entry.body.shards if isinstance(entry.body, Prepare) else ()
+    return any(shards[span.shard].table == table for span in file.spans)
+
+
+def _dead_files(entry: Entry) -> list[tuple[Entry, DataFile, Target]]:
+    body = entry.body
+    if not isinstance(body, Prepare):
+        return []
+    placed = [(entry, each, body.targets[each.target]) for each in body.files]
+    return [each for each in placed if each[2].role is Role.DEAD]
+
+
+def _read(
+    opened: OpenJob, name: SliceName, entry: Entry, file: DataFile, target: Target
+) -> list[DeadLetter]:
+    """Return rows of a file, newest first. Raises Unreadable, StorageError."""
+    if target.extension == "orc":  # its parser may end the process where bytes are damaged
+        raise Unreadable(NO_ORC)
+    batch = entry.body.batch if isinstance(entry.body, Prepare) else 0
+    places = BatchPlace(name, entry.epoch, batch).place(file, target)
+    final = opened.storage.stat(places.final)
+    path = places.pending if final is None else places.final
+    first = max(0, file.rows - ROWS)
+    rows = read_rows(
+        opened.storage, (path, file.size_bytes), target.extension, SCHEMA, [(first, file.rows)]
+    )
+    found = [
+        DeadLetter(
+            target.table,
+            row["topic"],
+            row["partition"],
+            row["offset"],
+            None if row["timestamp"] is None else row["timestamp"] // 1000,
+            row["reason"],
+            row["value"],
+            entry.number,
+            path,
+        )
+        for row in rows
+    ]
+    return found[::-1]

@@ -1,0 +1,195 @@
+"""Looking at the lake: which files readers see, and what is in those that the log lists.
+
+What it is: the listing of tables and the reading of files, both many at a time.
+What it promises: reads only. A file that is moved while it is looked for is found. No file is
+held in memory as a whole.
+What it must not know: whether what it sees is right.
+"""
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+from ashore.errors import CallsHang, PathMissing, StorageError
+from ashore.log import names
+from ashore.proof.evidence.ledger import Ledger, LoggedFile
+from ashore.proof.evidence.offsets import FileOffsets, Unreadable, read_file, read_pieces
+from ashore.proof.evidence.reader_process import read_unproven
+from ashore.proof.evidence.result import Progress
+from ashore.storage.base import FileStat, Storage
+
+LISTING_THREADS = 16  # listing waits, for a disk or a NameNode
+TRIES = 3  # a file on its way from pending to final is missed at both ends once at most
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileLook:
+    """What was found of a listed file."""
+
+    path: str | None  # None: it is at none of its places
+    size_bytes: int = 0
+    checksum: str | None = None  # None: it was not read
+    offsets: FileOffsets | None = None
+    error: str | None = None  # why it could not be read as its format
+    failed: str | None = None  # why the storage could not read it, so that nothing is known of it
+
+
+@dataclass(slots=True)
+class Visible:
+    """The files that readers see, with their sizes, and the directories that cannot be listed."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)  # directory: why
+
+
+def list_visible(storage: Storage, tables: Iterable[str], progress: Progress) -> Visible:
+    """Return path and size of every file in these tables that a reader would see.
+
+    Raises CallsHang.
+    """
+    visible = Visible()
+    found = visible.files
+    level = [names.table_path(table) for table in sorted(set(tables))]
+    listed = 0
+    with ThreadPoolExecutor(LISTING_THREADS, "ashore-list") as pool:
+        while level:
+            below: list[str] = []
+            for path, stats in zip(level, pool.map(partial(_list, storage), level), strict=True):
+                listed += 1
+                progress("list", listed, 0)
+                if isinstance(stats, StorageError):
+                    visible.failed[path] = stats.message
+                    continue
+                for each in filter(_is_visible, stats):
+                    if each.is_directory:
+                        below.append(each.path)
+                    else:
+                        found[each.path] = each.size
+            level = below
+    return visible
+
+
+def _list(storage: Storage, path: str) -> Sequence[FileStat] | StorageError:
+    try:
+        return storage.list(path)
+    except CallsHang:
+        raise
+    except StorageError as error:
+        return error
+
+
+def _is_visible(found: FileStat) -> bool:
+    return names.is_visible(names.leaf(found.path))
+
+
+def look_at_files(
+    storage: Storage,
+    ledger: Ledger,
+    visible: Mapping[str, int],
+    since_ms: int | None,
+    progress: Progress,
+) -> Iterator[tuple[LoggedFile, FileLook]]:
+    """Yield every file that the ledger asks for with what was found of it, in any order.
+
+    Files of entries before `since_ms` are looked for and not read. A file that the storage does
+    not read is `failed`. Raises CallsHang.
+    """
+    workers = os.cpu_count() or 1
+    waiting: deque[tuple[LoggedFile, Future[FileLook]]] = deque()
+    done, total = 0, len(ledger.files)
+    with ThreadPoolExecutor(workers, "ashore-verify") as pool:
+        try:
+            for file in ledger.files:
+                is_read = since_ms is None or file.written_ms >= since_ms
+                size = visible.get(file.final)
+                if not is_read and size is not None:
+                    done += 1
+                    yield file, FileLook(file.final, size)
+                    continue
+                look = _Look(storage, file, ledger.is_in_flight(file), is_read)
+                waiting.append((file, pool.submit(look.run, size)))
+                # A bound, so that what was found does not pile up in memory.
+                while len(waiting) > 4 * workers or (waiting and waiting[0][1].done()):
+                    done += 1
+                    progress("files", done, total)
+                    yield _next(waiting)
+            while waiting:
+                done += 1
+                progress("files", done, total)
+                yield _next(waiting)
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def look_at_file(
+    storage: Storage, file: LoggedFile, *, is_in_flight: bool, is_read: bool = True
+) -> FileLook:
+    """Return what is found of one file, read as a whole or only looked for. Raises StorageError."""
+    return _Look(storage, file, is_in_flight, is_read).run(None)
+
+
+def locate(storage: Storage, file: LoggedFile, *, is_in_flight: bool) -> tuple[str, int] | None:
+    """Return where a file is, with its size; None: it is at none of its places."""
+    # The final place comes last again: a move in between is then seen there.
+    pending = (file.pending, file.final) if is_in_flight else ()
+    for path in (file.final, *pending):
+        found = storage.stat(path)
+        if found is not None and not found.is_directory:
+            return path, found.size
+    return None
+
+
+def _next(waiting: deque[tuple[LoggedFile, Future[FileLook]]]) -> tuple[LoggedFile, FileLook]:
+    file, future = waiting.popleft()
+    try:
+        return file, future.result()
+    except CallsHang:
+        raise
+    except StorageError as error:
+        size_bytes = file.file.size_bytes  # as logged: a look that failed finds nothing wrong
+        return file, FileLook(file.final, size_bytes, failed=error.message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One file that is looked for, and read if wanted."""
+
+    storage: Storage
+    file: LoggedFile
+    is_in_flight: bool
+    is_read: bool
+
+    def run(self, listed_bytes: int | None) -> FileLook:
+        """Look. `listed_bytes` is the size at the final place, if a listing has shown it."""
+        found = None if listed_bytes is None else (self.file.final, listed_bytes)
+        for _ in range(TRIES):
+            found = found or locate(self.storage, self.file, is_in_flight=self.is_in_flight)
+            if found is None:
+                break
+            if not self.is_read:
+                return FileLook(*found)
+            try:
+                return self._read(found[0])
+            except PathMissing:
+                found = None  # it has moved, or is gone: look again
+        return FileLook(None)
+
+    def _read(self, path: str) -> FileLook:
+        digest = hashlib.blake2b(digest_size=8)
+        read_bytes = 0
+        for piece in read_pieces(self.storage, path):
+            digest.update(piece)
+            read_bytes += len(piece)
+        checksum = digest.hexdigest()
+        target = self.file.target
+        try:
+            read = read_file if checksum == self.file.file.checksum else read_unproven
+            offsets = read(self.storage, path, read_bytes, (target.extension, target.role))
+        except Unreadable as error:
+            return FileLook(path, read_bytes, checksum, None, str(error))
+        return FileLook(path, read_bytes, checksum, offsets)

@@ -1,0 +1,243 @@
+"""Reading back from data files: how many rows, and which offsets they came from.
+
+What it is: the provenance columns of Parquet, ORC and JSON lines, a shard at a time.
+What it promises: only the footer and the provenance columns are read (of JSON lines, which have
+neither, everything). Memory is bounded by one file's offsets.
+What it must not know: logs, Kafka.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pj
+import pyarrow.orc as po
+import pyarrow.parquet as pq
+
+from ashore.errors import AshoreError
+from ashore.log.files import Role
+from ashore.proof.evidence.runs import Runs, runs_of
+
+_MAIN_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
+_DEAD_COLUMNS = ("topic", "partition", "offset")
+_GENERATIONS: dict[tuple[str, ...], str] = {
+    _MAIN_COLUMNS: "kafka_generation",
+    _DEAD_COLUMNS: "generation",
+}  # if any
+_JSON_BLOCK_BYTES = 16 << 20
+_PIECE_BYTES = 8 << 20
+
+
+class Unreadable(Exception):
+    """A file's bytes are not what its format says."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileShard:
+    """What a file holds of one topic partition."""
+
+    stream: str
+    shard: str
+    rows: int
+    offsets: Runs
+    repeated: Runs  # offsets that come more than once
+    generations: tuple[int, ...] = ()  # that its rows name, each once; none: they do not
+
+    def is_of_other(self, generation: int) -> bool:
+        """Tell whether some row names another generation of the topic."""
+        return any(each != generation for each in self.generations)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileOffsets:
+    """What a file holds."""
+
+    rows: int
+    shards: tuple[FileShard, ...] | None  # None: the file has no provenance
+
+
+class Readable(Protocol):
+    """What is needed of a storage."""
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """See Storage."""
+        ...
+
+
+class StoredFile(io.RawIOBase):
+    """A file of a storage as a seekable file object. Used by one thread."""
+
+    def __init__(self, storage: Readable, path: str, size_bytes: int) -> None:
+        super().__init__()
+        self._storage = storage
+        self._path = path
+        self._size_bytes = size_bytes
+        self._position = 0
+
+    def readable(self) -> bool:
+        """See io."""
+        return True
+
+    def seekable(self) -> bool:
+        """See io."""
+        return True
+
+    def report(self) -> int:
+        """See io."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """See io."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}
+        self._position = base[whence] + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        """See io."""
+        left = max(0, self._size_bytes - self._position)
+        length = left if size is None or size < 0 else min(size, left)
+        data = self._storage.read(self._path, self._position, length) if length else b""
+        self._position += len(data)
+        return data
+
+
+def read_file(storage: Readable, path: str, size_bytes: int, kind: tuple[str, Role]) -> FileOffsets:
+    """Return the rows and offsets of a file. `kind` is its extension and its table's role.
+
+    Requires: of ORC the bytes are what a writer wrote; others may end the process (`apart`).
+    Raises Unreadable, or StorageError.
+    """
+    extension, role = kind
+    columns = _DEAD_COLUMNS if role is Role.DEAD else _MAIN_COLUMNS
+    try:
+        rows, table = _read(storage, path, size_bytes, extension, columns)
+        shards = None if table is None else _split(table)
+    except (AshoreError, Unreadable):
+        raise
+    except Exception as error:  # damaged bytes make parsers raise whatever there is
+        said = str(error).splitlines() or [type(error).__name__]
+        raise Unreadable(said[0]) from error
+    return FileOffsets(rows, shards)
+
+
+def _read(
+    storage: Readable, path: str, size_bytes: int, extension: str, columns: tuple[str, ...]
+) -> tuple[int, pa.Table | None]:
+    file = StoredFile(storage, path, size_bytes)
+    match extension:
+        case "parquet":
+            return _read_parquet(file, columns)
+        case "orc":
+            return _read_orc(file, columns)
+        case "jsonl":
+            return _read_json(storage, file, path, columns)
+        case _:
+            raise Unreadable(f"{extension} is not a format that can be read back")
+
+
+def _read_parquet(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.Table | None]:
+    footer = pq.read_metadata(pa.PythonFile(file, mode="r"))
+    if not set(columns) <= set(footer.schema.names):
+        return int(footer.num_rows), None
+    parquet = pq.ParquetFile(
+        pa.PythonFile(file, mode="r"), metadata=footer, read_dictionary=[columns[0]]
+    )
+    wanted = _with_generation(columns, footer.schema.names)
+    return int(footer.num_rows), parquet.read(wanted, use_threads=False)
+
+
+def _with_generation(columns: tuple[str, ...], names: Sequence[str]) -> list[str]:
+    generation = _GENERATIONS[columns]
+    return [*columns, generation] if generation in names else list(columns)
+
+
+def _read_orc(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.Table | None]:
+    orc = po.ORCFile(pa.PythonFile(file, mode="r"))
+    if not set(columns) <= set(orc.schema.names):
+        return int(orc.nrows), None
+    return int(orc.nrows), orc.read(_with_generation(columns, orc.schema.names))
+
+
+def _read_json(
+    storage: Readable, file: StoredFile, path: str, columns: tuple[str, ...]
+) -> tuple[int, pa.Table | None]:
+    rows = _count_objects(storage, path)
+    if not rows:
+        return 0, None
+    wanted = (*columns, _GENERATIONS[columns])
+    types = (pa.string(), pa.int32(), pa.int64(), pa.int32())
+    table = pj.read_json(
+        pa.PythonFile(file, mode="r"),
+        pj.ReadOptions(use_threads=False, block_size=_JSON_BLOCK_BYTES),
+        pj.ParseOptions(
+            explicit_schema=pa.schema(list(zip(wanted, types, strict=True))),
+            unexpected_field_behavior="ignore",
+        ),
+    )
+    return rows, None if table.column(columns[2]).null_count == rows else table
+
+
+def _count_objects(storage: Readable, path: str) -> int:
+    """Return the lines of a file. Raises Unreadable unless each begins an object.
+
+    Arrow's parser ends the process where a block that it cuts begins with `null`.
+    """
+    lines = objects = 0
+    before = b"\n"
+    for piece in read_pieces(storage, path):
+        lines += piece.count(b"\n")
+        objects += (before + piece).count(b"\n{")
+        before = piece[-1:]
+    if lines != objects or before != b"\n":
+        raise Unreadable("a line is not a JSON object")
+    return lines
+
+
+def read_pieces(storage: Readable, path: str) -> Iterator[bytes]:
+    """Yield the content of a file, in order, a piece at a time. Raises StorageError."""
+    position = 0
+    while piece := storage.read(path, position, _PIECE_BYTES):
+        position += len(piece)
+        yield piece
+
+
+def _split(table: pa.Table) -> tuple[FileShard, ...]:
+    """Return the offsets of each topic partition in a file."""
+    if not table.num_rows:
+        return ()
+    if any(column.null_count for column in table.columns[:3]):
+        raise Unreadable("rows have no topic, partition or offset")
+    topics = table.column(0).combine_chunks()
+    if not pa.types.is_dictionary(topics.type):
+        topics = topics.dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    indices = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    partitions = table.column(1).to_numpy().astype(np.int64)
+    offsets = table.column(2).to_numpy().astype(np.int64, copy=False)
+    codes = (indices << 32) | partitions
+    generations = table.column(3).to_numpy() if table.num_columns > 3 else offsets[:0]
+    if (codes[0] == codes).all():
+        bounds = [0, len(codes)]
+    else:
+        order = np.argsort(codes, kind="stable")  # nearly sorted: files hold runs of shards
+        codes, offsets = codes[order], offsets[order]
+        generations = generations[order] if len(generations) else generations
+        bounds = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
+    found = []
+    for start, end in pairwise(bounds):
+        code = int(codes[start])
+        runs, repeated = runs_of(offsets[start:end])
+        shard = str(code & 0xFFFFFFFF)
+        named = _distinct(generations[start:end])
+        found.append(FileShard(names[code >> 32], shard, end - start, runs, repeated, named))
+    return tuple(found)
+
+
+def _distinct(generations: np.ndarray) -> tuple[int, ...]:
+    """Return the generations that rows name; a row without one, of an older file, names none."""
+    known = generations[~np.isnan(generations)] if generations.dtype.kind == "f" else generations
+    return tuple(int(each) for each in np.unique(known))

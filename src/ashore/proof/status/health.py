@@ -1,0 +1,92 @@
+"""`status --check`: whether a job is as it should be, as an exit code.
+
+What it is: `check_health`, which compares a status, and a log, with what somebody allows.
+What it promises: reads only. What could not be looked at is told as that, never as health.
+What it must not know: terminals.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ashore.base.units import format_duration
+from ashore.errors import ExitCode
+from ashore.jobs.state import JobState
+from ashore.log.store.dead_job import find_gone
+from ashore.log.store.reader import find_missing
+from ashore.proof.status.status import JobStatus
+from ashore.topics.open_job import OpenJob
+from ashore.topics.use.recover import plan_recover
+
+HEALTHY, UNHEALTHY = ExitCode.DONE, ExitCode.FAILED
+DECIDE, UNKNOWN = ExitCode.DECISION, ExitCode.UNPROVEN
+ANSWERS = {HEALTHY: "healthy", UNHEALTHY: "unhealthy", DECIDE: "needs decision", UNKNOWN: "unknown"}
+WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)
+BAD_STATES = (JobState.STUCK, JobState.FAILED, JobState.NEVER_STARTED)
+DECISIONS = ("gap", "replaced", "missing", "went_back", "truncated", "stopped", "log_ahead")
+
+OF_RECORDS = ("bad_records", "all_filtered", "null_column")
+UNWELL = ("unclosed", "deferred", *OF_RECORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What a healthy job may be behind by. None: however much."""
+
+    lag_max: int | None = None  # offsets
+    age_max_ms: int | None = None  # of the newest entry, while records wait
+
+
+@dataclass(frozen=True, slots=True)
+class Ailment:
+    """Something that is not as it should be, and the exit code that it is worth."""
+
+    exit_code: ExitCode
+    text: str
+
+
+def check_health(opened: OpenJob, status: JobStatus, allowed: Allowed) -> tuple[Ailment, ...]:
+    """Return what is wrong with a job. Raises LogDamaged, StorageError."""
+    return (*_of_status(status, allowed), *_of_lake(opened))
+
+
+def worst(found: tuple[Ailment, ...]) -> ExitCode:
+    """Return the exit code of all that was found: what needs a decision comes first."""
+    codes = {each.exit_code for each in found}
+    return next((code for code in WORST_FIRST if code in codes), HEALTHY)
+
+
+def _of_status(status: JobStatus, allowed: Allowed) -> Iterator[Ailment]:
+    if status.state in BAD_STATES:
+        since = "" if status.since_ms is None else _ago(status.now_ms - status.since_ms)
+        yield Ailment(UNHEALTHY, f"{status.state}{since}: {status.why}")
+    for warned in status.warnings:
+        if warned.kind in DECISIONS:
+            yield Ailment(DECIDE, warned.text)
+        elif warned.kind in UNWELL:
+            yield Ailment(UNHEALTHY, warned.text)
+    if not status.is_source_reachable:
+        yield Ailment(UNKNOWN, "Kafka does not answer: lag and gaps are not known")
+    lag = status.lag
+    if allowed.lag_max is not None and lag is not None and lag > allowed.lag_max:
+        yield Ailment(UNHEALTHY, f"lag {lag:,} is above {allowed.lag_max:,}")
+    for each in status.slices:
+        if allowed.age_max_ms is None or each.last is None or not each.lag:
+            continue
+        if each.last.age_ms > allowed.age_max_ms:
+            waits = f"slice {each.slice}: {each.lag:,} offsets wait"
+            yield Ailment(UNHEALTHY, f"{waits}, the last entry is of{_ago(each.last.age_ms)}")
+
+
+def _of_lake(opened: OpenJob) -> Iterator[Ailment]:
+    gone = find_gone(opened.storage, plan_recover(opened))
+    if gone:
+        yield Ailment(DECIDE, f"{gone} prepared files are lost: ashore recover JOB.yaml --explain")
+    for name in opened.slices:
+        missing = find_missing(opened.storage, name)
+        if missing:
+            text = f"the log of {name} lacks entries {missing.start} to {missing.stop - 1}"
+            yield Ailment(DECIDE, f"{text}: an archive is missing")
+
+
+def _ago(age_ms: int) -> str:
+    return f" {format_duration(max(0, age_ms))} ago"

@@ -1,0 +1,98 @@
+"""The versions of a job's queries, from its logs and without Spark.
+
+What it is: the use cases behind `versions`: the list, and what differs between two.
+What it promises: reads only.
+What it must not know: terminals.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ashore.errors import QueryRefused
+from ashore.jobs.file import Table
+from ashore.log.names import SliceName
+from ashore.log.query import EditsState
+from ashore.plans.version_changes import VersionDiff, compare_versions
+from ashore.topics.loop.sinks import find_sink, require_log_of, sink_slice, sinks_of
+from ashore.topics.loop.versions import RecordedVersion, read_versions
+from ashore.topics.open_job import OpenJob
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVersions:
+    """The versions of a query, oldest first."""
+
+    query: str  # the table or topic that it fills
+    name: SliceName
+    versions: tuple[RecordedVersion, ...]
+    edits: EditsState | None = None  # what a person has said of its operators at a migration
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedVersions:
+    """Two versions of a query, and what differs."""
+
+    query: str
+    before: RecordedVersion
+    after: RecordedVersion
+    diff: VersionDiff
+
+
+def list_versions(opened: OpenJob, query: str | None = None) -> tuple[QueryVersions, ...]:
+    """Return the versions of each query of a job, or of the one that fills a table or topic.
+
+    Raises JobFileInvalid, CheckpointUnfit, LogDamaged, StorageError.
+    """
+    job = opened.job
+    wanted = sinks_of(job) if query is None else {query: find_sink(job, query)}
+    found = []
+    for filled, sink in wanted.items():
+        name = sink_slice(job.job, sink)
+        is_table = isinstance(sink, Table)
+        fold = opened.fold(name)
+        require_log_of(fold, name, filled if is_table else "")
+        newest_first = tuple(read_versions(opened.storage, name))
+        found.append(QueryVersions(filled, name, newest_first[::-1], fold.edits))
+    return tuple(found)
+
+
+def compare(
+    opened: OpenJob, before: int | None, after: int | None, query: str | None
+) -> ComparedVersions:
+    """Return what differs between two versions of a query; without numbers, the last two.
+
+    Raises QueryRefused where a version is not there, or the job has several queries and none is
+    named; and as `list_versions`.
+    """
+    queries = list_versions(opened, query)
+    if len(queries) != 1:
+        names = ", ".join(each.query for each in queries)
+        raise QueryRefused(
+            f"{opened.job.path} has {len(queries)} queries{f': {names}' if names else ''}",
+            hint="name one with --query" if queries else "only a job with SQL has versions",
+        )
+    (only,) = queries
+    known = {each.version: each for each in only.versions}
+    newest = max(known, default=0)
+    numbers = (newest - 1 if before is None else before, newest if after is None else after)
+    return ComparedVersions(
+        only.query,
+        _find(only, known, numbers[0]),
+        _find(only, known, numbers[1]),
+        compare_versions(
+            _find(only, known, numbers[0]).content, _find(only, known, numbers[1]).content
+        ),
+    )
+
+
+def _find(
+    query: QueryVersions, known: Mapping[int, RecordedVersion], number: int
+) -> RecordedVersion:
+    if number in known:
+        return known[number]
+    there = f"1 to {max(known)}" if len(known) > 1 else "1" if known else "none"
+    raise QueryRefused(
+        f"{query.query} has no version {number}; there is {there}",
+        hint="`ashore versions list JOB.yaml` lists them; the first start of a release that writes "
+        "versions writes one",
+    )

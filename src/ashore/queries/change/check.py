@@ -1,0 +1,300 @@
+"""What becomes of the state of a job's queries when its SQL changes.
+
+What it is: `judge_change`, the use case behind `migrate check`: the plans in the logs, compared
+with those of another job file.
+What it promises: reads only; a running job is not disturbed.
+What it must not know: Spark; terminals.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ashore.base.codec import Malformed
+from ashore.errors import JobFileInvalid, QueryRefused
+from ashore.jobs.file import Table
+from ashore.log.fold import Fold
+from ashore.log.names import SliceName
+from ashore.log.query import PlanState
+from ashore.log.store.reader import read_log
+from ashore.plans.change.backfill import plan_backfill
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.operator_choices import choose_edits, restrict_edits
+from ashore.plans.change.replay import ReplayLook
+from ashore.plans.change.rewriting import plan_rewrite
+from ashore.plans.change.spark_alone import add_spark
+from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst
+from ashore.plans.log_form import is_released, read_stored
+from ashore.plans.matching import NO_EDITS, MappingEdits
+from ashore.plans.query import PlannedQuery
+from ashore.queries.change.insert_matches import find_moved
+from ashore.queries.change.losses import Losses, has_losses, measure_query
+from ashore.queries.change.outlines import Outlines, copied_outlines
+from ashore.queries.change.replays import look_at_replay
+from ashore.topics.loop.sinks import Sink, find_sink, require_log_of, sink_slice, sinks_of
+from ashore.topics.open_job import OpenJob
+
+INSERT_IS_NEW = "its INSERT is new: it has no state yet: it starts with the first batch"
+# Returns what the queries of the new job file would do, compared with outlines of checkpoints.
+Planner = Callable[[Outlines], tuple[PlannedQuery, ...]]
+STARTS_ANEW = "it has no state yet: it starts with the first batch"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuery:
+    """A query of the job, or of the other job file, with what becomes of its state."""
+
+    query: str  # the table or topic that it fills
+    verdict: QueryVerdict
+    replay: ReplayLook | None = None  # of one whose state is refused; None: nobody has looked
+    losses: Losses | None = None  # of one that drops state; None: nobody has measured
+    edits: MappingEdits = NO_EDITS  # of which operator is which: what was said, or what is kept
+    into: str = ""  # what its INSERT fills from now on; empty: the same
+    is_filled: bool = False  # what is new in its state is filled of a replay
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeAsked:
+    """What a person has typed of how two jobs are compared.
+
+    Arguments:
+        edits: which operator is which; None: what the logs keep of it.
+        query: the table or topic of the only query that is asked for; None: all.
+        renames: what an INSERT fills from now on, by what it fills; empty: it is dropped. Of
+            those that are not named: an INSERT of the same query goes on as it.
+        fills: whether what is new in a state is filled of a replay.
+
+    """
+
+    edits: MappingEdits | None = None
+    query: str | None = None
+    renames: Mapping[str, str] = field(default_factory=dict)
+    fills: bool = False
+
+
+ALL = JudgeAsked()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedChange:
+    """What becomes of a job's state, and what its queries would do."""
+
+    queries: tuple[JudgedQuery, ...]
+    planned: tuple[PlannedQuery, ...]
+
+
+def judge_change(opened: OpenJob, plan: Planner, asked: JudgeAsked = ALL) -> JudgedChange:
+    """Return what becomes of the state of a job with another job file. Reads only.
+
+    Arguments:
+        opened: the job as it is.
+        plan: of the other job file.
+        asked: how they are compared.
+
+    Raises as `plan` and `judge_job`.
+
+    """
+    with copied_outlines(opened, asked.query) as outlines:
+        planned = plan(outlines)
+    judged = judge_job(opened, planned, asked)
+    if asked.fills:
+        judged = tuple(_filled(opened, each, planned) for each in judged)
+    return JudgedChange(measure_losses(opened, look_at_replays(opened, judged, planned)), planned)
+
+
+def require_same_job(opened: OpenJob, other: OpenJob) -> None:
+    """Raise JobFileInvalid where two job files are of two jobs: no log is that of both."""
+    if opened.job.job != other.job.job:
+        raise JobFileInvalid(
+            f"{other.job.path} is job {other.job.job}, {opened.job.path} is job {opened.job.job}",
+            hint="a new version keeps the `job` of the old one: its logs and checkpoints are named "
+            "by it",
+        )
+
+
+def judge_job(
+    opened: OpenJob, planned: Sequence[PlannedQuery], asked: JudgeAsked = ALL
+) -> tuple[JudgedQuery, ...]:
+    """Return what becomes of the state of each query, in the order of the job file.
+
+    Arguments:
+        opened: the job as it is.
+        planned: the queries that it would have.
+        asked: how they are compared.
+
+    Raises JobFileInvalid, CheckpointUnfit, LogDamaged, StorageError; QueryRefused where an edit
+    names no operator, or a rename no query.
+
+    """
+    job, query = opened.job, asked.query
+    sinks = sinks_of(job) if query is None else {query: find_sink(job, query)}
+    folds = {filled: _read(opened, filled, sink) for filled, sink in sinks.items()}
+    others = sinks_of(job).keys() - sinks.keys()
+    new = {each.query: each for each in planned if each.query not in others}
+    into = find_moved(folds, new, asked.renames)
+    found = []
+    for filled, fold in folds.items():
+        name = sink_slice(job.job, sinks[filled])
+        judged, used = _judge(name, fold, new.pop(into.get(filled, filled), None), asked.edits)
+        found.append(_moved(JudgedQuery(filled, judged, edits=used), into.get(filled, "")))
+    if query is None:
+        found += [_judge_new(opened, each, asked.edits) for each in new.values()]
+    if asked.edits is not None:
+        _check_edits(found, asked.edits)
+    return tuple(found)
+
+
+def _judge_new(opened: OpenJob, new: PlannedQuery, edits: MappingEdits | None) -> JudgedQuery:
+    """Judge a query that the job does not have: it may have had it once."""
+    name = SliceName(opened.job.job, new.slice)
+    fold = read_log(opened.storage, name)
+    if fold.query is None:
+        return JudgedQuery(new.query, _anew(INSERT_IS_NEW))
+    verdict, used = _judge(name, fold, new, edits)
+    return JudgedQuery(new.query, verdict, edits=used)
+
+
+def _read(opened: OpenJob, filled: str, sink: Sink) -> Fold:
+    name = sink_slice(opened.job.job, sink)
+    fold = read_log(opened.storage, name)
+    require_log_of(fold, name, filled if isinstance(sink, Table) else "")
+    return fold
+
+
+def _moved(judged: JudgedQuery, into: str) -> JudgedQuery:
+    """Say of a query that its INSERT fills something else from now on."""
+    if not into:
+        return judged
+    why = (*judged.verdict.why, f"its INSERT fills {into}: its state and its offsets move there")
+    found = worst([judged.verdict.verdict, StateVerdict.CONVERT])
+    return replace(judged, verdict=replace(judged.verdict, verdict=found, why=why), into=into)
+
+
+def _judge(
+    name: SliceName, fold: Fold, new: PlannedQuery | None, edits: MappingEdits | None
+) -> tuple[QueryVerdict, MappingEdits]:
+    """Return the verdict on a query, and the edits that it has been judged with."""
+    if fold.query is None:
+        return _anew(STARTS_ANEW), NO_EDITS
+    if new is None:
+        return _removed(fold), NO_EDITS
+    if fold.plan is None:
+        why = "its log has no plan: an earlier release made its state, and nothing can be compared"
+        return QueryVerdict(StateVerdict.REFUSED, (why,), (), ()), NO_EDITS
+    try:
+        old = read_stored(fold.plan.document)
+    except Malformed as error:
+        why = f"the plan in the log of {name} cannot be read: {error}"
+        return QueryVerdict(StateVerdict.REFUSED, (why,), (), ()), NO_EDITS
+    if edits is None:
+        used = choose_edits(fold.edits, fold.plan.digest, old, new.plan)
+    else:
+        used = restrict_edits(edits, old, new.plan)
+    return add_spark(judge_query(old, new.plan, used), new), used
+
+
+def _removed(fold: Fold) -> QueryVerdict:
+    if fold.plan is not None and _is_released(fold.plan):
+        return _anew("its INSERT was dropped by a migration before: nothing is left to do")
+    why = "its INSERT was removed: its state and its checkpoint are no longer used"
+    return QueryVerdict(StateVerdict.LOST, (why,), (), ())
+
+
+def look_at_replays(
+    opened: OpenJob, found: Sequence[JudgedQuery], planned: Sequence[PlannedQuery]
+) -> tuple[JudgedQuery, ...]:
+    """Return verdicts with whether those queries could begin anew whose state is refused.
+
+    Arguments:
+        opened: the job as it is.
+        found: the verdicts.
+        planned: the queries that it would have.
+
+    Raises LogDamaged, StorageError.
+
+    """
+    graphs = {each.query: each.plan.graph for each in planned}
+    sinks = sinks_of(opened.job)
+    looked = []
+    for each in found:
+        if each.verdict.verdict is not StateVerdict.REFUSED or each.query not in sinks:
+            looked.append(each)
+            continue
+        fold = read_log(opened.storage, sink_slice(opened.job.job, sinks[each.query]))
+        look = look_at_replay(opened, fold, graphs.get(each.query))
+        looked.append(replace(each, replay=look))
+    return tuple(looked)
+
+
+def _filled(opened: OpenJob, judged: JudgedQuery, planned: Sequence[PlannedQuery]) -> JudgedQuery:
+    """Return a verdict where what is new is filled of a replay.
+
+    Raises QueryRefused where it cannot be, or Kafka has deleted records of it.
+    """
+    new = next((each for each in planned if each.query == (judged.into or judged.query)), None)
+    sinks, can_be = sinks_of(opened.job), {StateVerdict.PARTIAL, StateVerdict.LOST}
+    if new is None or judged.query not in sinks or judged.verdict.verdict not in can_be:
+        return judged
+    name = sink_slice(opened.job.job, sinks[judged.query])
+    fold = read_log(opened.storage, name)
+    if fold.plan is None or fold.query is None:
+        return judged
+    rewrite = plan_rewrite(read_stored(fold.plan.document), new.plan, judged.verdict)
+    found = plan_backfill(new.plan, rewrite, judged.verdict)
+    if not found.is_needed:
+        return judged
+    _require_replay(opened, name, fold)
+    return replace(judged, verdict=found.verdict, is_filled=True)
+
+
+def _require_replay(opened: OpenJob, name: SliceName, fold: Fold) -> None:
+    """Raise QueryRefused where a replay lacks records that the state has."""
+    look = look_at_replay(opened, fold)
+    why = look.unknown
+    if look.missing:
+        why = f"Kafka has deleted {look.missing[0]}, which the state has"
+    elif fold.query is not None and fold.query.first:
+        why = "its log begins with a savepoint, and what came before is not known"
+    if why:
+        raise QueryRefused(
+            f"{name}: nothing can be filled of a replay: {why}; nothing was changed",
+            hint="without `--backfill` what is new begins empty",
+        )
+
+
+def measure_losses(opened: OpenJob, found: Sequence[JudgedQuery]) -> tuple[JudgedQuery, ...]:
+    """Return verdicts with how many rows and bytes those queries drop that lose state.
+
+    Raises LogDamaged, StorageError.
+    """
+    return tuple(
+        replace(each, losses=measure_query(opened, each.query, each.verdict))
+        if has_losses(each.verdict) and each.query in sinks_of(opened.job)
+        else each
+        for each in found
+    )
+
+
+def _is_released(plan: PlanState) -> bool:
+    try:
+        return is_released(read_stored(plan.document))
+    except Malformed:
+        return False
+
+
+def _anew(why: str) -> QueryVerdict:
+    return QueryVerdict(StateVerdict.FULL, (why,), (), ())
+
+
+def _check_edits(found: Sequence[JudgedQuery], edits: MappingEdits) -> None:
+    """Raise QueryRefused where an edit names no operator that keeps state: it would do nothing."""
+    operators = [each for query in found for each in query.verdict.operators]
+    known = {"old": {each.old for each in operators}, "new": {each.new for each in operators}}
+    for old, new in (*edits.pinned, *edits.forbidden):
+        for side, id_ in (("old", old), ("new", new)):
+            if id_ not in known[side]:
+                there = ", ".join(sorted(each for each in known[side] if each)) or "none"
+                raise QueryRefused(
+                    f"the mapping names {id_}, and no stateful operator of the {side} SQL has this "
+                    f"id; there is {there}",
+                    hint="`ashore migrate check --write-mapping FILE` writes the ids",
+                )

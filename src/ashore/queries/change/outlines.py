@@ -1,0 +1,88 @@
+"""What Spark compares with a query before it starts one, copied out of a job's checkpoints.
+
+What it is: `copied_outlines`: directories of this machine that are deleted at the end.
+What it promises: checkpoints are only read, also beside a job that runs. Where one cannot be
+copied, that is said, and nothing is raised: a verdict does not need it.
+What it must not know: what Spark says.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from ashore.base.clock import Clock
+from ashore.errors import AshoreError, PathMissing
+from ashore.jobs.requests import Outline
+from ashore.plans.query import PlannedQuery
+from ashore.plans.state_check import StateCheck
+from ashore.queries.state.attempts import open_attempts
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.directories import open_directory
+from ashore.queries.state.outline import copy_outline
+from ashore.topics.loop.job import lake_of
+from ashore.topics.loop.sinks import find_sink, sink_slice, sinks_of
+from ashore.topics.open_job import OpenJob
+
+TRIES = 3  # beside a running Spark, which deletes old files
+
+
+@dataclass(frozen=True, slots=True)
+class Outlines:
+    """What could be copied, and why something could not, by the slice of the query."""
+
+    copies: tuple[Outline, ...]
+    unknown: Mapping[str, str]
+
+    def explain(self, planned: PlannedQuery) -> PlannedQuery:
+        """Return a query with why Spark was not asked of its state, where it was to be."""
+        why = self.unknown.get(planned.slice)
+        return planned if why is None else replace(planned, spark=StateCheck(unknown=why))
+
+
+NO_OUTLINES = Outlines((), MappingProxyType({}))
+
+
+@contextmanager
+def copied_outlines(opened: OpenJob, query: str | None = None) -> Iterator[Outlines]:
+    """Copy the outlines of the newest checkpoints of a job's queries, and delete them at the end.
+
+    `query`: the table or topic of the only one that is wanted.
+
+    Raises JobFileInvalid.
+    """
+    job, lake = opened.job, lake_of(opened.job)
+    sinks = sinks_of(job) if query is None else {query: find_sink(job, query)}
+    copies, unknown = [], {}
+    with tempfile.TemporaryDirectory(prefix="ashore-migrate-") as directory:
+        for sink in sinks.values():
+            name = sink_slice(job.job, sink)
+            path = f"{directory}/{name.slice}"
+            attempts = open_attempts(job, name, lake, opened.storage, opened.clock)
+            try:
+                newest = attempts.newest()
+                if newest is None:
+                    unknown[name.slice] = "there is no checkpoint"
+                    continue
+                copies.append(Outline(name.slice, _copy(newest, path, opened.clock)))
+            except AshoreError as error:
+                unknown[name.slice] = error.message
+        yield Outlines(tuple(copies), unknown)
+
+
+def _copy(newest: Checkpoint, path: str, clock: Clock) -> str:
+    """Copy the outline of a checkpoint to a new directory, and return which it is.
+
+    A try that has failed has left files: the next one has a directory of its own.
+    """
+    for number in range(1, TRIES):
+        with contextlib.suppress(PathMissing):
+            return _copy_once(newest, f"{path}.{number}", clock)
+    return _copy_once(newest, f"{path}.{TRIES}", clock)
+
+
+def _copy_once(newest: Checkpoint, path: str, clock: Clock) -> str:
+    copy_outline(newest, open_directory(path, clock))
+    return path

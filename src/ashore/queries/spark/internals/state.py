@@ -1,0 +1,181 @@
+"""State of a checkpoint as rows of bytes, read and written without a query.
+
+What it is: Spark's own reader of state with its keys and values as they are stored, and its own
+writer of whole stores.
+What it promises: no value is decoded, so that any operator's state can be moved. What is read is
+only read.
+What it must not know: what keys and values mean; where checkpoints are kept.
+
+The columns of such rows: `partition_key` (a struct: what Spark's exchange cuts by), `key_bytes`,
+`value_bytes`, `column_family_name`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from ashore.topics.run.spark.internals import jvm
+from ashore.topics.run.spark.internals.version import require_known_spark
+
+PARTITION_KEY = "partition_key"
+KEY, VALUE, FAMILY = "key_bytes", "value_bytes", "column_family_name"
+StoreIds = dict[int, tuple[tuple[str, ...], ...]]  # by operator: by partition, then by store
+
+
+@dataclass(frozen=True, slots=True)
+class StateStores:
+    """The stores of one name of an operator, in all partitions."""
+
+    operator: int
+    name: str
+
+
+def list_state(spark: SparkSession, checkpoint: str) -> list[StateStores]:
+    """Return the stores of a checkpoint, by the order of its operators."""
+    found = spark.read.format("state-metadata").load(checkpoint)
+    rows = found.select("operatorId", "stateStoreName").distinct().collect()
+    return [
+        StateStores(operator, name) for operator, name in sorted((row[0], row[1]) for row in rows)
+    ]
+
+
+def read_state(spark: SparkSession, checkpoint: str, batch: int, stores: StateStores) -> DataFrame:
+    """Return the rows that stores held at the end of a batch.
+
+    Not guaranteed: partitions whose directory is missing are not missed.
+    """
+    _have_coordinator(spark)
+    options = {
+        "path": checkpoint,
+        "batchId": str(batch),
+        "operatorId": str(stores.operator),
+        "storeName": stores.name,
+        "_readAllColumnFamilies": "true",
+    }
+    return spark.read.format("statestore").options(**options).load()
+
+
+def read_decoded(
+    spark: SparkSession, checkpoint: str, batch: int, operator: int, options: Mapping[str, str]
+) -> DataFrame:
+    """Return the rows that an operator held at the end of a batch, with keys and values decoded.
+
+    Arguments:
+        spark: whose settings have the format of the state.
+        checkpoint: that is read.
+        batch: that is done.
+        operator: its number.
+        options: which of its rows, where it has several kinds.
+
+    Not guaranteed: partitions whose directory is missing are not missed.
+
+    """
+    require_known_spark(spark)
+    _have_coordinator(spark)
+    which = {"path": checkpoint, "batchId": str(batch), "operatorId": str(operator)}
+    return spark.read.format("statestore").options(**which, **options).load()
+
+
+def rewrite_state(
+    spark: SparkSession,
+    source: str,
+    target: str,
+    batch: int,
+    change: Callable[[DataFrame], DataFrame],
+) -> StoreIds | None:
+    """Write the state of a batch to another checkpoint; return its ids where the format has some.
+
+    Requires: offsets of the batch, and what operators and schemas say, lie in the target, which
+    has no state.
+
+    Arguments:
+        spark: whose settings have the format of the state.
+        source: the checkpoint that is read.
+        target: the checkpoint that is written, as the same batch.
+        batch: of both.
+        change: returns the rows to write, of the same columns; row for row each task writes the
+            store of its partition. Called once for the stores of each name of each operator.
+
+    Raises SparkUnknown, and what Spark raises.
+
+    """
+    require_known_spark(spark)
+    session = jvm.session_of(spark)
+    _have_coordinator(spark)
+    jvm.take_calls(spark)
+    settings = jvm.NEW_HADOOP_SETTINGS(jvm.SESSION_STATE(session))
+    rewriter = jvm.REWRITER(
+        spark,
+        session,
+        batch,
+        batch,
+        target,
+        settings,
+        jvm.SOME(spark, source),
+        jvm.SOME(spark, _Function(spark, change)),
+        jvm.NOTHING(spark),
+    )
+    ids = jvm.REWRITE(rewriter)
+    return _read_ids(jvm.OPTION_GET(ids)) if jvm.IS_DEFINED(ids) else None
+
+
+def encode_struct(rows: DataFrame, column: str) -> Column:
+    """Return the bytes of a struct in the form that state has.
+
+    Requires: the rows come out of an exchange, or of `with_schema_of`: then they, and structs in
+    them, are bytes already.
+    """
+    spark = rows.sparkSession
+    nothing = jvm.TO_LIST(jvm.NOTHING(spark))
+    bytes_of = jvm.OBJECT_TYPE(spark, jvm.FIND_CLASS(spark, jvm.UNSAFE_ROW))
+    binary = jvm.TYPE_OF_DDL(spark, "binary")
+    struct = jvm.expression_of(spark, rows[column])
+    copied = jvm.INVOKE(spark, struct, "copy", bytes_of, nothing, nothing, True, True, True)
+    encoded = jvm.INVOKE(spark, copied, "getBytes", binary, nothing, nothing, True, True, True)
+    return Column(jvm.COLUMN_OF(spark, encoded))
+
+
+def with_schema_of(rows: DataFrame, other: DataFrame) -> DataFrame:
+    """Return rows whose columns are called as those of another frame, and may be NULL as they.
+
+    Requires: they have the same types, and no NULL where the other has none.
+    """
+    spark = rows.sparkSession
+    computed = jvm.TO_RDD(jvm.execution_of(rows))
+    schema = jvm.SCHEMA(jvm.dataset_of(other))
+    return DataFrame(jvm.FRAME_OF_ROWS(jvm.session_of(spark), computed, schema, False), spark)
+
+
+def _have_coordinator(spark: SparkSession) -> None:
+    """Let Spark make what each store reports to: it is made with the manager of queries."""
+    jvm.STREAMS(jvm.session_of(spark))
+
+
+class _Function:
+    """A function of Python's, as Scala calls one."""
+
+    def __init__(self, spark: SparkSession, change: Callable[[DataFrame], DataFrame]) -> None:
+        self._spark = spark
+        self._change = change
+
+    def apply(self, rows: JavaObject) -> JavaObject:
+        """Return what the function makes of a Dataset."""
+        return jvm.dataset_of(self._change(DataFrame(rows, self._spark)))
+
+    class Java:
+        """What Py4J shows to the JVM."""
+
+        implements: Any = ["scala.Function1"]  # noqa: RUF012 - as Py4J reads it
+
+
+def _read_ids(ids: JavaObject) -> StoreIds:
+    pairs = jvm.items(jvm.MAP_TO_LIST(ids))
+    return {
+        int(jvm.PAIR_FIRST(pair)): tuple(
+            tuple(str(unique) for unique in stores) for stores in jvm.PAIR_SECOND(pair)
+        )
+        for pair in pairs
+    }

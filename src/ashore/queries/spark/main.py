@@ -1,0 +1,137 @@
+"""The job process over Spark: `python -m ashore.queries.spark.main run JOB.yaml`.
+
+What it is: Spark as the engine of a job process, and the commands of SQL, which only it can do.
+What it promises: see `ashore.topics.loop.process`.
+What it must not know: terminals.
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from ashore.base.clock import Clock
+from ashore.errors import fail
+from ashore.jobs.events import Validated
+from ashore.jobs.file import Job
+from ashore.jobs.file.cases import load_cases
+from ashore.jobs.file.model import CatalogSection, HdfsSection, Spark
+from ashore.jobs.file.values import EnvText, FrozenMap
+from ashore.jobs.requests import CasesRequest, SqlRequest, read_request
+from ashore.jobs.writer import EventWriter
+from ashore.queries.spark.assembly import SparkJob, assembled
+from ashore.queries.spark.requests import verbs_of
+from ashore.queries.spark.sql.adhoc import answer_query
+from ashore.queries.spark.sql.cases import run_cases
+from ashore.queries.spark.sql.validate import describe_queries
+from ashore.topics.loop.job import MAIN
+from ashore.topics.loop.process import JobProcess, run_process
+from ashore.topics.run.spark.runner import start_worker
+from ashore.topics.run.spark.session import (
+    application_of,
+    conf_of,
+    start_session,
+    with_java_options,
+)
+from ashore.topics.run.spark.stopped_workers import StoppedWorkers
+
+
+class SparkEngine:
+    """A Spark session of a job's own. See Engine."""
+
+    def __init__(self, jars: list[Path], java_options: str = "") -> None:
+        self._jars = jars
+        self._java_options = java_options
+        self._spark: SparkSession | None = None
+
+    def start(self, job: Job) -> None:
+        """See Engine."""
+        application = application_of(job)
+        self._spark = start_session(job.job, application.master, self._conf_of(job), self._jars)
+
+    def _conf_of(self, job: Job) -> dict[str, str]:
+        """Return settings for a job, with those of the driver's options that it does not set."""
+        return with_java_options(conf_of(job), self._java_options)
+
+    def warm(self) -> None:
+        """See Engine."""
+        start_worker(self._session())
+
+    @contextmanager
+    def assemble(
+        self, job: Job, events: EventWriter, clock: Clock, accepted_by: str
+    ) -> Iterator[SparkJob]:
+        """See Engine."""
+        with (
+            StoppedWorkers(partial(events.warn, MAIN)),
+            assembled(job, self._session(), events, clock, accepted_by) as found,
+        ):
+            yield found
+
+    def stop(self) -> None:
+        """See Engine."""
+        with suppress(Py4JError, ConnectionError):  # of a JVM that has ended: what failed is told
+            self._session().stop()
+
+    def _session(self) -> SparkSession:
+        return self._spark or fail("Spark is used before it is started")
+
+
+def validate(process: JobProcess[SparkJob], _request: str) -> None:
+    """Plan the job's queries and send what they would be. Nothing is read or written."""
+    with process.assembled() as job:
+        process.events.send(Validated(describe_queries(job.sql)))
+
+
+def sql(process: JobProcess[SparkJob], request: str) -> None:
+    """Run one SELECT over records that are there and send its rows. Nothing is written."""
+    asked = read_request(SqlRequest, request)
+    with process.assembled() as job:
+        process.events.send(answer_query(job.sql, asked, process.events.send))
+
+
+def test(process: JobProcess[SparkJob], request: str) -> None:
+    """Run test cases, all in one session, and send how each ended. Kafka and lake play no part."""
+    files = read_request(CasesRequest, request).files
+    cases = [case for file in files for case in load_cases(Path(file))]
+    with (
+        tempfile.TemporaryDirectory(prefix="ashore-test-") as directory,
+        process.assembled(job_for_cases(process.job, directory)) as job,
+    ):
+        for ended in run_cases(job.sql, cases, Path(directory)):
+            process.events.send(ended)
+
+
+def job_for_cases(job: Job, directory: str) -> Job:
+    """Return a job as cases run it: on this machine, below a directory, its state in one piece."""
+    conf = FrozenMap({**application_of(job).conf})
+    here: dict[str, object] = {
+        "lake": EnvText(f"file://{directory}/lake", {}),
+        "hdfs": HdfsSection(),
+        "catalog": CatalogSection(),
+        "spark": Spark(master="local[2]", conf=conf),
+    }
+    if job.sql is not None:
+        once = {"checkpoints": None, "state_partitions": 1}
+        here["sql"] = job.sql.model_copy(update=once)
+    return job.model_copy(update=here)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the job process and return its exit code."""
+    return run_process(
+        "ashore.queries.spark.main",
+        arguments,
+        lambda options: SparkEngine(options.jar, options.java_options),
+        {"validate": validate, "sql": sql, "test": test},
+        verbs_of,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

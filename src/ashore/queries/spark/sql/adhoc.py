@@ -1,0 +1,166 @@
+"""One SELECT over records that are there: what `ashore sql` runs.
+
+What it is: `answer_query`. The topics' views are those that a job's queries read, and so are the
+views that its SQL makes; they are read once, as a batch.
+What it promises: nothing is written, and no log or checkpoint is looked at. Each topic is read up
+to offsets that are told first. Records that are in no view are counted and told.
+What it must not know: terminals; streaming.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from ashore.errors import AshoreError, BatchFailed, RowNotComputed
+from ashore.jobs.events import Answered, Event, Note, Reading
+from ashore.jobs.file.source_text import written_file
+from ashore.jobs.requests import SqlRequest
+from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
+from ashore.plans.text import find_read, name_made
+from ashore.queries.spark.internals import TimeMark, count_observed_once
+from ashore.queries.spark.sql.assembly import SqlParts, read_sql, read_views
+from ashore.queries.spark.sql.frames import VARIABLES
+from ashore.queries.spark.sql.functions import load_functions
+from ashore.queries.spark.sql.refusals import explain_plan, refused_at
+from ashore.queries.spark.sql.row_errors import find_row_error
+from ashore.queries.spark.sql.sample import plan_sample
+from ashore.queries.spark.sql.script import Script, ViewText, parse_script, parse_select, select
+from ashore.queries.spark.sql.settings import open_session
+from ashore.queries.spark.sql.topics import JSON_OPTIONS
+from ashore.queries.spark.sql.views import BAD, TIMES, View, make_view
+from ashore.topics.loop.joins import require_streams
+from ashore.topics.read.base import Source
+from ashore.topics.run.spark.causes import DETAIL_LENGTH_MAX, outermost_cause, text_of
+from ashore.topics.run.spark.reader import read_ranges
+
+QUERY = "query"  # what messages call it
+Send = Callable[[Event], None]
+
+
+def answer_query(parts: SqlParts, request: SqlRequest, send: Send) -> Answered:
+    """Return the rows of a query.
+
+    Arguments:
+        parts: of the job.
+        request: what is asked.
+        send: is told what is read, and what of it is in no view.
+
+    Raises QueryRefused, RowNotComputed, JobFileInvalid, SourceError, BatchFailed.
+
+    """
+    query = parse_select(parts.spark, written_file(request.sql, QUERY))
+    script = parse_script(parts.spark, read_sql(parts.job)) if parts.job.sql else None
+    made = {name_made(each.text): each.text for each in script.views} if script else {}
+    named = find_read(request.sql, made)
+    source = parts.assembly.environment.source
+    views = [each for each in read_views(parts.job, source) if each.name.casefold() in named]
+    session = open_session(parts.spark, VARIABLES)
+    load_functions(parts.job).register(session)
+    ranges = _plan_ranges(source, views, request, send)
+    for view in views:
+        _create_view(session, parts, view, ranges)
+    if script is not None:
+        for statement in script.views:
+            if name_made(statement.text) in named:
+                _make(session, script, statement)
+    frame = _select(session, query)
+    wanted = frame.limit(request.limit + 1)
+    values = wanted.select(F.to_json(F.struct("*"), JSON_OPTIONS).alias("row"))
+    try:
+        rows = [str(row[0]) for row in values.collect()]
+    except (PySparkException, Py4JError) as error:
+        raise _explain(error, query, script) from error
+    _tell_left_out(values, views, send)
+    shown = tuple(rows[: request.limit])
+    return Answered(tuple(frame.columns), shown, len(rows) > request.limit)
+
+
+def _plan_ranges(
+    source: Source, views: Sequence[View], request: SqlRequest, send: Send
+) -> Mapping[str, Mapping[str, OffsetRange]]:
+    topics = sorted({topic for view in views for topic in view.topics})
+    streams = source.describe_streams(topics)
+    require_streams(topics, streams)
+    shards = [
+        StreamShard(topic, shard) for topic in topics for shard in sorted(streams[topic].shards)
+    ]
+    ranges = plan_sample(source.read_offsets(shards), request)
+    count = sum(each.size for shards in ranges.values() for each in shards.values())
+    send(Reading(tuple(topics), count))
+    return ranges
+
+
+def _create_view(
+    session: SparkSession,
+    parts: SqlParts,
+    view: View,
+    ranges: Mapping[str, Mapping[str, OffsetRange]],
+) -> None:
+    own = [
+        ShardRange(ShardKey(parts.assembly.environment.source.name, topic, 1, shard), offsets)
+        for topic in view.topics
+        for shard, offsets in sorted(ranges[topic].items())
+    ]
+    records = read_ranges(session, parts.kafka, own, headers=view.spec.headers)
+    # A job may stop at a bad record. Who tries a query out wants to be told how many there are.
+    tolerant = replace(view, spec=replace(view.spec, on_invalid="drop"))
+    make_view(tolerant, records, TimeMark(parts.spark))
+
+
+def _make(session: SparkSession, script: Script, statement: ViewText) -> None:
+    try:
+        session.sql(script.in_its_place(statement))
+    except (PySparkException, Py4JError) as error:
+        name = name_made(statement.text)
+        raise explain_plan(error, name, script.find(error, statement)) from error
+
+
+def _select(session: SparkSession, query: Script) -> DataFrame:
+    (insert,) = query.inserts
+    try:
+        frame = select(session, query, insert)
+    except (PySparkException, Py4JError) as error:
+        raise explain_plan(error, QUERY, query.find(error, insert)) from error
+    counts = Counter(name.casefold() for name in frame.columns)
+    twice = sorted(name for name, count in counts.items() if count > 1)
+    if twice:
+        words = f"two columns are named {twice[0]}"
+        raise refused_at(query.sql.place(0), words, hint="give one of them another name with `AS`")
+    return frame
+
+
+def _explain(error: Exception, query: Script, script: Script | None) -> AshoreError:
+    """Return why the query did not come to its end."""
+    found = find_row_error(text_of(error))
+    if found is None:
+        why = f"{QUERY} failed in Spark: {outermost_cause(error)}"
+        detail = text_of(error)[:DETAIL_LENGTH_MAX]
+        return BatchFailed(why, hint="nothing was written; try it again", detail=detail)
+    owner = script if found.view and script is not None else query
+    place = owner.locate(found.view, found.line, found.column, query.inserts[0])
+    part = f" in `{found.part}`" if found.part else ""
+    return RowNotComputed(
+        f"{place}: SQL cannot compute a row{part}: {found.sentence} ({found.condition})",
+        hint=found.advice,
+        condition=found.condition,
+        part=found.part,
+        **asdict(place),
+    )
+
+
+def _tell_left_out(frame: DataFrame, views: Sequence[View], send: Send) -> None:
+    """Tell how many of the records that were read are in no view."""
+    for view in views:
+        for (bad,) in count_observed_once(frame, [f"{BAD}:{view.name}"], 1):
+            if bad:
+                words = "record" if bad == 1 else "records"
+                send(Note(view.name, f"{view.name}: {bad:,} {words} cannot be decoded"))
+        for _, ahead in count_observed_once(frame, [f"{TIMES}:{view.name}"], 2):
+            if ahead:
+                words = "records are left out: their event time is more than late.future_max ahead"
+                send(Note(view.name, f"{view.name}: {ahead:,} {words}"))

@@ -1,0 +1,256 @@
+"""The queries of a job put together: SQL, views, sinks, checkpoints.
+
+What it is: from `sql` and `tables` of a job file to one worker for each INSERT.
+What it promises: every table without a topic has one INSERT, and every INSERT such a table; what
+Spark refuses is told before the first query starts.
+What it must not know: processes, signals.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ashore.base.suggest import suggest
+from ashore.errors import CheckpointUnfit, JobFileInvalid, check, fail
+from ashore.jobs.file import Job, Table, check_views, match_topics, select_sources
+from ashore.jobs.file.model import SinkTopic
+from ashore.jobs.file.rendering import show_settings
+from ashore.jobs.file.source_text import WrittenText, written_file
+from ashore.jobs.file.sql_checks import view_name
+from ashore.jobs.file.tables import SealSection
+from ashore.log.fold import EMPTY
+from ashore.plans.sources import list_topics
+from ashore.queries.spark.internals import TimeMark, read_sources
+from ashore.queries.spark.sql.batch_measures import read_batches, read_partitions
+from ashore.queries.spark.sql.frames import QueryPlan, open_frame, output_ddl
+from ashore.queries.spark.sql.functions import load_functions
+from ashore.queries.spark.sql.limits import BatchLimits
+from ashore.queries.spark.sql.query import QueryParts, SqlQuery
+from ashore.queries.spark.sql.refusals import do_all, refused_at
+from ashore.queries.spark.sql.script import Insert, Script, parse_script
+from ashore.queries.spark.sql.settings import NULL_FOR_ERRORS, state_settings
+from ashore.queries.spark.sql.topics import plan_topic
+from ashore.queries.spark.sql.tuning import Wanted, tune
+from ashore.queries.spark.sql.views import View
+from ashore.queries.state.attempts import open_attempts
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.layout import PARTITIONS
+from ashore.topics.loop.assembly import JobAssembly
+from ashore.topics.loop.job import first_offset_of, landing_spec
+from ashore.topics.loop.job_loop import Rhythm
+from ashore.topics.loop.sink_output import sink_output
+from ashore.topics.loop.sinks import Sink, sink_slice, sinks_of
+from ashore.topics.read.base import Source
+from ashore.topics.read.columns import KafkaAddress
+
+_NEITHER = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlParts:
+    """What the queries of a job are put together from."""
+
+    assembly: JobAssembly
+    spark: SparkSession
+    kafka: KafkaAddress
+
+    @property
+    def job(self) -> Job:
+        """The job file."""
+        return self.assembly.job
+
+    @property
+    def cores(self) -> int:
+        """How many tasks can run side by side."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+
+def open_queries(parts: SqlParts, *, until_drained: bool) -> list[SqlQuery]:
+    """Return the workers of a job's queries. Nothing is read, and no query runs yet.
+
+    Raises QueryRefused, JobFileInvalid, TableOwned, SourceError.
+    """
+    rhythm = parts.assembly.rhythm(until_drained=until_drained)
+    queries = do_all(plan_queries(parts, rhythm), lambda each: _query(parts, rhythm, *each))
+    outputs = [each.parts.sink.plan.output for each in queries]
+    tables = [output for output in outputs if output is not None]
+    parts.assembly.claim(table for each in tables for table in each.tables)
+    parts.assembly.registrar.ensure(tables)
+    return queries
+
+
+def plan_queries(
+    parts: SqlParts, rhythm: Rhythm, given: tuple[View, ...] | None = None
+) -> list[tuple[Sink, QueryPlan]]:
+    """Return the tables and topics that SQL writes, each with its query.
+
+    `given`: the views of topics; without, those of the topics that the source has.
+
+    Raises QueryRefused, JobFileInvalid, SourceError.
+    """
+    job, around = parts.job, parts.assembly.environment
+    if job.sql is None:
+        return []
+    script = parse_script(parts.spark, read_sql(job))
+    sinks = sinks_of(job)
+    views = read_views(job, around.source) if given is None else given
+    functions = load_functions(job)
+    planned: list[tuple[Sink, QueryPlan]] = []
+    for name, insert in _match(script, sinks).items():
+        item = sinks[name]
+        slice_name = sink_slice(job.job, item)
+        attempts = open_attempts(job, slice_name, around.lake, around.storage, around.clock)
+        plan = QueryPlan(
+            script=script,
+            insert=insert,
+            views=views,
+            attempts=attempts,
+            interval_ms=job.batch.interval_ms,
+            until_drained=rhythm.until_drained,
+            refresh_ms=job.sql.refresh_ms,
+            patience_s=rhythm.grace_s / 2,
+            settings={
+                **query_settings(job, parts.cores, attempts.newest()),
+                **(NULL_FOR_ERRORS if item.on_error == "null" else {}),
+            },
+            limits=BatchLimits(job.batch.max_records, job.batch.max_bytes),
+            first_of=first_offset_of(job),
+            mark=TimeMark(parts.spark),
+            topic=plan_topic(item, job.sql.producer) if isinstance(item, SinkTopic) else None,
+            functions=functions,
+            leaves_aside=item.on_error == "dead_letter",
+            job_settings=show_settings(job),
+        )
+        planned.append((item, plan))
+    return planned
+
+
+def read_sql(job: Job) -> WrittenText:
+    """Return the job's statements. Raises JobFileInvalid."""
+    if job.written_sql is not None:
+        return job.written_sql
+    file = (job.sql.file if job.sql else None) or fail("the job has SQL")
+    path = Path(job.path).parent / file
+    try:
+        return written_file(path.read_text("utf-8-sig"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        line = job.line_of("sql", "file")
+        raise JobFileInvalid(
+            f"{job.path}:{line}: sql.file: {path} cannot be read: {error}",
+            hint="name a file beside the job file, or write an absolute path",
+            file=job.path,
+            line=line,
+            key="sql.file",
+        ) from None
+
+
+def _match(script: Script, sinks: Mapping[str, Sink]) -> dict[str, Insert]:
+    """Return the INSERT of each table and topic. Raises QueryRefused."""
+    inserts: dict[str, Insert] = {}
+
+    def take(insert: Insert) -> None:
+        if insert.table not in sinks:
+            hint = suggest(insert.table, sinks, _NEITHER)
+            text = f"{insert.table} is neither a sink table of the job nor a topic of `sql.topics`"
+            raise refused_at(script.sql.place(insert.start), text, hint=hint)
+        if insert.table in inserts:
+            raise refused_at(
+                script.sql.place(insert.start),
+                f"{insert.table} is written by two statements",
+                hint="write one INSERT, with `UNION ALL` between the two parts",
+            )
+        inserts[insert.table] = insert
+
+    do_all(script.inserts, take)
+    idle = sorted(sinks.keys() - inserts.keys())
+    if idle:
+        raise refused_at(
+            script.sql.place(0),
+            f"no INSERT writes {', '.join(idle)}",
+            hint=f"write `INSERT INTO {idle[0]} SELECT ...;`",
+        )
+    return inserts
+
+
+def read_views(job: Job, source: Source) -> tuple[View, ...]:
+    """Return what SQL can read. Raises JobFileInvalid, SourceError."""
+    has_patterns = any(item.is_pattern for item in job.tables)
+    return read_views_of(job, source.list_streams() if has_patterns else [])
+
+
+def read_views_of(job: Job, existing: Sequence[str]) -> tuple[View, ...]:
+    """Return what SQL can read, where these topics exist. Raises JobFileInvalid."""
+    found: dict[str, View] = {}
+    matched = match_topics(job, select_sources(job, existing))
+    check_views(job, matched.values())
+    for topic, resolved in sorted(matched.items()):
+        spec = landing_spec(resolved)
+        view = View(view_name(spec.table), (topic,), spec, resolved.spec.event_time is not None)
+        before = found.get(spec.table)
+        if before is not None and before.spec != spec:
+            raise JobFileInvalid(
+                f"the topics {before.topics[0]} and {topic} land in {spec.table} with different "
+                "settings, so SQL cannot read them as one view",
+                hint="give one of them a table of its own",
+            )
+        topics = (*before.topics, topic) if before is not None else (topic,)
+        found[spec.table] = replace(view, topics=topics)
+    return tuple(found.values())
+
+
+def _query(parts: SqlParts, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQuery:
+    name = sink_slice(parts.job.job, item)
+    frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY).frame
+    output, remember_ms = None, SealSection().remember_ms
+    if isinstance(item, Table):
+        has_headers = any(view.spec.headers for view in plan.read_views)
+        output = sink_output(item, output_ddl(frame))
+        output = replace(output, headers_aside=output.leaves_aside and has_headers)
+        parts.assembly.registrar.check(output)
+        remember_ms = item.seal.remember_ms
+    topic = plan.topic.topic if plan.topic else ""
+    sink = parts.assembly.sink(name, output, remember_ms, topic)
+    source = parts.assembly.environment.source
+    query_parts = QueryParts(parts.spark, parts.kafka, source, sink, rhythm.clean)
+    return SqlQuery(plan, query_parts, list_topics(read_sources(frame)))
+
+
+def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -> dict[str, str]:
+    """Return the settings of an INSERT; without a checkpoint those of a first start.
+
+    Reads only. State that is there keeps the number of partitions that it was begun with, unless
+    the job file names one.
+
+    Raises JobFileInvalid, StorageError; CheckpointUnfit where the job file names another number
+    of partitions than the state has.
+    """
+    check(job.sql is not None, "the job has SQL")
+    partitions = job.sql.state_partitions if job.sql else None
+    keep_ms = job.sql.keep_ms if job.sql else 0
+    there = read_partitions(checkpoint) if checkpoint is not None else None
+    interval_s, keep_s = job.batch.interval_ms / 1000, keep_ms / 1000
+    wanted = Wanted(interval_s, keep_s, cores, partitions or there, _files_each(job))
+    batches = read_batches(checkpoint) if checkpoint is not None else None
+    settings = state_settings(tune(wanted, batches), job.spark_application.conf)
+    if checkpoint is not None and there is not None and settings[PARTITIONS] != str(there):
+        _refuse_other_partitions(checkpoint, there, settings[PARTITIONS])
+    return settings
+
+
+def _files_each(job: Job) -> int:
+    """Return how many files are on disk for each of a checkpoint: Hadoop adds checksums to some."""
+    place = job.sql.checkpoints if job.sql and job.sql.checkpoints else job.lake
+    return 2 if place.reveal().startswith("file:") else 1
+
+
+def _refuse_other_partitions(checkpoint: Checkpoint, there: int, wanted: str) -> None:
+    """Refuse another number for state that is there: Spark would go on with the old one."""
+    if checkpoint.has_state():
+        raise CheckpointUnfit(
+            f"{checkpoint.uri}: the state has {there} partitions, but the job file has {wanted}",
+            hint=f"write `state_partitions: {there}`, or remove the key; to change the number, "
+            f"stop the job and run `ashore checkpoint rescale JOB.yaml --partitions {wanted}`",
+            why="other_partitions",
+        )

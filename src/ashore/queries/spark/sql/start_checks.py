@@ -1,0 +1,213 @@
+"""A query compared with its log and its checkpoint, before Spark sees either.
+
+What it is: `hold_plan`, whether the state that is there means what the SQL would make of it;
+`hold_checkpoint`, whether checkpoint and log belong together; and what of a checkpoint runs again.
+What it promises: reads only. What a start would refuse is refused here, so that `validate` asks the
+same. Of a log without a plan nothing can be said: its state is that of an older release.
+What it must not know: who asks; how a query is run.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from ashore.base.codec import Malformed
+from ashore.errors import QueryRefused
+from ashore.log.fold import Fold
+from ashore.log.names import SliceName
+from ashore.log.plan_query import (
+    CutAlike,
+    QueryBatch,
+    Refusal,
+    Refuse,
+    plan_query_batch,
+    plan_start,
+)
+from ashore.log.positions import ShardRange
+from ashore.log.query import PlanState, choose_letters, link
+from ashore.log.query_history import LandedBatch, read_batches
+from ashore.log.store.reader import read_history
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.operator_choices import choose_edits
+from ashore.plans.change.summary import tell_verdict
+from ashore.plans.change.verdicts import QueryVerdict, StateVerdict
+from ashore.plans.changes import find_changes
+from ashore.plans.log_form import StoredPlan, read_stored, write_stored
+from ashore.plans.matching import MappingEdits
+from ashore.plans.sources import list_topics
+from ashore.queries.spark.internals import read_sources
+from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, name_planner
+from ashore.queries.spark.sql.ranges import plan_ranges
+from ashore.queries.spark.sql.sources import check_sources
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.versions import require_migration, require_own
+from ashore.storage.base import Storage
+from ashore.topics.loop.query_sink import unfit
+
+_HINT = (
+    "restore the previous SQL; `ashore migrate check JOB.yaml --to NEW.yaml` says what of the "
+    "state could be kept, and whether a new table or topic could be filled from the start"
+)
+
+
+def hold_plan(
+    plan: QueryPlan,
+    name: SliceName,
+    fold: Fold,
+    planned: PlannedFrame,
+    report: Callable[[str], None] = lambda _text: None,
+) -> PlanState | None:
+    """Return the plan that the log is to have before the query goes on; None: it has it.
+
+    Arguments:
+        plan: what the query is.
+        name: of its slice.
+        fold: of its log.
+        planned: what it selects.
+        report: takes what is said of SQL that has changed and may go on.
+
+    Raises QueryRefused where the state that is there means something else.
+
+    """
+    known, version = fold.plan, planned.frame.sparkSession.version
+    is_same = known is not None and known.digest == plan.digest
+    if known is not None and is_same and _is_by(known, name_planner(version)):
+        return None
+    new = plan.describe(planned.graph, version)
+    if known is not None and not is_same and fold.query is not None:
+        old = _read(name, known)
+        edits = choose_edits(fold.edits, known.digest, old, new)
+        _hold_state(name, (old, new), edits, report)
+    return PlanState(plan.digest, write_stored(new))
+
+
+def _hold_state(
+    name: SliceName,
+    plans: tuple[StoredPlan, StoredPlan],
+    edits: MappingEdits,
+    report: Callable[[str], None],
+) -> None:
+    """Refuse what gives a state another meaning; report what only gives it other rows.
+
+    `plans`: what made the state, and what is to go on with it.
+    """
+    old, new = plans
+    changes = find_changes(old, new)
+    if not changes:
+        return
+    verdict = judge_query(old, new, edits)
+    if verdict.verdict is not StateVerdict.FULL:
+        _refuse(name, verdict, changes)
+    filtered = [f"`{each.name}`" for each in verdict.operators if each.differs_from_replay]
+    if filtered:
+        report(
+            f"other rows reach {' and '.join(filtered)} from this start on: its results differ "
+            "from those of a replay"
+        )
+
+
+def _is_by(known: PlanState, planner: str) -> bool:
+    """Tell whether a plan needs no other: it is by this planner, or by a release to come."""
+    try:
+        return read_stored(known.document).planner == planner
+    except Malformed:
+        return True
+
+
+def _read(name: SliceName, known: PlanState) -> StoredPlan:
+    try:
+        return read_stored(known.document)
+    except Malformed as error:
+        raise QueryRefused(
+            f"{name}: the plan in the log cannot be read, so the new SQL cannot be compared with "
+            f"it: {error}",
+            hint="restore the previous SQL; did a later release write the log?",
+        ) from None
+
+
+def _refuse(name: SliceName, verdict: QueryVerdict, changes: Sequence[str]) -> NoReturn:
+    """Refuse what the verdict does not let go on. `changes`: what differs, for people."""
+    told = list(dict.fromkeys([*tell_verdict(verdict), *changes]))
+    raise QueryRefused(
+        f"{name}: the state in the checkpoint was made by different SQL, and would give wrong "
+        f"rows: {'; '.join(told)}",
+        hint=_HINT,
+        changes=list(changes),
+        verdict=verdict.verdict.value,
+        operators=[
+            {"name": each.name, "verdict": each.verdict.value} for each in verdict.operators
+        ],
+    )
+
+
+def hold_checkpoint(
+    plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Checkpoint, storage: Storage
+) -> dict[int, LandedBatch]:
+    """Return the batches that would run again since a checkpoint is behind, with the one before.
+
+    Arguments:
+        plan: what the query is.
+        name: of its slice.
+        fold: of its log.
+        checkpoint: that the query would go on with.
+        storage: of the log.
+
+    Raises CheckpointUnfit.
+
+    """
+    require_own(name, checkpoint)
+    if checkpoint.read_query_id() is not None:
+        require_migration(name, fold, checkpoint.read_migration())
+    decision = plan_start(fold.query, checkpoint.read_position())
+    match decision:
+        case Refuse():
+            raise unfit(name, decision)
+        case CutAlike(first, last):
+            past = read_batches(read_history(storage, name), first - 1)
+            since = _read_lineages(fold, past)
+            for number in range(first, last + 1):
+                _hold_past(plan, name, past[number], since[number - 1])
+            return past
+        case _:
+            _hold_planned(plan, name, fold, checkpoint)
+            return {}
+
+
+def _hold_planned(plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Checkpoint) -> None:
+    """Hold a batch that is planned and not done against the log, which may have its rows."""
+    position, known = checkpoint.read_position(), fold.query
+    number = position.planned
+    if known is None or position.committed >= number or number > known.batch_id:
+        return
+    before, after = checkpoint.read_ends(number - 1), checkpoint.read_ends(number)
+    ranges = plan_ranges(name, fold, before, after)
+    left_out = choose_letters(fold.left_out, ranges)
+    batch = QueryBatch(known.query_id, number, plan.digest, ranges, left_out=left_out)
+    decision = plan_query_batch(fold, batch)
+    if isinstance(decision, Refuse):
+        raise unfit(name, decision)
+
+
+def _read_lineages(fold: Fold, past: dict[int, LandedBatch]) -> dict[int, str]:
+    """Return the lineages of batches, and the one that the first batch of the log follows."""
+    known = fold.query
+    begun = {known.first - 1: known.since} if known is not None else {}
+    return begun | {number: each.query.lineage for number, each in past.items()}
+
+
+def _hold_past(plan: QueryPlan, name: SliceName, batch: LandedBatch, before: str) -> None:
+    """Refuse a batch that would not run again as it did. `before`: the lineage that it follows."""
+    ranges = [ShardRange(each.key, each.offsets) for each in batch.body.shards]
+    if link(before, plan.digest, ranges, batch.left_out) != batch.query.lineage:
+        text = f"batch {batch.query.batch_id} would run again with a different result"
+        raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
+
+
+def hold_query(
+    plan: QueryPlan, name: SliceName, fold: Fold, planned: PlannedFrame, storage: Storage
+) -> None:
+    """Refuse what a start would refuse. Raises QueryRefused, CheckpointUnfit."""
+    checkpoint = plan.attempts.newest() or plan.attempts.attempt(1)
+    hold_checkpoint(plan, name, fold, checkpoint, storage)
+    ends = checkpoint.read_ends(checkpoint.read_position().planned)
+    check_sources(name, list_topics(read_sources(planned.frame)), ends)
+    hold_plan(plan, name, fold, planned)

@@ -1,0 +1,103 @@
+"""What the queries of a job would be, without starting one.
+
+What it promises: the plans that a start would make, and what a start would refuse: by Spark, by
+the query's log, by its checkpoint. No topic is read, nothing is written.
+What it must not know: terminals.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ashore.errors import QueryRefused
+from ashore.jobs.file.tables import Table
+from ashore.log.fold import EMPTY
+from ashore.log.names import SliceName
+from ashore.log.store.reader import read_log
+from ashore.plans.messages import DescribedQuery, TableQuery, TopicQuery
+from ashore.plans.operators import describe_operators
+from ashore.plans.query import PlannedQuery
+from ashore.plans.replays import warn_of_replays
+from ashore.queries.spark.sql.assembly import SqlParts, plan_queries
+from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
+from ashore.queries.spark.sql.refusals import do_all
+from ashore.queries.spark.sql.start_checks import hold_query
+from ashore.queries.spark.sql.state_check import compare_state
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.topics.loop.sink_output import sink_output
+from ashore.topics.loop.sinks import Sink, sink_slice
+
+ONCE = "exactly once"
+APPEND = "at least once: rows of an interrupted batch are sent again"
+NO_OUTLINES: Mapping[str, Checkpoint] = MappingProxyType({})
+UPSERT = (
+    "at least once: a repeat ends with the same newest row per key; deleted keys have no tombstone"
+)
+
+
+def describe_queries(parts: SqlParts) -> tuple[DescribedQuery, ...]:
+    """Return what each query of the job would be, compared with its log and its checkpoint.
+
+    Raises QueryRefused, CheckpointUnfit, JobFileInvalid, LogDamaged, StorageError.
+    """
+    plans = plan_queries(parts, parts.assembly.rhythm(until_drained=True))
+    return tuple(do_all(plans, lambda each: _describe(parts, *each)))
+
+
+def plan_stored(
+    parts: SqlParts, outlines: Mapping[str, Checkpoint] = NO_OUTLINES
+) -> tuple[PlannedQuery, ...]:
+    """Return what each query of the job would do, whatever state is there.
+
+    `outlines`: of checkpoints, by slice, which Spark is to compare with the query; on this machine,
+    see `copy_outline`.
+
+    Raises QueryRefused, JobFileInvalid, SparkUnknown.
+    """
+    plans = plan_queries(parts, parts.assembly.rhythm(until_drained=True))
+    return tuple(do_all(plans, lambda each: _plan(parts, *each, outlines)))
+
+
+def open_query(
+    parts: SqlParts, query: str, log: SliceName | None = None
+) -> tuple[QueryPlan, PlannedFrame]:
+    """Return what fills a table or a topic, and its frame, whatever state is there.
+
+    `log`: the slice that says where its topics begin; None: nothing is read of them.
+
+    Raises QueryRefused, JobFileInvalid, SparkUnknown.
+    """
+    for item, plan in plan_queries(parts, parts.assembly.rhythm(until_drained=True)):
+        if query == (item.table if isinstance(item, Table) else item.topic):
+            name = log or sink_slice(parts.job.job, item)
+            fold = read_log(parts.assembly.environment.storage, name) if log else EMPTY
+            return plan, open_frame(parts.spark, parts.kafka, plan, name, fold)
+    raise QueryRefused(f"no INSERT of {parts.job.path} fills {query}", hint="name one that does")
+
+
+def _plan(
+    parts: SqlParts, item: Sink, plan: QueryPlan, outlines: Mapping[str, Checkpoint]
+) -> PlannedQuery:
+    name = sink_slice(parts.job.job, item)
+    planned = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
+    filled = item.table if isinstance(item, Table) else item.topic
+    stored = plan.describe(planned.graph, planned.frame.sparkSession.version)
+    outline = outlines.get(name.slice)
+    says = compare_state(planned, plan.mode, outline) if outline else None
+    return PlannedQuery(filled, name.slice, stored, plan.digest, says)
+
+
+def _describe(parts: SqlParts, item: Sink, plan: QueryPlan) -> DescribedQuery:
+    name = sink_slice(parts.job.job, item)
+    planned = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
+    columns, graph = output_ddl(planned.frame), planned.graph
+    operators = tuple(describe_operators(graph))
+    storage = parts.assembly.environment.storage
+    hold_query(plan, name, read_log(storage, name), planned, storage)
+    warnings = warn_of_replays(graph, plan.texts)
+    common = (name.slice, columns, plan.attempts.uri, graph.sources, operators, warnings)
+    # What is promised of a table is not promised of a topic.
+    if isinstance(item, Table):
+        output = sink_output(item, columns)
+        return TableQuery(output.table, tuple(output.partition_by), ONCE, *common)
+    guarantee = UPSERT if item.mode == "upsert" else APPEND
+    return TopicQuery(item.topic, item.mode, tuple(item.key), guarantee, *common)

@@ -1,0 +1,368 @@
+"""Topics as views that SQL reads.
+
+What it is: a view for each table that has topics: decoded columns, event time and watermark, and
+the columns that say where a record came from.
+What it promises: the same decoding as where `select` or `where` land a topic. A record that cannot
+be decoded is in no view: it is counted, or stops the query, as the table's `on_invalid` says.
+What it must not know: what the SQL does with them.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming import DataStreamReader
+from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
+
+from ashore.base.time_format import TimeFormat, parse_time_format
+from ashore.errors import JobFileInvalid
+from ashore.jobs.file.tables import HEADERS_COLUMN, PROVENANCE_COLUMNS
+from ashore.log.fold import Fold
+from ashore.log.names import SliceName, query_source
+from ashore.log.positions import ShardRange
+from ashore.log.query import Letter
+from ashore.plans.build import BELIEVED
+from ashore.plans.log_form import ViewRule
+from ashore.plans.text import normalise_sql
+from ashore.queries.spark.internals import TimeMark
+from ashore.tables.ddl import parse_ddl
+from ashore.topics.decode.arrow_types import to_arrow
+from ashore.topics.loop.sinks import FAR_FUTURE, LATE, NEAR_1970, UNDECODABLE, UNTIMED
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.route.event_reading import find_path
+from ashore.topics.route.event_time import EVENT_MS_MAX, EVENT_MS_MIN, NEAR_1970_MS, PER_SECOND
+from ashore.topics.run.spark.reader import (
+    HEADERS,
+    RECORD,
+    decode_records,
+    headers_option,
+    read_ranges,
+    record_columns,
+    record_ddl,
+)
+from ashore.topics.write.specs import LandingSpec
+
+_MICROS_PER_SECOND = 1_000_000
+
+EVENT_TIME = "event_time"
+BAD = "undecodable"  # the metric of a view: records that are in none
+TIMES = (
+    "times"  # the metric of a view: what is late, too far ahead, without time, near 1970; newest
+)
+TIME_COUNTERS = (LATE, FAR_FUTURE, UNTIMED, NEAR_1970)  # its first numbers
+BAD_RECORD = "a record cannot be decoded: "
+_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What SQL reads under one name."""
+
+    name: str
+    topics: tuple[str, ...]
+    spec: LandingSpec
+    has_watermark: bool
+
+    def describe(self) -> list[object]:
+        """Return what its rows depend on, for the digest of a query."""
+        spec = self.spec
+        watermark_ms = spec.late.after_ms if self.has_watermark else None
+        decoding = [spec.decode, spec.decode_schema, list(spec.select), spec.where]
+        output = spec.output
+        written = [output.event_format] if output.event_format else []  # none before there were any
+        times = [output.event_column, output.event_unit, watermark_ms, *written]
+        return [self.name, list(self.topics), decoding, times, spec.on_invalid]
+
+    def rule(self) -> ViewRule:
+        """Return how its rows are made, as far as no plan shows it."""
+        spec = self.spec
+        select = tuple(normalise_sql(each) for each in spec.select)
+        return ViewRule(self.topics, spec.decode, select, normalise_sql(spec.where or ""))
+
+
+FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where reading begins
+
+
+@dataclass(frozen=True, slots=True)
+class ViewReading:
+    """How one query reads a view, batch by batch.
+
+    Arguments:
+        firsts: where it begins.
+        offsets_max: how many offsets of the topics a batch reads; None: all that are there.
+        mark: the watermark that records of a batch are late by.
+        left_out: records that are left out, of whichever batch.
+
+    """
+
+    firsts: FirstOffsets
+    offsets_max: int | None
+    mark: TimeMark
+    left_out: tuple[Letter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartReading:
+    """How a part of one batch is read, beside the stream.
+
+    Arguments:
+        ranges: its offsets.
+        left_out: records of them that are left out.
+        now_ms: the time of the batch.
+        mark: the watermark that its records are late by.
+
+    """
+
+    ranges: tuple[ShardRange, ...]
+    left_out: tuple[Letter, ...]
+    now_ms: int
+    mark: TimeMark
+
+    @property
+    def now(self) -> Column:
+        """The time of the batch."""
+        return F.timestamp_millis(F.lit(self.now_ms))
+
+    def load(self, session: SparkSession, kafka: KafkaAddress, view: View) -> DataFrame:
+        """Return the records, in the columns that the view asks for."""
+        mine = [each for each in self.ranges if each.key.stream in view.topics]
+        if not mine:
+            # Of an empty list Spark would know, and compute nothing that is joined with it.
+            return session.createDataFrame(session.sparkContext.emptyRDD(), record_ddl(view.spec))
+        records = read_ranges(session, kafka, mine, headers=view.spec.headers)
+        return leave_out(records, self.left_out)
+
+
+def create_view(
+    session: SparkSession, kafka: KafkaAddress, view: View, reading: ViewReading
+) -> None:
+    """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid."""
+    stream = _stream(session, kafka, view, reading.firsts)
+    if reading.offsets_max is not None:
+        stream = stream.option("maxOffsetsPerTrigger", str(reading.offsets_max))
+    records = leave_out(stream.load().select(*record_columns(view.spec)), reading.left_out)
+    make_view(view, records, reading.mark)
+
+
+def leave_out(records: DataFrame, left_out: tuple[Letter, ...]) -> DataFrame:
+    """Return records without some of them."""
+    shards: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for each in left_out:
+        shards[each.key.stream, each.key.shard].append(each.offset)
+    for (topic, shard), offsets in shards.items():
+        is_of_it = (F.col("topic") == topic) & (F.col("partition") == int(shard))
+        records = records.where(~(is_of_it & F.col("offset").isin(offsets)))
+    return records
+
+
+def make_part_view(
+    session: SparkSession, kafka: KafkaAddress, view: View, part: PartReading
+) -> None:
+    """Make a view of a part of a batch. Raises as `create_view`."""
+    make_view(view, part.load(session, kafka, view), part.mark, part.now)
+
+
+def make_view(view: View, records: DataFrame, mark: TimeMark, now: Column | None = None) -> None:
+    """Make a view of records, with the columns that it asks for, in their session.
+
+    `now`: the time of the batch, where it is not the one that Spark gives it.
+
+    Raises AnalysisException, JobFileInvalid.
+    """
+    rows = decode_records(records, view.spec)
+    is_bad = F.col("decoded").isNull()
+    rows = rows.observe(f"{BAD}:{view.name}", F.count_if(is_bad).alias("records"))
+    if view.spec.on_invalid == "fail":
+        place = F.concat_ws("/", F.col("topic"), F.col("partition"), F.col("offset"))
+        refused = F.raise_error(F.concat(F.lit(BAD_RECORD), place))
+        rows = rows.where(F.when(is_bad, refused.cast("boolean")).otherwise(F.col("keep")))
+    else:
+        rows = rows.where(~is_bad & F.col("keep"))
+    columns = [F.col("decoded.*")]
+    if view.spec.provenance:
+        pairs = zip(RECORD, PROVENANCE_COLUMNS, strict=False)
+        columns += [F.col(own).alias(shown) for own, shown in pairs]
+    if view.spec.headers:
+        columns.append(F.col(HEADERS).alias(HEADERS_COLUMN))
+    time = F.col("timestamp").alias("_ashore_timestamp")
+    rows, name = _with_event_time(rows.select(*columns, time), view)
+    if view.has_watermark:
+        most = _most(view, F.current_timestamp() if now is None else now)
+        rows = _believed(rows, view, name, most, mark)
+        # Spark holds a row late that is not after the watermark.
+        rows = rows.withWatermark(name, f"{view.spec.late.after_ms} milliseconds")
+    rows.drop("_ashore_timestamp").createOrReplaceTempView(view.name)
+
+
+def read_far_future(
+    session: SparkSession, kafka: KafkaAddress, view: View, reading: PartReading
+) -> DataFrame:
+    """Return the records that the view leaves out as too far ahead, in the columns it asks for."""
+    return choose_far_future(reading.load(session, kafka, view), view, reading.now)
+
+
+def choose_far_future(records: DataFrame, view: View, now: Column) -> DataFrame:
+    """Return those of records that a view leaves out as too far ahead. `now`: of their batch."""
+    rows = decode_records(records, view.spec)
+    rows = rows.where(F.col("decoded").isNotNull() & F.col("keep"))
+    aside = F.struct(*record_columns(view.spec)).alias("_ashore_record")
+    time = F.col("timestamp").alias("_ashore_timestamp")
+    rows, name = _with_event_time(rows.select("decoded.*", aside, time), view)
+    is_future = F.col(name) > _most(view, now)
+    return rows.where(is_future).select("_ashore_record.*")
+
+
+def _with_event_time(rows: DataFrame, view: View) -> tuple[DataFrame, str]:
+    """Add the event time, where it is none of the columns; return its name too."""
+    column, kinds = view.spec.output.event_column, dict(rows.dtypes)
+    if column is not None and kinds.get(column) == "timestamp":
+        name = column
+    else:
+        name = EVENT_TIME
+        if name in kinds:
+            raise JobFileInvalid(
+                f"table {view.spec.table} has a column {name}, which SQL adds by itself",
+                hint=f"make it the event_time column, as TIMESTAMP, or rename it: {column}",
+            )
+        rows = rows.withColumn(name, _event_time(rows, view.spec))
+    return rows, name
+
+
+def _most(view: View, now: Column) -> Column:
+    """Return the highest event time that is believed. `now`: of the batch, also run again."""
+    return F.timestamp_millis(F.unix_millis(now) + F.lit(view.spec.late.future_max_ms))
+
+
+def _believed(rows: DataFrame, view: View, name: str, most: Column, mark: TimeMark) -> DataFrame:
+    """Leave out what is too far ahead: one record would move the watermark for good."""
+    time = F.col(name)
+    is_future = F.coalesce(time > most, F.lit(False))
+    counted = (
+        F.count_if(time <= mark.column).alias("late"),
+        F.count_if(is_future).alias("far_future"),
+        F.count_if(time.isNull()).alias("untimed"),
+        F.count_if(_near_1970(time)).alias("near_1970"),
+        F.max(F.unix_millis(F.when(~is_future, time))).alias("newest_ms"),
+    )
+    rows = rows.observe(f"{TIMES}:{view.name}", *counted)
+    # A struct of this name is known in plans: where it is compared, nothing of the SQL is.
+    return rows.where(F.struct(time.alias(BELIEVED)) <= F.struct(most.alias(BELIEVED)))
+
+
+def sum_counts(
+    views: Iterable[View], count: Callable[[list[str], int], list[tuple[int, ...]]]
+) -> dict[str, int]:
+    """Return what was wrong with records that a query has read, by counter.
+
+    Arguments:
+        views: that the query reads.
+        count: returns the first numbers of metrics, as `count_observed` does.
+
+    """
+    known = list(views)
+    bad = count([f"{BAD}:{view.name}" for view in known], 1)
+    names = [f"{TIMES}:{view.name}" for view in known if view.has_watermark]
+    times = count(names, len(TIME_COUNTERS)) if names else []
+    sums = {name: sum(row[place] for row in times) for place, name in enumerate(TIME_COUNTERS)}
+    return {UNDECODABLE: sum(row[0] for row in bad), **sums}
+
+
+def _near_1970(time: Column) -> Column:
+    first, end = (F.timestamp_millis(F.lit(each)) for each in NEAR_1970_MS)
+    return (time >= first) & (time < end)
+
+
+def _event_time(rows: DataFrame, spec: LandingSpec) -> Column:
+    """Return the event time of rows as a timestamp: null for what is none, as where it lands."""
+    output = spec.output
+    if output.event_column is None:
+        return F.col("_ashore_timestamp")
+    path = find_path(to_arrow(parse_ddl(output.schema)), output.event_column)
+    column = F.col(".".join(f"`{each.replace('`', '``')}`" for each in path))
+    kind = rows.select(column).schema.fields[0].dataType
+    if isinstance(kind, StringType):
+        return _within_calendar(read_times(column, parse_time_format(output.event_format)))
+    if isinstance(kind, TimestampType):
+        return column
+    if isinstance(kind, TimestampNTZType):
+        return column.cast(TimestampType())  # in the session's zone: UTC, as where it lands
+    return _to_time(spec, column)
+
+
+def _within_calendar(time: Column) -> Column:
+    millis = F.unix_millis(time)
+    return F.when((millis >= EVENT_MS_MIN) & (millis <= EVENT_MS_MAX), time)
+
+
+def _to_time(spec: LandingSpec, column: Column) -> Column:
+    """Return a column of numbers as times: null for what no calendar holds, as where it lands.
+
+    (A product that overflows would stop the query for good, and the year 292277 its watermark.)
+    """
+    per_ms = PER_SECOND[spec.output.event_unit] / 1000
+    first, end = F.lit(EVENT_MS_MIN * per_ms), F.lit((EVENT_MS_MAX + 1) * per_ms)
+    micros = F.floor(column * F.lit(_MICROS[spec.output.event_unit])).cast("bigint")
+    return F.when((column >= first) & (column < end), F.timestamp_micros(micros))
+
+
+def _stream(
+    session: SparkSession, kafka: KafkaAddress, view: View, firsts: FirstOffsets
+) -> DataStreamReader:
+    return (
+        session.readStream.format("kafka")
+        .options(**{f"kafka.{name}": value for name, value in kafka.options.items()})
+        .options(
+            **{
+                "kafka.bootstrap.servers": kafka.bootstrap_servers,
+                "kafka.isolation.level": "read_committed",
+            },
+            **headers_option(headers=view.spec.headers),
+            failOnDataLoss="true",
+            # Where a topic has fewer partitions than there are cores, all cores read it.
+            minPartitions=str(session.sparkContext.defaultParallelism),
+            subscribe=",".join(view.topics),
+            startingOffsets=json.dumps(firsts),
+        )
+    )
+
+
+def first_offsets(view: View, name: SliceName, fold: Fold) -> FirstOffsets:
+    """Return where the log says that reading begins: a policy is resolved once only."""
+    firsts: dict[str, dict[str, int]] = {topic: {} for topic in view.topics}
+    for key, state in fold.current().items():
+        if key.source == query_source(name) and key.stream in firsts:
+            firsts[key.stream][key.shard] = state.first
+    return firsts
+
+
+def read_times(texts: Column, form: TimeFormat) -> Column:
+    """Return the times of a column of texts as timestamps: null where a text is none.
+
+    The same texts are times as by `text_millis` of `routing`, and the same times; digits down to
+    microseconds are kept, as a timestamp holds them.
+    """
+
+    def digits(part: str) -> Column:
+        return F.regexp_extract(texts, form.unnamed, form.group_of(part))
+
+    def number(part: str, default: int) -> Column:
+        if not form.group_of(part):
+            return F.lit(default)
+        return F.when(digits(part) == "", F.lit(default)).otherwise(digits(part).try_cast("int"))
+
+    date = (number("year", 1970), number("month", 1), number("day", 1))
+    second = number("second", 0).cast("decimal(16,6)")
+    clock = (number("hour", 0), number("minute", 0), second)
+    time = F.try_make_timestamp(*date, *clock, F.lit("UTC"))
+    micros = F.unix_micros(time)
+    if form.group_of("fraction"):
+        fraction = F.substring(F.rpad(digits("fraction"), 6, "0"), 1, 6)
+        micros += F.when(digits("fraction") == "", F.lit(0)).otherwise(fraction.try_cast("int"))
+    if form.group_of("sign"):
+        zone_s = (number("zh", 0) * 60 + number("zm", 0)) * 60
+        ahead = F.when(digits("sign") == "-", -zone_s).otherwise(zone_s)
+        micros -= ahead.cast("bigint") * _MICROS_PER_SECOND
+    return F.when(texts.rlike(form.unnamed), F.timestamp_micros(micros))

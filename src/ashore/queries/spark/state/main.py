@@ -1,0 +1,193 @@
+"""The state process: `python -m ashore.queries.spark.state.main rescale WHERE --request JSON`.
+
+What it is: Spark for one verb of `ashore checkpoint`, without a job file, or of `ashore migrate`,
+with the job file whose SQL is to go on: that plans the queries first, so that what is planned and
+what is rewritten come from one reading of the file.
+What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. It ends with
+its parent, at once: what it writes counts only once the parent has said so.
+What it must not know: terminals.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import takewhile
+from pathlib import Path
+from queue import SimpleQueue
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from ashore.base.clock import SystemClock
+from ashore.jobs.events import QueriesPlanned, StateMigrated
+from ashore.jobs.requests import (
+    CheckpointAddress,
+    LoadRequest,
+    MigrateRequest,
+    PlanRequest,
+    RescaleRequest,
+    RowsRequest,
+    read_request,
+)
+from ashore.jobs.writer import EventWriter, watch_parent
+from ashore.log.names import SliceName
+from ashore.queries.spark.assembly import assembled
+from ashore.queries.spark.sql.assembly import SqlParts
+from ashore.queries.spark.sql.settings import FORMAT
+from ashore.queries.spark.sql.validate import open_query, plan_stored
+from ashore.queries.spark.state.loading import load
+from ashore.queries.spark.state.rescaling import Cut, rescale
+from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate
+from ashore.queries.spark.state.rows import READING, read_rows
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.directories import open_directory
+from ashore.storage import count_hanging_calls
+from ashore.storage.open import LakeAddress
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.loop.process import end_at_once, ended_in_words
+from ashore.topics.run.spark.session import (
+    LIGHT_JVM,
+    application_of,
+    conf_of,
+    start_session,
+    with_java_options,
+)
+
+Start = Callable[[str, str, Mapping[str, str]], SparkSession]  # by name, master and settings
+
+
+class _Asked:
+    """What the parent asks a process that runs: `where`, and lines on stdin."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self._lines: SimpleQueue[str] = SimpleQueue()
+
+    def add(self, line: str) -> None:
+        """Take a line of the parent."""
+        self._lines.put(line)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what the parent asks, until it asks for the end."""
+        return iter(self._lines.get, "")
+
+
+def _rescale(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> None:
+    asked = read_request(RescaleRequest, request)
+    reach = {f"spark.hadoop.{name}": value for name, value in asked.source.options}
+    conf = {**reach, **dict(asked.spark.conf), FORMAT: str(asked.state_format)}
+    spark = start("checkpoint rescale", asked.spark.master, conf)
+    try:
+        cut = Cut(asked.batch, asked.partitions)
+        source, target = _open(asked.source), _open(asked.target)
+        events.send(rescale(spark, source, target, cut, events.send))
+    finally:
+        _stop(spark)
+
+
+def _load(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> None:
+    asked = read_request(LoadRequest, request)
+    reach = {f"spark.hadoop.{name}": value for name, value in asked.checkpoint.options}
+    conf = {**LIGHT_JVM, **reach, **dict(asked.spark.conf), **READING}
+    conf[FORMAT] = str(asked.state_format)
+    spark = start("checkpoint doctor", asked.spark.master, conf)
+    try:
+        events.send(load(spark, asked, events.send))
+    finally:
+        _stop(spark)
+
+
+def _migrate(request: str, events: EventWriter, start: Start, asked: "_Asked") -> None:
+    """Plan the queries of a job file, then rewrite states for them, as long as one is asked."""
+    planning = read_request(PlanRequest, request)
+    job, clock = load_job_file(asked.where), SystemClock()
+    outlines = {each.slice: open_directory(each.path, clock) for each in planning.outlines}
+    spark = start(f"migrate {job.job}", application_of(job).master, conf_of(job))
+    try:
+        with assembled(job, spark, events) as assembly:
+            events.send(QueriesPlanned(plan_stored(assembly.sql, outlines)))
+            for line in asked.lines():
+                events.send(_rewrite(assembly.sql, read_request(MigrateRequest, line), events))
+    finally:
+        _stop(spark)
+
+
+def _rewrite(parts: SqlParts, asked: MigrateRequest, events: EventWriter) -> StateMigrated:
+    parts.spark.conf.set(FORMAT, str(asked.state_format))
+    log = SliceName(parts.job.job, asked.log) if asked.log else None
+    plan, planned = open_query(parts, asked.query, log)
+    source, target = _open_both(asked.source, asked.target)
+    migration = Migration(source, target, asked.batch, asked.rewrite)
+    return migrate(parts.spark, migration, NewQuery(planned.frame, plan.mode), events.send)
+
+
+def _rows(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> None:
+    asked = read_request(RowsRequest, request)
+    conf = {**dict(asked.spark.conf), **READING, FORMAT: str(asked.state_format)}
+    spark = start("checkpoint rows", asked.spark.master, conf)
+    try:
+        read_rows(spark, asked, events.send)
+    finally:
+        _stop(spark)
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop Spark. A JVM that has ended meanwhile is not the error that is reported."""
+    with suppress(Py4JError, ConnectionError):
+        spark.stop()
+
+
+def _open(address: CheckpointAddress) -> Checkpoint:
+    root, _, path = address.uri.rpartition("/")
+    return Checkpoint(LakeAddress(root, options=address.options).open(), path, address.uri)
+
+
+def _open_both(*addresses: CheckpointAddress) -> tuple[Checkpoint, ...]:
+    """Open checkpoints on one storage, so that files of one can get a second name in another."""
+    paths = [each.uri.split("/") for each in addresses]
+    together = takewhile(lambda some: len(set(some)) == 1, zip(*paths, strict=False))
+    shared = [some[0] for some in together]
+    storage = LakeAddress("/".join(shared), options=addresses[0].options).open()
+    return tuple(
+        Checkpoint(storage, "/".join(path[len(shared) :]), each.uri)
+        for path, each in zip(paths, addresses, strict=True)
+    )
+
+
+_COMMANDS = {"rescale": _rescale, "load": _load, "migrate": _migrate, "rows": _rows}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the process and return its exit code."""
+    options = parse_arguments(arguments)
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    writer = EventWriter(count_hanging_calls)
+    asked = _Asked(options.where)
+    watch_parent(end_at_once, asked.add)
+    command = _COMMANDS[options.command]
+
+    def start(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
+        settings = with_java_options(conf, options.java_options)
+        return start_session(name, master, settings, options.jar)
+
+    return ended_in_words(
+        writer, lambda: command(options.request, writer, start, asked), debug=options.debug
+    )
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    """Return what the process is started with: see `JobLaunch`."""
+    parser = argparse.ArgumentParser(prog="python -m ashore.queries.spark.state.main")
+    parser.add_argument("command", choices=[*_COMMANDS])
+    parser.add_argument("where", help="the job file of `migrate`, else the checkpoint")
+    parser.add_argument("--jar", action="append", default=[], type=Path)
+    parser.add_argument("--java-options", default="", help="of Spark's driver, beside the job's")
+    parser.add_argument("--debug", action="store_true")
+    parser.add_argument("--request", required=True, help="what the command is asked, as JSON")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,283 @@
+"""The attempts of a query's checkpoint: each writer's is its own.
+
+What it is: `Attempts`, the directory of the attempts, named by the epochs of the writers that made
+them.
+What it promises: no two processes write one attempt. A process that was frozen while another took
+its query over goes on in its own attempt, which nobody uses any more. One that a migration has made
+counts once an entry of the log names it, and then none before it does. An attempt is taken as it is
+where its writer has released it and nobody has opened the log since; otherwise its successor
+continues on a copy, in a new attempt. An attempt that was copied in part is never taken.
+What it must not know: which batches follow the log: an older attempt than the newest would be
+caught up with the table, or refused.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ashore.base.clock import Clock
+from ashore.errors import (
+    AshoreError,
+    CheckpointUnfit,
+    PathExists,
+    PathMissing,
+    StorageError,
+    check,
+)
+from ashore.log import names
+from ashore.log.names import AttemptFile, SliceName
+from ashore.log.plan_query import CheckpointPosition
+from ashore.log.store.reader import read_log
+from ashore.queries.state.checkpoint import STATE_FORMAT, Checkpoint
+from ashore.queries.state.copies import copy_checkpoint
+from ashore.queries.state.files import list_files
+from ashore.queries.state.layout import is_number
+from ashore.storage.base import Storage
+from ashore.storage.open import LakeAddress, lake_address
+
+if TYPE_CHECKING:  # a checkpoint that a directory names needs no job file
+    from ashore.jobs.file import Job
+
+_FORMAT = "state_format"
+
+
+def _name_none() -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The attempts at `path` of a storage, which Spark knows as `uri`."""
+
+    storage: Storage
+    path: str
+    uri: str
+    read_named: Callable[[], int] = _name_none  # the one that the log's last migration names
+
+    def attempt(self, epoch: int) -> Checkpoint:
+        """Return the attempt that the writer of an epoch makes, or has made."""
+        path = names.checkpoint_attempt(self.path, epoch)
+        return Checkpoint(self.storage, path, f"{self.uri}/{epoch}")
+
+    def newest(self) -> Checkpoint | None:
+        """Return the newest complete attempt; None before the first start.
+
+        Raises StorageError; CheckpointUnfit where its state has a format of another release.
+        """
+        listed = self._list()
+        epochs = listed[AttemptFile.COMPLETE]
+        if not epochs:
+            return None
+        path = self._complete_path(listed, epochs[-1])
+        found = json.loads(self.storage.read(path)).get(_FORMAT, STATE_FORMAT)
+        if found != STATE_FORMAT:
+            raise CheckpointUnfit(
+                f"{path}: the state is of format {found}, this release writes {STATE_FORMAT}",
+                hint="run the job with the release that started the checkpoint",
+                why="other_format",
+            )
+        return self.attempt(epochs[-1])
+
+    def take(self, epoch: int, *, is_mine: bool) -> Checkpoint:
+        """Return the attempt that the writer of `epoch` uses.
+
+        Requires: the log was opened with that epoch, before.
+        If interrupted: a part of an attempt may be there, which is never taken.
+
+        Arguments:
+            epoch: of the writer.
+            is_mine: whether the writer of the epoch before was this process, and has stopped.
+
+        Raises StorageError.
+
+        """
+        newest = self.newest()
+        if newest is not None and (is_mine or self._is_released(epoch - 1)):
+            return newest
+        return self._make(epoch, newest)
+
+    def cut(self, epoch: int, batch: int) -> Checkpoint:
+        """Make an attempt in which a batch of the newest attempt is the last one.
+
+        It is released: the next one may take it as it is.
+        Requires: the log was opened with that epoch, before; the newest attempt keeps the batch.
+        If interrupted: a part of an attempt may be there, which is never taken; or all of it, which
+        is caught up with the table.
+        Raises StorageError.
+        """
+        newest = self.newest()
+        check(newest is not None, "an attempt is cut from another")
+        upto = CheckpointPosition(newest.read_query_id() if newest else None, batch, batch)
+        made = self._make(epoch, newest, upto)
+        self.release(epoch)
+        return made
+
+    def remake(
+        self, epoch: int, newest: Checkpoint | None, fill: Callable[[Checkpoint], None]
+    ) -> Checkpoint:
+        """Make an attempt that `fill` writes, in the place of the newest one. It is released.
+
+        `newest`: that the new one is a copy of; None: it is made of something else.
+
+        Requires: the log was opened with that epoch, before. If interrupted, or where `fill`
+        raises: a part of an attempt may be there, which is never taken.
+        Raises StorageError, and what `fill` raises.
+        """
+        made = self._make(epoch, newest, fill=fill)
+        self.release(epoch)
+        return made
+
+    def migrate(self, epoch: int, fill: Callable[[Checkpoint], None]) -> Checkpoint:
+        """Make an attempt that `fill` writes, and that counts once the log names it.
+
+        It is not released: said before the entry, that would be of the attempt before it. Requires
+        and raises as `remake`. If interrupted: nobody takes it.
+        """
+        return self._make(epoch, None, fill=fill, complete=AttemptFile.MIGRATED)
+
+    def before(self, attempt: Checkpoint) -> Checkpoint | None:
+        """Return the newest complete attempt that is older than another. Raises StorageError."""
+        older = [
+            each
+            for each in self._list()[AttemptFile.COMPLETE]
+            if names.checkpoint_attempt(self.path, each) != attempt.path
+        ]
+        return self.attempt(older[-1]) if older else None
+
+    def _make(
+        self,
+        epoch: int,
+        newest: Checkpoint | None,
+        upto: CheckpointPosition | None = None,
+        fill: Callable[[Checkpoint], None] | None = None,
+        complete: AttemptFile = AttemptFile.COMPLETE,
+    ) -> Checkpoint:
+        """Make an attempt: empty, or a copy of the newest one, or what `fill` writes instead.
+
+        Where that fails its files are deleted: tries on a full disk must not fill it further.
+        """
+        copied = newest.path if newest else None
+        reported = json.dumps({"copy_of": copied, _FORMAT: STATE_FORMAT}).encode()
+        self.storage.create(names.attempt_path(self.path, AttemptFile.STARTED, epoch), reported)
+        try:
+            if fill is not None:
+                fill(self.attempt(epoch))
+            elif newest is not None:
+                copy_checkpoint(newest, self.attempt(epoch), upto)
+        except AshoreError:
+            with contextlib.suppress(StorageError):
+                self._delete_files(epoch)
+            raise
+        self.storage.create(names.attempt_path(self.path, complete, epoch), reported)
+        return self.attempt(epoch)
+
+    def release(self, epoch: int) -> None:
+        """Say that the writer of `epoch` writes no more. Raises StorageError."""
+        with contextlib.suppress(PathExists):  # said before
+            self.storage.create(names.attempt_path(self.path, AttemptFile.RELEASED, epoch), b"{}")
+
+    def clean(self, epoch: int, now_ms: int, ttl_ms: int) -> None:
+        """Delete the files of attempts that have had a successor for `ttl_ms`. Directories stay.
+
+        Called by the writer of `epoch`, which has an attempt. If interrupted: an attempt is no
+        longer complete before its files go, and is started until they are gone.
+        """
+        found = self._list()
+        for before in (each for each in found[AttemptFile.RELEASED] if each < epoch):
+            self._delete(names.attempt_path(self.path, AttemptFile.RELEASED, before))
+        for started in self._find_followed(found, now_ms, ttl_ms):
+            self._delete(self._complete_path(found, started))
+            self._delete_files(started)
+            self._delete(names.attempt_path(self.path, AttemptFile.STARTED, started))
+
+    def newest_epoch(self) -> int | None:
+        """Return the epoch of the newest complete attempt. Raises StorageError."""
+        return max(self._list()[AttemptFile.COMPLETE], default=None)
+
+    def list_followed(self, now_ms: int, ttl_ms: int) -> list[int]:
+        """Return the epochs of attempts that have had a successor for `ttl_ms`, ascending."""
+        return list(self._find_followed(self._list(), now_ms, ttl_ms))
+
+    def list_emptied(self, before: int) -> list[int]:
+        """Return the epochs before one of which only directories are left, if anything is."""
+        started = self._list()[AttemptFile.STARTED]
+        listed = [
+            names.leaf(each.path) for each in self.storage.list(self.path) if each.is_directory
+        ]
+        epochs = sorted(int(name) for name in listed if is_number(name))
+        return [each for each in epochs if each < before and each not in started]
+
+    def _find_followed(
+        self, found: dict[AttemptFile, list[int]], now_ms: int, ttl_ms: int
+    ) -> Iterator[int]:
+        for started in found[AttemptFile.STARTED]:
+            later = [each for each in found[AttemptFile.COMPLETE] if each > started]
+            made = self.storage.stat(self._complete_path(found, later[0])) if later else None
+            if made is not None and now_ms - made.modified_ms >= ttl_ms:
+                yield started
+
+    def _list(self) -> dict[AttemptFile, list[int]]:
+        """Return the epochs that there is a file of, in their order, by the kind of file."""
+        listed = [names.leaf(each.path) for each in self.storage.list(self.path)]
+        found = {
+            kind: sorted(
+                epoch for name in listed if (epoch := names.parse_attempt(name, kind)) is not None
+            )
+            for kind in AttemptFile
+        }
+        migrated = found[AttemptFile.MIGRATED]
+        if migrated:
+            named = self.read_named()
+            counted = [*found[AttemptFile.COMPLETE], *(each for each in migrated if each == named)]
+            found[AttemptFile.COMPLETE] = sorted(each for each in counted if each >= named)
+        return found
+
+    def _complete_path(self, found: dict[AttemptFile, list[int]], epoch: int) -> str:
+        """Return the file that says of a complete attempt that it is one."""
+        is_migrated = epoch in found[AttemptFile.MIGRATED]
+        kind = AttemptFile.MIGRATED if is_migrated else AttemptFile.COMPLETE
+        return names.attempt_path(self.path, kind, epoch)
+
+    def _is_released(self, epoch: int) -> bool:
+        return (
+            self.storage.stat(names.attempt_path(self.path, AttemptFile.RELEASED, epoch))
+            is not None
+        )
+
+    def _delete_files(self, epoch: int) -> None:
+        path = self.attempt(epoch).path
+        for each in list_files(self.attempt(epoch)):
+            self._delete(names.join(path, each.path))
+
+    def _delete(self, path: str) -> None:
+        with contextlib.suppress(PathMissing):  # another process was faster
+            self.storage.delete(path)
+
+
+def open_attempts(
+    job: "Job", name: SliceName, lake: LakeAddress, storage: Storage, clock: Clock
+) -> Attempts:
+    """Return the attempts of a query's checkpoint, where the job file wants them.
+
+    Arguments:
+        job: that the query is of.
+        name: of its slice.
+        lake: of the job. Where the job file names no other place, the attempts are there.
+        storage: the lake, open.
+        clock: of a storage that is opened, if they are not in the lake.
+
+    """
+
+    def read_named() -> int:
+        return read_log(storage, name).attempt
+
+    given = job.sql.checkpoints if job.sql is not None else None
+    if given is None:
+        path = names.checkpoint_directory(name)
+        return Attempts(storage, path, f"{lake.uri.rstrip('/')}/{path}", read_named)
+    path = names.checkpoint_directory_apart(name)
+    uri = given.reveal().rstrip("/")
+    address = lake_address(uri, lake.deadline_s, dict(lake.options))
+    return Attempts(address.open(clock), path, f"{uri}/{path}", read_named)

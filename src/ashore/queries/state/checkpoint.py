@@ -1,0 +1,168 @@
+"""Spark's checkpoint of one query, as far as its text files tell.
+
+What it is: which batches are planned and done, what a batch was planned with, and the next one
+planned in Spark's place; through the lake's own storage.
+What it promises: nothing that is there is changed. A file that is not as Spark 4 writes it is
+named.
+What it must not know: state; how files are called and what they look like (`layout`).
+"""
+
+import contextlib
+from dataclasses import dataclass
+
+from ashore.errors import CheckpointUnfit, PathExists, PathMissing
+from ashore.log import names
+from ashore.log.plan_query import NO_BATCH, CheckpointPosition
+from ashore.queries.state.layout import (
+    HINT,
+    SOURCES,
+    STATE,
+    BatchLog,
+    BatchPath,
+    CommitFile,
+    Ends,
+    MigrationPath,
+    OffsetsFile,
+    QueryFile,
+    QueryPath,
+    VersionPath,
+    find_migration,
+    is_number,
+    parse_path,
+)
+from ashore.storage.base import FileStat, Storage
+
+# Of Spark's state stores (`checkpointFormatVersion`). Spark does not note it, and reads only what
+# was written with the one that is set: a root says with which one it was begun.
+STATE_FORMAT = 1
+OFFSETS_VERSIONS = (1,)  # that the queries of Ashore have: their sources have no names
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint at `path` of a storage, which Spark knows as `uri`."""
+
+    storage: Storage
+    path: str
+    uri: str
+
+    @property
+    def has_checksum_files(self) -> bool:
+        """Whether Hadoop keeps a checksum in a file beside each file, as it does on a local disk.
+
+        Other storages keep checksums themselves, and compare what is read with them.
+        """
+        return self.uri.startswith("file:")
+
+    def read_position(self) -> CheckpointPosition:
+        """Return how far it has come. Raises StorageError, CheckpointUnfit.
+
+        If its owner continues in the meantime, what is done is never ahead of what is planned.
+        """
+        committed = self._newest(BatchLog.COMMITS)
+        return CheckpointPosition(self.read_query_id(), self._newest(BatchLog.OFFSETS), committed)
+
+    def read_query_id(self) -> str | None:
+        """Return the id of the query, or None where there is no checkpoint."""
+        place = self._place(QueryPath().path)
+        try:
+            return QueryFile.parse(self.storage.read(place), place).query_id
+        except PathMissing:
+            return None
+        except CheckpointUnfit:
+            raise CheckpointUnfit(f"{place} has no query id", hint=HINT) from None
+
+    def read_ends(self, batch_id: int) -> Ends:
+        """Return where each source's offsets end in a batch; empty for the batch before the first.
+
+        A source that stood there for the first time may be missing in the batch before.
+        """
+        if batch_id == NO_BATCH:
+            return {}
+        place = self._place(BatchPath(BatchLog.OFFSETS, batch_id).path)
+        return self.read_offsets(batch_id).kafka_ends(place)
+
+    def read_offsets(self, batch_id: int) -> OffsetsFile:
+        """Return what a batch was planned with. Raises StorageError, CheckpointUnfit."""
+        place, data = self._read(BatchPath(BatchLog.OFFSETS, batch_id))
+        return OffsetsFile.parse(data, place, OFFSETS_VERSIONS)
+
+    def read_commit(self, batch_id: int) -> CommitFile:
+        """Return what a batch that is done leaves. Raises StorageError, CheckpointUnfit."""
+        place, data = self._read(BatchPath(BatchLog.COMMITS, batch_id))
+        return CommitFile.parse(data, place)
+
+    def plan(self, batch_id: int, offsets: OffsetsFile) -> None:
+        """Plan a batch, as Spark would have done it.
+
+        Requires: the batch before is done, or Spark does not start here yet.
+        If interrupted: the batch is planned, or it is not.
+        Raises StorageError.
+        """
+        place = self._place(BatchPath(BatchLog.OFFSETS, batch_id).path)
+        self.storage.create(place, offsets.write())
+
+    def list_versions(self) -> list[int]:
+        """Return the versions of the job that it has copies of, sorted. Raises StorageError."""
+        found = (parse_path(names.leaf(each.path)) for each in self.storage.list(self.path))
+        return sorted(each.version for each in found if isinstance(each, VersionPath))
+
+    def read_version(self, version: int) -> bytes:
+        """Return a copy of a version. Raises StorageError."""
+        return self.storage.read(self._place(VersionPath(version).path))
+
+    def keep_version(self, version: int, data: bytes) -> None:
+        """Keep a copy of a version, where there is none.
+
+        Requires: Spark has begun the checkpoint: it refuses to begin one that is not empty.
+        If interrupted: the copy is there, or it is not.
+        Raises StorageError.
+        """
+        with contextlib.suppress(PathExists):
+            self.storage.create(self._place(VersionPath(version).path), data)
+
+    def read_migration(self) -> int:
+        """Return the migration that has rewritten its state, by its epoch; 0: none.
+
+        Raises StorageError.
+        """
+        return find_migration(names.leaf(each.path) for each in self.storage.list(self.path))
+
+    def mark_migration(self, attempt: int) -> None:
+        """Say that a migration has rewritten the state. `attempt`: the epoch of this one.
+
+        Raises StorageError.
+        """
+        self.storage.create(self._place(MigrationPath(attempt).path), b"{}\n")
+
+    def list_batches(self, log: BatchLog) -> dict[int, FileStat]:
+        """Return the files of a log, by their batches. Raises StorageError."""
+        listed = self.storage.list(self._place(log))
+        found = [(names.leaf(each.path), each) for each in listed if not each.is_directory]
+        return {int(name): each for name, each in found if is_number(name)}
+
+    def list_finished(self) -> list[int]:
+        """Return the batches that are done and still kept, sorted. Raises StorageError."""
+        done = self.list_batches(BatchLog.COMMITS)
+        return sorted(done.keys() & self.list_batches(BatchLog.OFFSETS).keys())
+
+    def count_sources(self) -> int:
+        """Return how many sources have files of their own. Raises StorageError."""
+        return sum(1 for each in self.storage.list(self._place(SOURCES)) if each.is_directory)
+
+    def has_state(self) -> bool:
+        """Tell whether an operator of the query keeps state. Raises StorageError."""
+        return bool(self.storage.list(self._place(STATE)))
+
+    def _newest(self, log: BatchLog) -> int:
+        return max(self.list_batches(log), default=NO_BATCH)
+
+    def _read(self, path: BatchPath) -> tuple[str, bytes]:
+        place = self._place(path.path)
+        try:
+            return place, self.storage.read(place)
+        except PathMissing:
+            raise CheckpointUnfit(f"{place} does not exist", hint=HINT) from None
+
+    def _place(self, path: str) -> str:
+        return names.join(self.path, path)

@@ -1,0 +1,382 @@
+"""What is wrong with a checkpoint, from what was seen of it.
+
+What it is: `diagnose`: one function a kind of finding.
+What it promises: pure. Each function looks at all that was seen, so that several findings may have
+one cause; none is left out because of another.
+What it must not know: storages; how a copy is written.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from ashore.log.plan_query import NO_BATCH
+from ashore.queries.state.contents import local_sum_path
+from ashore.queries.state.diagnosis.findings import CheckpointFinding, Code
+from ashore.queries.state.diagnosis.lineage import find_break, topic_ends
+from ashore.queries.state.diagnosis.observation import BadFile, Flaw, Observed, TopicEnds
+from ashore.queries.state.layout import (
+    PROVIDER,
+    BatchLog,
+    BatchPath,
+    OffsetsFile,
+    OperatorPath,
+    StateKind,
+    StatePath,
+    is_number,
+)
+from ashore.queries.state.required_files import Required
+
+_PACKAGE = "org.apache.spark.sql.execution.streaming.state"
+PROVIDERS = {
+    StateKind.CHANGELOG: f"{_PACKAGE}.RocksDBStateStoreProvider",
+    StateKind.ROCKSDB_SNAPSHOT: f"{_PACKAGE}.RocksDBStateStoreProvider",
+    StateKind.DELTA: f"{_PACKAGE}.HDFSBackedStateStoreProvider",
+    StateKind.SNAPSHOT: f"{_PACKAGE}.HDFSBackedStateStoreProvider",
+}
+_NO_GOOD = "restore a savepoint: no batch that is kept is complete"
+
+
+def diagnose(seen: Observed) -> list[CheckpointFinding]:
+    """Return all that is wrong, in the order of the codes."""
+    return [finding for find in _FINDERS for finding in find(seen)]
+
+
+# ---- the logs
+
+
+def _find_half_done_repartition(seen: Observed) -> Iterator[CheckpointFinding]:
+    done, planned = seen.offsets.get(seen.done), seen.offsets.get(seen.done + 1)
+    if done is None or planned is None or seen.done + 1 in seen.commits:
+        return
+    before, after = done.partitions, planned.partitions
+    if before is None or after is None or before == after:
+        return
+    file = BatchPath(BatchLog.OFFSETS, seen.done + 1).path
+    yield CheckpointFinding(
+        Code.HALF_DONE_REPARTITION,
+        file,
+        f"{file} plans {after} state partitions, batch {seen.done} has {before}: a repartition "
+        "was started and not finished",
+        f"the copy ends with {_end(seen)}, and does not plan that one",
+        seen.good is not None,
+    )
+
+
+def _find_missing_line(seen: Observed) -> Iterator[CheckpointFinding]:
+    done = seen.offsets.get(seen.done)
+    if done is None or done.version != 1:
+        return
+    wanted, lines = count_sources(seen), len(done.sources)
+    if wanted <= lines:
+        return
+    file = BatchPath(BatchLog.OFFSETS, seen.done).path
+    yield CheckpointFinding(
+        Code.MISSING_LINE,
+        file,
+        f"{file} has lines of {lines} sources, the query reads {wanted}",
+        f"the copy has a line `-` for each of the {wanted - lines} sources that are new, at the "
+        "end: right if they come last in the query",
+        seen.good is not None,
+    )
+
+
+def count_sources(seen: Observed) -> int:
+    """Return how many sources the query reads, as far as is known."""
+    if seen.wanted_sources is not None:
+        return seen.wanted_sources
+    return 1 + max((int(each) for each in seen.source_directories if is_number(each)), default=-1)
+
+
+def _find_log_gaps(seen: Observed) -> Iterator[CheckpointFinding]:
+    offsets, commits = seen.batches[BatchLog.OFFSETS], seen.batches[BatchLog.COMMITS]
+    planned = [each for each in offsets if each > seen.done + 1]
+    if planned:
+        file = BatchPath(BatchLog.OFFSETS, planned[0]).path
+        done = "none is done" if seen.done == NO_BATCH else f"the last one done is {seen.done}"
+        yield CheckpointFinding(
+            Code.LOG_GAP,
+            file,
+            f"{file} plans a batch, but {done}: Spark would run batch {planned[-1]} on the state "
+            "of another one",
+            f"the copy ends with {_end(seen)}, and plans at most the next one"
+            if seen.good
+            else _NO_GOOD,
+            seen.good is not None,
+        )
+    for log, batches in ((BatchLog.OFFSETS, offsets), (BatchLog.COMMITS, commits)):
+        for before, after in pairwise(each for each in batches if each <= seen.done):
+            if after > before + 1:
+                file = BatchPath(log, before + 1).path
+                yield CheckpointFinding(
+                    Code.LOG_GAP,
+                    file,
+                    f"{file} is missing: {log} go from batch {before} to {after}",
+                    f"the copy begins after the gap{_back(seen)}",
+                    seen.good is not None,
+                )
+
+
+def _find_two_lineages(seen: Observed) -> Iterator[CheckpointFinding]:
+    yield from _find_state_ahead(seen)
+    broken = find_break(seen.offsets)
+    if broken is not None:
+        file = BatchPath(BatchLog.OFFSETS, broken).path
+        yield CheckpointFinding(
+            Code.TWO_LINEAGES,
+            file,
+            f"{file} was planned earlier than batch {broken - 1} and ends before it: two programs "
+            "have written to this checkpoint",
+            f"the copy ends with a batch before {broken}: the sink gets later batches again",
+            seen.good is not None,
+        )
+
+
+def _find_state_ahead(seen: Observed) -> Iterator[CheckpointFinding]:
+    """Find state of batches that nobody has planned: what the next ones write would meet it."""
+    planned = max(seen.batches[BatchLog.OFFSETS], default=NO_BATCH)
+    ahead = [
+        each.of
+        for each in seen.files
+        if isinstance(each.of, StatePath) and each.of.version > planned + 1
+    ]
+    if ahead and seen.done != NO_BATCH:
+        first = min(ahead, key=lambda path: (path.version, path.path))
+        last = max(path.version for path in ahead)
+        yield CheckpointFinding(
+            Code.TWO_LINEAGES,
+            first.path,
+            f"{len(ahead):,} files of state are of batches up to {last - 1}, but batch {planned} "
+            "is the last one that was planned: offsets and commits were taken back without them",
+            f"the copy has no state after {_end(seen)}",
+            seen.good is not None,
+        )
+
+
+# ---- files
+
+
+def _find_bad_files(seen: Observed) -> Iterator[CheckpointFinding]:
+    for bad in seen.bad:
+        yield _judge_bad(seen, bad)
+
+
+def _find_commits_alone(seen: Observed) -> Iterator[CheckpointFinding]:
+    """Find newer commits whose offsets are gone: what the batch was planned with is not known."""
+    offsets = set(seen.batches[BatchLog.OFFSETS])
+    for batch in seen.batches[BatchLog.COMMITS]:
+        if batch > seen.done and batch not in offsets:
+            file = BatchPath(BatchLog.OFFSETS, batch).path
+            text = f"{file} is missing, and its batch is done"
+            yield _judge_bad(seen, BadFile(file, Flaw.MISSING, text))
+
+
+def _judge_bad(seen: Observed, bad: BadFile) -> CheckpointFinding:
+    is_planned = bad.file == BatchPath(BatchLog.OFFSETS, seen.done + 1).path
+    is_repairable = seen.good is not None
+    repair = _NO_GOOD if seen.good is None else f"the copy ends with batch {seen.good.batch}"
+    if seen.good is not None and seen.good.batch == _newest(seen) and not is_planned:
+        repair = f"{repair}, which does not need that file: older ones say the same"
+    elif seen.good is not None and seen.good.batch < _newest(seen):
+        repair = f"{repair}, the last complete one: the sink gets later batches again"
+    match bad.flaw:
+        case Flaw.EDITED:
+            code = Code.STALE_CHECKSUM
+            is_repairable = seen.good is not None and not _is_needed(seen.good, bad.file)
+            repair = (
+                f"the copy ends with {_end(seen)}, which does not need that file"
+                if is_repairable
+                else "restore the file, or a savepoint; if you edited it on purpose, delete "
+                f"{local_sum_path(bad.file)} and run the command again"
+            )
+        case Flaw.OTHER_VERSION:
+            code = Code.WRONG_FORMAT
+        case Flaw.MISSING:
+            code = Code.MISSING_FILE
+        case Flaw.DAMAGED:
+            code = Code.DAMAGED_FILE
+    if is_planned and seen.good is not None and bad.flaw is not Flaw.EDITED:
+        repair = f"{repair}, without that batch: Spark plans it again, maybe with other offsets"
+    return CheckpointFinding(code, bad.file, bad.text, repair, is_repairable)
+
+
+def _is_needed(good: Required, file: str) -> bool:
+    return any(each.path == file for each in good.files)
+
+
+# ---- operators and state
+
+
+def _find_moved(seen: Observed) -> Iterator[CheckpointFinding]:
+    if seen.good is None:
+        return
+    for operator, says in seen.good.operators.items():
+        elsewhere = says.find_elsewhere(seen.uri)
+        if elsewhere:
+            file = _operator_file(seen, operator)
+            yield CheckpointFinding(
+                Code.MOVED,
+                file,
+                f"{file} names the schemas of its state as {elsewhere[0]}",
+                "the paths in the copy name the copy",
+            )
+
+
+def _find_stale_partitions(seen: Observed) -> Iterator[CheckpointFinding]:
+    partitions = seen.good.offsets.partitions if seen.good else None
+    if seen.good is None or partitions is None:
+        return
+    old = [
+        each.of
+        for each in seen.files
+        if isinstance(each.of, StatePath) and each.of.store.partition >= partitions
+    ]
+    if old:
+        yield CheckpointFinding(
+            Code.STALE_PARTITIONS,
+            old[0].path,
+            f"{len(old):,} files are of partitions that are not in use: batch {seen.good.batch} "
+            f"has {partitions}",
+            "the copy has no files of these partitions",
+        )
+    for operator, says in seen.good.operators.items():
+        numbers = sorted({each.partitions for each in says.stores} - {partitions})
+        if numbers:
+            file = _operator_file(seen, operator)
+            yield CheckpointFinding(
+                Code.STALE_PARTITIONS,
+                file,
+                f"{file} says {numbers[0]} partitions, batch {seen.good.batch} has {partitions}",
+                f"the copy says {partitions}",
+            )
+
+
+def _find_other_formats(seen: Observed) -> Iterator[CheckpointFinding]:
+    if seen.good is None:
+        return
+    state_format = seen.good.commit.state_format
+    has_ids = state_format > 1
+    other = [
+        each.of
+        for each in seen.files
+        if isinstance(each.of, StatePath) and bool(each.of.unique) != has_ids
+    ]
+    if other:
+        batch = seen.good.batch
+        yield CheckpointFinding(
+            Code.WRONG_FORMAT,
+            other[0].path,
+            f"{len(other):,} files of state are of format {3 - state_format}, and batch {batch} "
+            f"is of format {state_format}: the query was started with another "
+            "`checkpointFormatVersion`",
+            f"the copy has only files of format {state_format}; start the query with that",
+        )
+    actual = actual_provider(seen)
+    said = _conf(seen.good.offsets).get(PROVIDER)
+    if actual is not None and said is not None and said in set(PROVIDERS.values()) - {actual}:
+        file = BatchPath(BatchLog.OFFSETS, seen.good.batch).path
+        yield CheckpointFinding(
+            Code.WRONG_FORMAT,
+            file,
+            f"{file} names {said.rpartition('.')[2]}, but the files of state are those of "
+            f"{actual.rpartition('.')[2]}",
+            f"the copy names {actual.rpartition('.')[2]}",
+        )
+
+
+def actual_provider(seen: Observed) -> str | None:
+    """Return the class of the state store whose files the batch needs; None: they do not tell."""
+    if seen.good is None:
+        return None
+    kinds = {
+        path.kind
+        for chain in seen.good.chains
+        for path in (chain.snapshot, *chain.changes)
+        if path is not None
+    }
+    found = {PROVIDERS[kind] for kind in kinds}
+    return found.pop() if len(found) == 1 else None
+
+
+# ---- topics
+
+
+def _find_recreated(seen: Observed) -> Iterator[CheckpointFinding]:
+    if seen.good is None or seen.topics is None:
+        return
+    file = BatchPath(BatchLog.OFFSETS, seen.good.batch).path
+    for topic, partitions in sorted(topic_ends(seen.good.offsets).items()):
+        text = _compare_topic(topic, partitions, seen.topics.get(topic))
+        if text is not None:
+            is_there = bool(seen.topics.get(topic, TopicEnds({}, {})).end)
+            yield CheckpointFinding(
+                Code.TOPIC_RECREATED,
+                file,
+                f"{file}: {text}",
+                "the copy continues from the beginning of the topic that exists now"
+                if is_there
+                else "create the topic, or take it out of the query: nothing can be read",
+                is_there,
+            )
+
+
+def _compare_topic(topic: str, partitions: Mapping[str, int], now: TopicEnds | None) -> str | None:
+    if now is None or not now.end:
+        return f"topic {topic} does not exist"
+    gone = [name for name in partitions if name not in now.end]
+    if gone:
+        return f"topic {topic} no longer has partition {gone[0]}: it was created again"
+    for name, offset in partitions.items():
+        if now.end[name] < offset:
+            return (
+                f"{topic}/{name} ends at offset {now.end[name]:,}, the batch has read up to "
+                f"{offset:,}: the topic was created again, or cut"
+            )
+    return None
+
+
+def is_recreated(partitions: Mapping[str, int], now: TopicEnds | None) -> bool:
+    """Tell whether the offsets of a topic are of another topic than that which is there."""
+    return _compare_topic("", partitions, now) is not None
+
+
+# ---- shared
+
+
+def _conf(offsets: OffsetsFile) -> Mapping[str, str]:
+    return offsets.settings.conf if offsets.settings else {}
+
+
+def _newest(seen: Observed) -> int:
+    return max([seen.done, *seen.batches[BatchLog.COMMITS]])
+
+
+def _back(seen: Observed) -> str:
+    return f", and ends with batch {seen.good.batch}" if seen.good else ""
+
+
+def _end(seen: Observed) -> str:
+    return f"batch {seen.good.batch}" if seen.good else "its last batch"
+
+
+def _operator_file(seen: Observed, operator: int) -> str:
+    """Return the file in which an operator says what it is, of those that the batch needs."""
+    found = [
+        each.path
+        for each in (seen.good.files if seen.good else ())
+        if isinstance(each.of, OperatorPath) and each.of.operator == operator
+    ]
+    return found[0] if found else OperatorPath(operator).path
+
+
+_FINDERS: Sequence[Callable[[Observed], Iterator[CheckpointFinding]]] = (
+    _find_half_done_repartition,
+    _find_moved,
+    _find_missing_line,
+    _find_stale_partitions,
+    _find_bad_files,
+    _find_commits_alone,
+    _find_log_gaps,
+    _find_recreated,
+    _find_other_formats,
+    _find_two_lineages,
+)

@@ -1,0 +1,297 @@
+"""What a checkpoint holds for nobody, found and deleted directory by directory.
+
+What it is: `find_garbage`, which looks through a checkpoint and hands out what `garbage` says of
+it, and `delete_garbage`.
+What it promises: `find_garbage` only reads. A store that cannot be understood is left alone and
+told of; the others are looked through all the same. The logs are read before the state is listed,
+so that what a running Spark finishes meanwhile is younger than all that is returned. Held in memory
+are WORKERS partitions at a time, however many there are. Calls: a listing for each directory of
+state, a reading for each snapshot of a store whose tables may go and for what an operator says of
+itself where schemas may go, and a few for the logs.
+What it must not know: what a person is shown; older attempts of a checkpoint.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+
+from ashore.errors import CheckpointUnfit, PathMissing, StorageError
+from ashore.log import names
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import WORKERS, CheckpointFile, list_directory, list_partitions
+from ashore.queries.state.garbage import (
+    Garbage,
+    KeptBatches,
+    StoreIds,
+    Unneeded,
+    plan_hidden,
+    plan_logs,
+    plan_operator,
+    plan_store,
+)
+from ashore.queries.state.layout import (
+    OPERATOR_DIRECTORIES,
+    STATE,
+    BatchLog,
+    BatchPath,
+    ChecksumPath,
+    CommitFile,
+    OffsetsFile,
+    OperatorFile,
+    OperatorPath,
+    SnapshotFile,
+    StatePath,
+    Store,
+    TablePath,
+    schema_names,
+)
+from ashore.queries.state.required_files import list_done
+from ashore.queries.state.survey import describe_place
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A state store or operator that keeps all, as it is not known what its files are for."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    operator: int
+    number: int
+
+
+def find_garbage(checkpoint: Checkpoint, before_ms: int) -> Iterator[Garbage | LeftAlone]:
+    """Yield what `find_in_parts` yields, one by one. Raises as that."""
+    for part in find_in_parts(checkpoint, before_ms):
+        yield from part
+
+
+def find_in_parts(
+    checkpoint: Checkpoint, before_ms: int
+) -> Iterator[Sequence[Garbage | LeftAlone]]:
+    """Yield what no kept batch refers to, a directory after the files that it held.
+
+    A part is that of the logs, of an operator beside its partitions, or of WORKERS partitions; one
+    without garbage is empty, so that whoever asks gets to do other things.
+
+    Arguments:
+        checkpoint: of Ashore, or of any query of Spark; it may be running.
+        before_ms: files that were modified at this time or later stay.
+
+    Raises CheckpointUnfit where no batch is done, so that nothing tells what is needed, and where
+    a file of the logs is not as Spark writes it; StorageError.
+
+    """
+    logs = [
+        file
+        for directory in ("", BatchLog.OFFSETS, BatchLog.COMMITS)
+        for file in list_directory(checkpoint, directory).files
+    ]
+    partitions = list_partitions(checkpoint)
+    kept = _read_kept(checkpoint, logs, partitions, before_ms)
+    yield list(_with_hidden(logs, kept, plan_logs(logs, kept)))
+    for operator in sorted(partitions):
+        yield _look_at_operator(checkpoint, operator, kept)
+    every = (
+        _Partition(operator, number)
+        for operator, numbers in sorted(partitions.items())
+        for number in numbers
+    )
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for some in _in_groups(every, WORKERS):
+            looked = pool.map(lambda each: _look_through(checkpoint, each, kept), some)
+            yield [each for found in looked for each in found]
+
+
+def find_directories(checkpoint: Checkpoint) -> Iterator[Garbage]:
+    """Yield the directories of a checkpoint that holds no file, the root last; else none."""
+    files, directories = _list_all(checkpoint, "")
+    if not files:
+        for each in directories:
+            yield Garbage(each, 0, Unneeded.EMPTY)
+
+
+def delete_garbage(checkpoint: Checkpoint, found: Iterable[Garbage]) -> Iterator[Garbage]:
+    """Delete what was found, some at a time, and yield what is gone. Raises StorageError.
+
+    If interrupted: the rest is found again.
+    """
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for some in _in_groups(found, WORKERS * 8):
+            # A directory comes after what it held, and is gone only when that is.
+            files = [each for each in some if each.why is not Unneeded.EMPTY]
+            gone = list(pool.map(lambda each: _delete(checkpoint, each), files))
+            yield from (each for each, is_gone in zip(files, gone, strict=True) if is_gone)
+            for each in some:
+                if each.why is Unneeded.EMPTY and _delete(checkpoint, each):
+                    yield each
+
+
+def _delete(checkpoint: Checkpoint, garbage: Garbage) -> bool:
+    path = names.join(checkpoint.path, garbage.path)
+    try:
+        checkpoint.storage.delete(path)
+    except PathMissing:  # Spark, or another cleaning, was faster
+        return False
+    except StorageError:
+        if garbage.why is Unneeded.EMPTY and checkpoint.storage.list(path):
+            return False  # somebody has put something there
+        raise
+    return True
+
+
+def _in_groups(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    left = iter(items)
+    while some := list(islice(left, size)):
+        yield some
+
+
+# ---- what is kept
+
+
+def _read_kept(
+    checkpoint: Checkpoint,
+    logs: Iterable[CheckpointFile],
+    partitions: dict[int, list[int]],
+    before_ms: int,
+) -> KeptBatches:
+    done = list_done(logs)
+    if not done:
+        raise CheckpointUnfit(
+            f"the checkpoint {describe_place(checkpoint)} has no finished batch: nothing tells "
+            "what is still needed",
+            hint="run the query until a batch is done, or delete the directory",
+            why="empty_checkpoint",
+        )
+    with ThreadPoolExecutor(WORKERS) as pool:
+        has_ids = _read_ids(checkpoint, done[-1]) is not None
+        found = pool.map(lambda batch: _read_ids(checkpoint, batch), done if has_ids else ())
+        ids = {batch: each for batch, each in zip(done, found, strict=False) if each is not None}
+        highest = max((number for some in partitions.values() for number in some), default=-1)
+        count = _read_partitions(checkpoint, done[-1])
+        if count is not None and highest >= count:  # an earlier batch may have had more
+            counts = list(pool.map(lambda batch: _read_partitions(checkpoint, batch), done))
+            count = None if None in counts else max(each or 0 for each in counts)
+    return KeptBatches(tuple(done), count, ids, before_ms)
+
+
+def _read_ids(checkpoint: Checkpoint, batch: int) -> StoreIds | None:
+    try:
+        return CommitFile.parse(*_read_batch(checkpoint, BatchLog.COMMITS, batch)).store_ids
+    except PathMissing:  # Spark keeps the batch no more
+        return None
+
+
+def _read_partitions(checkpoint: Checkpoint, batch: int) -> int | None:
+    """Return how many partitions a batch has; None: it does not say."""
+    try:
+        return OffsetsFile.parse(*_read_batch(checkpoint, BatchLog.OFFSETS, batch)).partitions
+    except PathMissing:
+        return 0
+
+
+def _read_batch(checkpoint: Checkpoint, log: BatchLog, batch: int) -> tuple[bytes, str]:
+    """Return what a file of the logs holds, and where it is, for messages. Raises PathMissing."""
+    path = BatchPath(log, batch).path
+    data = checkpoint.storage.read(names.join(checkpoint.path, path))
+    return data, f"{describe_place(checkpoint)}/{path}"
+
+
+# ---- state
+
+
+def _look_at_operator(
+    checkpoint: Checkpoint, operator: int, kept: KeptBatches
+) -> list[Garbage | LeftAlone]:
+    """Return what is garbage of an operator beside its partitions."""
+    root = names.join(STATE, str(operator))
+    files = [
+        file
+        for each in OPERATOR_DIRECTORIES
+        for file in _list_all(checkpoint, names.join(root, each))[0]
+    ]
+
+    def read_schemas(path: OperatorPath) -> set[tuple[str, str]]:
+        place = names.join(checkpoint.path, path.path)
+        says = OperatorFile.parse(checkpoint.storage.read(place), place)
+        return {(store.name, name) for store in says.stores for name in schema_names(store)}
+
+    try:
+        return list(_with_hidden(files, kept, list(plan_operator(files, kept, read_schemas))))
+    except (CheckpointUnfit, PathMissing) as error:  # a running Spark deletes such files too
+        return [LeftAlone(root, error.message)]
+
+
+def _look_through(
+    checkpoint: Checkpoint, at: _Partition, kept: KeptBatches
+) -> list[Garbage | LeftAlone]:
+    """Return what is garbage of one partition of an operator."""
+    root = names.join(STATE, str(at.operator), str(at.number))
+    files, directories = _list_all(checkpoint, root)
+    stores: dict[Store, list[CheckpointFile]] = {}
+    for each in files:
+        match each.of:
+            case (
+                StatePath(store=store)
+                | ChecksumPath(StatePath(store=store))
+                | TablePath(store=store)
+            ):
+                stores.setdefault(store, []).append(each)
+            case _:
+                pass
+
+    def read_tables(path: StatePath) -> Iterable[str]:
+        place = names.join(checkpoint.path, path.path)
+        return SnapshotFile.read(checkpoint.storage.read(place), place).tables
+
+    found: list[Garbage] = []
+    left: list[LeftAlone] = []
+    for store, of_store in stores.items():
+        try:
+            found += list(plan_store(store, of_store, kept, read_tables))
+        except (CheckpointUnfit, PathMissing) as error:
+            # Where Spark has deleted a snapshot since it was listed, it may have written another
+            # one, which names the same tables.
+            left.append(LeftAlone(store.path, error.message))
+    found = list(_with_hidden(files, kept, found))
+    if kept.partitions is not None and at.number >= kept.partitions:
+        found += list(_find_emptied(files, directories, found))
+    return [*found, *left]
+
+
+def _list_all(checkpoint: Checkpoint, directory: str) -> tuple[list[CheckpointFile], list[str]]:
+    """Return the files below a directory, and the directories, each before those that hold it."""
+    listed = list_directory(checkpoint, directory)
+    files, below = listed.files, list[str]()
+    for each in listed.directories:
+        more, deeper = _list_all(checkpoint, each)
+        files, below = files + more, [*deeper, *below]
+    return files, [*below, directory]
+
+
+def _with_hidden(
+    files: list[CheckpointFile], kept: KeptBatches, found: Iterable[Garbage]
+) -> Iterator[Garbage]:
+    gone = set()
+    for each in found:
+        gone.add(each.path)
+        yield each
+    yield from plan_hidden(files, kept, gone)
+
+
+def _find_emptied(
+    files: Iterable[CheckpointFile], directories: Iterable[str], found: Iterable[Garbage]
+) -> Iterator[Garbage]:
+    """Yield the directories in which nothing stays."""
+    gone = {each.path for each in found}
+    left = [each.path for each in files if each.path not in gone]
+    for directory in directories:
+        if not any(path.startswith(f"{directory}/") for path in left):
+            yield Garbage(directory, 0, Unneeded.EMPTY)

@@ -1,0 +1,164 @@
+"""A query that goes on from a savepoint into a table of its own, which gets what comes after.
+
+What it is: `preview_beginning`, which looks, and `begin`, which does it: an attempt of the
+savepoint, and the entry that its log begins with.
+What it promises: what comes before the end of the savepoint is in another table, which nothing here
+reads or changes. First the attempt is made; then the log says where it begins. Where this is cut
+short in between, a start is refused, and nothing is landed. A log that is not empty is refused
+before anything is appended.
+What it must not know: terminals; whose savepoint it is, and whether its SQL is the same.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ashore.errors import CheckpointUnfit
+from ashore.log import names
+from ashore.log.entries import Begin, Joined, Query
+from ashore.log.entries.begin import is_empty
+from ashore.log.fold import Fold
+from ashore.log.names import SliceName
+from ashore.log.plan_query import CheckpointPosition
+from ashore.log.positions import ShardKey
+from ashore.log.query import PlanState
+from ashore.log.store.committer import Committer
+from ashore.log.store.reader import read_log
+from ashore.queries.state.attempts import Attempts
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.layout import MigrationPath, VersionPath
+from ashore.queries.state.resume import Place
+from ashore.storage.base import Storage
+
+POLICY = "savepoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How the log of a query is to begin.
+
+    Arguments:
+        position: of the savepoint. Requires: a batch is done in it.
+        ends: where its last batch has ended; see `read_places`.
+        stream_ids: the identity of each topic in them, as Kafka tells it now.
+        lineage: of that batch, as the savepoint's own log has it; None: it is not known.
+        plan: that made the state; None: it is not known.
+        owner: the job and slice that the savepoint is of; empty: it does not say.
+        savepoint: where it is.
+        by: who wants it, for the log.
+        why: for what reason.
+
+    """
+
+    position: CheckpointPosition
+    ends: Mapping[Place, int]
+    stream_ids: Mapping[str, str]
+    lineage: str | None
+    plan: PlanState | None
+    owner: str
+    savepoint: str
+    by: str
+    why: str
+
+
+def preview_beginning(storage: Storage, name: SliceName, wanted: Beginning) -> bool:
+    """Return whether a log has begun like this before, and landed nothing since. Appends nothing.
+
+    Raises CheckpointUnfit where it cannot; LogDamaged, StorageError.
+    """
+    return _has_begun(name, read_log(storage, name), plan_begin(wanted))
+
+
+def begin(
+    committer: Committer,
+    attempts: Attempts,
+    wanted: Beginning,
+    fill: Callable[[Checkpoint], None],
+) -> None:
+    """Let the log of a query begin with a savepoint. Takes its slice over.
+
+    If interrupted: call it again. A start before that is refused: the log has no batch, and the
+    checkpoint may have some.
+
+    Arguments:
+        committer: of the query's slice.
+        attempts: of the query; there need not be any.
+        wanted: how its log is to begin.
+        fill: writes the savepoint's files to an empty attempt.
+
+    Raises CheckpointUnfit where the log is not empty; LogDamaged, Fenced, StorageError; and what
+    `fill` raises.
+
+    """
+    log = committer.log
+    preview_beginning(committer.storage, log.name, wanted)
+    log.open()
+    body = plan_begin(wanted)
+    has_begun = _has_begun(log.name, log.fold, body)
+
+    def fill_anew(target: Checkpoint) -> None:
+        fill(target)
+        forget_origin(target)
+
+    attempts.remake(log.fold.epoch, None, fill_anew)
+    if not has_begun:
+        log.append(body, committer.finish())
+
+
+def plan_begin(wanted: Beginning) -> Begin:
+    """Return the entry that a log begins with."""
+    shards = tuple(
+        Joined(ShardKey(source, topic, 1, shard), wanted.stream_ids[topic], offset, POLICY)
+        for (source, topic, shard), offset in sorted(wanted.ends.items())
+    )
+    query_id, batch = wanted.position.query_id or "", wanted.position.committed
+    return Begin(
+        query=Query(query_id, batch, wanted.lineage or _hash(query_id, batch, shards)),
+        shards=shards,
+        digest=wanted.plan.digest if wanted.plan else "",
+        document=wanted.plan.document if wanted.plan else "",
+        owner=wanted.owner,
+        savepoint=wanted.savepoint,
+        by=wanted.by,
+        why=wanted.why,
+    )
+
+
+def forget_origin(checkpoint: Checkpoint) -> None:
+    """Delete what a checkpoint tells of the log that it was of: it is another one's now.
+
+    These are the copies of versions of its job, and the mark of a migration: the new log has the
+    plan that made the state, and no migration.
+    If interrupted: some are left. Raises StorageError.
+    """
+    for version in checkpoint.list_versions():
+        checkpoint.storage.delete(names.join(checkpoint.path, VersionPath(version).path))
+    while migration := checkpoint.read_migration():
+        checkpoint.storage.delete(names.join(checkpoint.path, MigrationPath(migration).path))
+
+
+def _has_begun(name: SliceName, fold: Fold, body: Begin) -> bool:
+    """Tell whether a log has begun with an entry. Raises CheckpointUnfit where it has more."""
+    known, wanted = fold.query, body.query
+    if known is not None:
+        here = (known.query_id, known.first, known.since, known.batch_id)
+        if here == (wanted.query_id, wanted.batch_id + 1, wanted.lineage, wanted.batch_id):
+            return True
+    if not is_empty(fold):
+        what = f"it ends with batch {known.batch_id} of its query" if known else "it was read into"
+        raise CheckpointUnfit(
+            f"the log of {name} is not empty: {what}; nothing was changed",
+            hint="name a job file that fills another table or topic, which no query has filled; "
+            "if this one already continued from the savepoint, run the job without --from",
+            why="not_empty",
+        )
+    return False
+
+
+def _hash(query_id: str, batch: int, shards: tuple[Joined, ...]) -> str:
+    """Return a lineage for a batch whose own is not known: of what it has read up to."""
+    keys = [(each.key, each.first_offset) for each in shards]
+    read = [[key.source, key.stream, key.generation, key.shard, end] for key, end in keys]
+    text = json.dumps([POLICY, query_id, batch, read], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,109 @@
+"""What of a checkpoint Spark compares with a query before it starts a batch: no state.
+
+What it is: `copy_outline`: offsets and the commit of the last batch, what operators say of
+themselves, and schemas.
+What it promises: the source is only read, also beside a Spark that writes it. Only small files are
+read, a few for each operator. Operators of the copy name its own schemas.
+What it must not know: Spark.
+"""
+
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from ashore.errors import CheckpointUnfit
+from ashore.log import names
+from ashore.log.plan_query import NO_BATCH
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import WORKERS, CheckpointFile, list_directory
+from ashore.queries.state.layout import (
+    STATE,
+    TABLES,
+    BatchLog,
+    BatchPath,
+    CheckpointPath,
+    OperatorFile,
+    OperatorPath,
+    SchemaPath,
+    StoreSchemaPath,
+    is_number,
+)
+
+
+def copy_outline(
+    source: Checkpoint, target: Checkpoint, told: Collection[int] | None = None
+) -> int:
+    """Copy what Spark compares, and return the last batch that is done.
+
+    Requires: nothing is at the target. If interrupted: a part of it is there.
+
+    Arguments:
+        source: to copy.
+        target: that is made.
+        told: the operators whose schemas are copied; None: of all. To Spark the others are such
+            that have no state yet.
+
+    Raises CheckpointUnfit where no batch is done; StorageError; PathMissing where a running Spark
+    deletes old files meanwhile: try again.
+
+    """
+    position = source.read_position()
+    done = position.committed
+    if done == NO_BATCH:
+        raise CheckpointUnfit(
+            f"{source.path}: no batch of it is finished",
+            hint="run the query first",
+            why="empty_checkpoint",
+        )
+    batches: list[CheckpointPath] = [BatchPath(BatchLog.COMMITS, done)]
+    batches += [BatchPath(BatchLog.OFFSETS, each) for each in {done, position.planned}]
+    found = [*batches, *(each.of for each in _list_schemas(source) if _is_told(each.of, told))]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        read = pool.map(lambda path: source.storage.read(names.join(source.path, path.path)), found)
+        for path, data in zip(found, read, strict=True):
+            written = _rewrite(path, data, target, told)
+            target.storage.create(names.join(target.path, path.path), written)
+    return done
+
+
+def _rewrite(
+    path: CheckpointPath, data: bytes, target: Checkpoint, told: Collection[int] | None
+) -> bytes:
+    if not isinstance(path, OperatorPath):
+        return data
+    operator = OperatorFile.parse(data, path.path).move_to(target.uri)
+    if told is not None and path.operator not in told:
+        stores = tuple(replace(each, schemas=()) for each in operator.stores)
+        operator = replace(operator, stores=stores)
+    return operator.write()
+
+
+def _is_told(path: CheckpointPath, told: Collection[int] | None) -> bool:
+    match path:
+        case OperatorPath():
+            return True
+        case StoreSchemaPath(store):
+            return told is None or store.operator in told
+        case SchemaPath(operator):
+            return told is None or operator in told
+        case _:
+            return False
+
+
+def _list_schemas(source: Checkpoint) -> Iterator[CheckpointFile]:
+    """Yield what operators say of themselves, and schemas, with few calls: no state is listed."""
+    waiting = [
+        each for each in list_directory(source, STATE).directories if is_number(names.leaf(each))
+    ]
+    while waiting:
+        with ThreadPoolExecutor(WORKERS) as pool:
+            listed = list(pool.map(lambda each: list_directory(source, each), waiting))
+        for each in listed:
+            yield from (file for file in each.files if _is_told(file.of, None))
+        waiting = [path for each in listed for path in each.directories if _may_have_schemas(path)]
+
+
+def _may_have_schemas(directory: str) -> bool:
+    """Tell whether a directory is none of tables, nor of another partition than the first."""
+    name = names.leaf(directory)
+    return name != TABLES and (not is_number(name) or name == "0")

@@ -1,0 +1,166 @@
+"""The pool: files of shared savepoints, beside them, and who needs which of them.
+
+What it is: `Pool`, and the two lists by which takers and sweeps keep out of each other's way.
+What it promises: the pool keeps no count. A file is needed while a savepoint beside the pool names
+it in `references.json`, which is there before the savepoint relies on anything and goes last; and
+all that a savepoint has copied itself, while its directory is there. A name in the pool is used
+once, so that a deletion that arrives late deletes nothing that came after it. Where a savepoint
+does not tell what it needs, that is an error, and nothing is known to be free.
+What it must not know: what the files hold.
+
+    <directory>/pool/3f9c0a12b4d5e6f7/      what the savepoint of these digits has copied
+                                            files as Spark wrote them, at their own paths
+    <directory>/pool/condemned-<digits>.json     what a sweep is about to delete
+
+A taker writes its references, then reads what is condemned, and copies that itself. A sweep writes
+what it condemns, then reads all references, and spares what they name. So at least one of the two
+sees the other, whatever comes between.
+"""
+
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ashore.errors import CheckpointUnfit, PathMissing
+from ashore.log import names
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import WORKERS
+from ashore.queries.state.layout import QueryPath
+from ashore.queries.state.savepoints.manifest import SavedFile, SavepointKind, is_unique
+from ashore.queries.state.savepoints.references import PoolFile, parse_references
+from ashore.queries.state.savepoints.store import POOL, Savepoint, find_savepoints, list_savepoints
+from ashore.storage.base import FileStat, Storage
+
+_CONDEMNED = re.compile(r"condemned-[0-9a-f]{16}\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What savepoints need of a pool.
+
+    Arguments:
+        files: that they name.
+        owners: directories of the pool whose savepoint is there, all of whose files are needed.
+
+    """
+
+    files: frozenset[PoolFile]
+    owners: frozenset[str]
+
+    def __contains__(self, file: PoolFile) -> bool:
+        return file.pool in self.owners or file in self.files
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The pool of the savepoints in the directory `path` of a storage, Spark's `uri`."""
+
+    storage: Storage
+    path: str
+    uri: str
+
+    def part(self, name: str) -> Checkpoint:
+        """Return a directory of the pool, as the part of a checkpoint that it is."""
+        place = names.join(self.path, POOL, name)
+        return Checkpoint(self.storage, place, f"{self.uri}/{POOL}/{name}")
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return f"{self.uri}/{POOL}".removeprefix("file://")
+
+    def is_there(self) -> bool:
+        """Tell whether there is a pool, and no checkpoint of that name. Raises StorageError."""
+        place = self.storage.stat(names.join(self.path, POOL))
+        if place is None or not place.is_directory:
+            return False
+        return self.storage.stat(names.join(self.path, POOL, QueryPath().path)) is None
+
+    def condemned_path(self, unique: str) -> str:
+        """Return where a sweep writes what it is about to delete."""
+        return names.join(self.path, POOL, f"condemned-{unique}.json")
+
+    def list_parts(self) -> list[str]:
+        """Return the directories of the pool. Raises StorageError."""
+        listed = self.storage.list(names.join(self.path, POOL))
+        return [name for each in listed if is_unique(name := names.leaf(each.path))]
+
+    def list_condemned(self) -> list[FileStat]:
+        """Return the lists of sweeps that go on, or were interrupted. Raises StorageError."""
+        listed = self.storage.list(names.join(self.path, POOL))
+        return [each for each in listed if _CONDEMNED.fullmatch(names.leaf(each.path))]
+
+    def read_condemned(self) -> frozenset[PoolFile]:
+        """Return what sweeps are about to delete. Raises CheckpointUnfit, StorageError."""
+        found = frozenset[PoolFile]()
+        for each in self.list_condemned():
+            place = f"{self.place}/{names.leaf(each.path)}"
+            try:
+                found |= parse_references(self.storage.read(each.path), place)
+            except PathMissing:  # the sweep is done, and all that it has deleted is gone
+                continue
+        return found
+
+    def read_references(self, without: Savepoint | None = None) -> References:
+        """Return what savepoints need, all of them or all but one.
+
+        Raises CheckpointUnfit where one does not tell; StorageError.
+        """
+        found = find_savepoints(self.storage, self.path, self.uri)
+        others = [each for each in found if without is None or each.path != without.path]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            files = frozenset[PoolFile]().union(*pool.map(_read_needed, others))
+        return References(files, frozenset(each.unique for each in others))
+
+    def find_saved(self) -> dict[tuple[str, int], SavedFile]:
+        """Return what complete savepoints have in the pool, by path and size in bytes.
+
+        Where several have the same, it is that of the newest. What is there may be deleted at any
+        time, unless it is referred to. Raises StorageError.
+        """
+        listed = list_savepoints(self.storage, self.path, self.uri)
+        return {
+            (file.path, file.size_bytes): file
+            for each in listed
+            if each.manifest is not None and each.manifest.kind is SavepointKind.SHARED
+            for file in each.manifest.files
+        }
+
+    def find_missing(self, files: Iterable[SavedFile]) -> frozenset[PoolFile]:
+        """Return which files are not there with their size. Raises StorageError."""
+        with ThreadPoolExecutor(WORKERS) as pool:
+            missing = pool.map(self._look_for, files)
+            return frozenset(each for each in missing if each is not None)
+
+    def _look_for(self, file: SavedFile) -> PoolFile | None:
+        found = self.storage.stat(names.join(self.part(file.pool).path, file.path))
+        is_there = found is not None and found.size == file.size_bytes
+        return None if is_there else PoolFile(file.pool, file.path)
+
+
+def pool_of(savepoint: Savepoint) -> Pool:
+    """Return the pool beside a savepoint, which may not be there."""
+    uri = savepoint.uri.rpartition("/")[0]
+    return Pool(savepoint.storage, names.parent(savepoint.path), uri)
+
+
+def _read_needed(savepoint: Savepoint) -> frozenset[PoolFile]:
+    """Return what a savepoint needs of the pool, but for what it has copied there itself."""
+    unread: CheckpointUnfit | None = None
+    try:
+        data = savepoint.storage.read(savepoint.references_path)
+        return parse_references(data, savepoint.references_place)
+    except PathMissing:
+        pass  # it is full, or is being deleted
+    except CheckpointUnfit as error:
+        unread = error
+    try:
+        manifest = savepoint.read()
+    except CheckpointUnfit as error:
+        is_full = savepoint.storage.stat(savepoint.checkpoint.path) is not None
+        is_there = savepoint.storage.stat(savepoint.manifest_path) is not None
+        if unread is None and (is_full or not is_there):
+            return frozenset()
+        raise unread or error from None
+    return frozenset(PoolFile(each.pool, each.path) for each in manifest.files if each.pool)

@@ -1,0 +1,192 @@
+"""Taking a savepoint: a whole copy of what one batch needs.
+
+What it promises: the checkpoint is only read. The savepoint is complete once its manifest is there,
+which is written after all files are durable and were read back. It may be taken beside a running
+Spark: a batch that is done does not change. Where Spark deletes a file meanwhile, as it keeps only
+the newest batches, a newer batch is taken.
+What it must not know: jobs; when a savepoint is wanted.
+"""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ashore import __version__
+from ashore.base.clock import Clock
+from ashore.errors import CheckpointUnfit, InvariantBroken, PathMissing, StorageError
+from ashore.log import names
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.savepoints.links import link_between
+from ashore.queries.state.savepoints.manifest import (
+    Manifest,
+    SavedFile,
+    SavepointKind,
+    write_manifest,
+)
+from ashore.queries.state.savepoints.pool import Pool
+from ashore.queries.state.savepoints.share import finish_shared, share_files
+from ashore.queries.state.savepoints.store import Savepoint, delete_savepoint, savepoint_name
+from ashore.queries.state.savepoints.sweep import abandon_shared, remove_savepoint
+from ashore.queries.state.savepoints.transfer import (
+    Advance,
+    ExpectedFile,
+    Transferred,
+    transfer_files,
+)
+from ashore.queries.state.survey import Survey, take_survey
+from ashore.storage.base import Storage
+
+TRIES = 5  # with a newer batch each time: Spark keeps a hundred of them unless it is told otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A directory for savepoints.
+
+    Arguments:
+        storage: that it is in.
+        path: of the storage.
+        uri: as Spark would know it.
+        make_unique: returns 16 hexadecimal digits that it never returned before.
+        links: whether files may get a second name instead of a copy, where the disk can.
+        kind: whether savepoints have their files themselves, or share those of the pool.
+
+    """
+
+    storage: Storage
+    path: str
+    uri: str
+    make_unique: Callable[[], str]
+    links: bool = True
+    kind: SavepointKind = SavepointKind.FULL
+
+    @property
+    def pool(self) -> Pool:
+        """The pool of its shared savepoints."""
+        return Pool(self.storage, self.path, self.uri)
+
+    def savepoint(self, batch: int) -> Savepoint:
+        """Return a savepoint that is not there yet."""
+        name = savepoint_name(batch, self.make_unique())
+        return Savepoint(self.storage, names.join(self.path, name), f"{self.uri}/{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A savepoint that was taken."""
+
+    savepoint: Savepoint
+    manifest: Manifest
+    linked: int  # files that have a second name instead of a copy
+    seconds: float
+
+    @property
+    def shared(self) -> tuple[SavedFile, ...]:
+        """Files that were not copied, as the pool had them."""
+        own = {"", self.savepoint.unique}
+        return tuple(each for each in self.manifest.files if each.pool not in own)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of these files."""
+        return sum(each.size_bytes for each in self.shared)
+
+
+def save(
+    checkpoint: Checkpoint, batch: int | None, shelf: Shelf, clock: Clock, advance: Advance
+) -> Saved:
+    """Take a savepoint.
+
+    If interrupted: a part of one may be there without a manifest: it is never restored, and
+    `remove_savepoint` removes it.
+
+    Arguments:
+        checkpoint: that is copied.
+        batch: that is done; None: the newest.
+        shelf: where savepoints go.
+        clock: for the time in the manifest.
+        advance: called as files are done.
+
+    Raises CheckpointUnfit where the checkpoint does not keep the batch, or is damaged;
+    StorageError.
+
+    """
+    started_s = clock.monotonic_s()
+    for last_try in (*[False] * (TRIES - 1), True):
+        newest = checkpoint.list_finished()[-1:]
+        try:
+            survey = take_survey(checkpoint, batch)
+            savepoint = shelf.savepoint(survey.required.batch)
+            manifest, linked = _save(survey, savepoint, shelf, clock, advance)
+        except (PathMissing, CheckpointUnfit) as error:
+            if last_try or batch is not None or checkpoint.list_finished()[-1:] == newest:
+                raise _as_unfit(error) from error
+            continue
+        seconds = clock.monotonic_s() - started_s
+        return Saved(savepoint, manifest, linked, seconds)
+    raise InvariantBroken("the last try returns or raises")
+
+
+def _save(
+    survey: Survey, savepoint: Savepoint, shelf: Shelf, clock: Clock, advance: Advance
+) -> tuple[Manifest, int]:
+    source, required = survey.checkpoint, survey.required
+    wanted = [ExpectedFile(each.path, each.size_bytes) for each in required.files]
+    done = _copy(source, wanted, savepoint, shelf, advance)
+    manifest = Manifest(
+        query_id=required.query_id,
+        batch=required.batch,
+        planned=required.planned,
+        made_ms=clock.now_ms(),
+        source=source.uri,
+        release=__version__,
+        files=done.files,
+        kind=shelf.kind,
+    )
+    if shelf.kind is SavepointKind.SHARED:
+        _finish(savepoint, manifest, shelf)
+    else:
+        savepoint.storage.create(savepoint.manifest_path, write_manifest(manifest))
+    return manifest, done.linked
+
+
+def _copy(
+    source: Checkpoint,
+    wanted: Sequence[ExpectedFile],
+    savepoint: Savepoint,
+    shelf: Shelf,
+    advance: Advance,
+) -> Transferred:
+    """Copy all files, or those that the pool does not have; where that fails leave nothing."""
+    is_shared = shelf.kind is SavepointKind.SHARED
+    try:
+        if is_shared:
+            return share_files(source, wanted, savepoint, advance, links=shelf.links)
+        link = link_between(source, savepoint.checkpoint) if shelf.links else None
+        return transfer_files(wanted, source, savepoint.checkpoint, link, advance)
+    except (StorageError, CheckpointUnfit):
+        with contextlib.suppress(StorageError, CheckpointUnfit):
+            if is_shared:
+                abandon_shared(savepoint, shelf.make_unique)
+            else:
+                delete_savepoint(savepoint)
+        raise
+
+
+def _finish(savepoint: Savepoint, manifest: Manifest, shelf: Shelf) -> None:
+    try:
+        finish_shared(savepoint, manifest)
+    except (StorageError, CheckpointUnfit):
+        with contextlib.suppress(StorageError, CheckpointUnfit):
+            remove_savepoint(savepoint, shelf.make_unique)
+        raise
+
+
+def _as_unfit(error: PathMissing | CheckpointUnfit) -> CheckpointUnfit:
+    if isinstance(error, CheckpointUnfit):
+        return error
+    return CheckpointUnfit(
+        f"{error.message}: a file of the batch is gone",
+        hint="is the job running? then omit --batch, so that its newest batch is taken",
+        why="missing",
+    )

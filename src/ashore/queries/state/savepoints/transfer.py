@@ -1,0 +1,229 @@
+"""Files on their way from one checkpoint to another place, several at a time.
+
+What it is: `transfer_files`, and `check_files`, which reads them again.
+What it promises: each file that is written is read back and compared; nothing is overwritten; the
+source is only read. Where a storage can, files that Spark never edits get a second name (a hard
+link) instead of a copy: deleting one name leaves the other, but damage to the disk's blocks hits
+both. Text files, which people edit, are always copied.
+What it must not know: which files there are, and why they are wanted.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ashore.errors import CheckpointUnfit, PathMissing
+from ashore.log import names
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import WORKERS, read_pieces
+from ashore.queries.state.layout import (
+    ChecksumPath,
+    OperatorFile,
+    OperatorPath,
+    StatePath,
+    TablePath,
+    parse_path,
+)
+from ashore.queries.state.savepoints.links import Link
+from ashore.queries.state.savepoints.manifest import SavedFile
+from ashore.queries.state.survey import describe_place
+
+Advance = Callable[[int, int], None]  # files that are done, of how many
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFile:
+    """A file that is to be transferred.
+
+    Arguments:
+        path: below the root of either checkpoint.
+        size_bytes: that it has to have.
+        checksum: that it has to have; None: any.
+
+    """
+
+    path: str
+    size_bytes: int
+    checksum: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transferred:
+    """Files that were transferred, and what it took."""
+
+    files: tuple[SavedFile, ...]
+    linked: int  # of them, that have a second name instead of a copy
+
+
+def transfer_files(
+    wanted: Sequence[ExpectedFile],
+    source: Checkpoint,
+    target: Checkpoint,
+    link: Link | None,
+    advance: Advance,
+) -> Transferred:
+    """Copy or link files, make them durable, and compare what is there.
+
+    Requires: no other process uses the target.
+    If interrupted: some files are there, maybe one of them in part.
+
+    Arguments:
+        wanted: which; those with absolute paths in them are rewritten.
+        source: where they are.
+        target: where they come.
+        link: gives a file a second name; None: all are copied.
+        advance: called as files are done.
+
+    Raises StorageError; PathMissing where a file is gone; CheckpointUnfit where one is not as it
+    has to be.
+
+    """
+    one = _Transfer(source, target, link)
+    done: list[tuple[SavedFile, bool]] = []
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for each in pool.map(one.transfer, wanted):
+            done.append(each)
+            advance(len(done), len(wanted))
+    sync_directories(target, wanted)
+    return Transferred(
+        tuple(file for file, _ in done), sum(1 for _, is_linked in done if is_linked)
+    )
+
+
+def shift(advance: Advance, before: int, total: int) -> Advance:
+    """Return what shows the progress of a part, `before` files of `total` being done already."""
+    return lambda done, _: advance(before + done, total)
+
+
+def read_whole(source: Checkpoint, wanted: ExpectedFile) -> bytes:
+    """Return what a small file holds, as it has to be. Raises as `transfer_files`."""
+    data = source.storage.read(names.join(source.path, wanted.path))
+    _require(source, wanted, (len(data), _checksum(data)))
+    return data
+
+
+def sync_directories(target: Checkpoint, wanted: Iterable[ExpectedFile]) -> None:
+    """Make the names of files durable. Raises SyncFailed."""
+    directories = {names.parent(names.join(target.path, each.path)) for each in wanted}
+    target.storage.sync(sorted(directories))
+
+
+def check_files(
+    files: Sequence[SavedFile], checkpoint: Checkpoint, advance: Advance
+) -> list[CheckpointUnfit]:
+    """Return what is wrong with files, in their order; empty: all are as they have to be.
+
+    Raises StorageError where a storage does not answer.
+    """
+    wrong: list[CheckpointUnfit] = []
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for number, found in enumerate(pool.map(lambda each: _check(each, checkpoint), files), 1):
+            wrong += [] if found is None else [found]
+            advance(number, len(files))
+    return wrong
+
+
+def _check(file: SavedFile, checkpoint: Checkpoint) -> CheckpointUnfit | None:
+    place = f"{describe_place(checkpoint)}/{file.path}"
+    try:
+        size, checksum = digest_file(checkpoint, file.path)
+    except PathMissing:
+        return CheckpointUnfit(f"{place} is missing", hint=_OTHER, why="missing")
+    return _compare(place, (size, checksum), (file.size_bytes, file.checksum))
+
+
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    source: Checkpoint
+    target: Checkpoint
+    link: Link | None
+
+    def transfer(self, wanted: ExpectedFile) -> tuple[SavedFile, bool]:
+        """Return the file as it is at the target, and whether it was linked."""
+        if self.link is not None and _is_never_edited(wanted.path) and self.link(wanted.path):
+            found = digest_file(self.target, wanted.path)
+            _require(self.target, wanted, found)
+            return SavedFile(wanted.path, *found), True
+        found = self._copy_edited(wanted) if has_paths(wanted.path) else self._copy(wanted)
+        there = digest_file(self.target, wanted.path)
+        place = f"{describe_place(self.target)}/{wanted.path}"
+        if (wrong := _compare(place, there, found)) is not None:
+            raise wrong
+        return SavedFile(wanted.path, *found), False
+
+    def _copy(self, wanted: ExpectedFile) -> tuple[int, str]:
+        digest, size = hashlib.blake2b(digest_size=8), 0
+        writer = self.target.storage.open_write(names.join(self.target.path, wanted.path))
+        try:
+            for data in read_pieces(self.source, wanted.path):
+                writer.write(data)
+                digest.update(data)
+                size += len(data)
+            _require(self.source, wanted, (size, digest.hexdigest()))
+            writer.close()
+        finally:
+            writer.abandon()
+        return size, digest.hexdigest()
+
+    def _copy_edited(self, wanted: ExpectedFile) -> tuple[int, str]:
+        """Copy what an operator says of itself: with the paths that its schemas now have."""
+        data = read_whole(self.source, wanted)
+        place = f"{describe_place(self.source)}/{wanted.path}"
+        moved = OperatorFile.parse(data, place).move_to(self.target.uri).write()
+        writer = self.target.storage.open_write(names.join(self.target.path, wanted.path))
+        try:
+            writer.write(moved)
+            writer.close()
+        finally:
+            writer.abandon()
+        return len(moved), _checksum(moved)
+
+
+_OTHER = "choose another savepoint or batch; `ashore checkpoint list DIR` shows savepoints"
+
+
+def _require(checkpoint: Checkpoint, wanted: ExpectedFile, found: tuple[int, str]) -> None:
+    """Raise CheckpointUnfit where a file is not as it has to be."""
+    place = f"{describe_place(checkpoint)}/{wanted.path}"
+    checksum = wanted.checksum if wanted.checksum is not None else found[1]
+    if (wrong := _compare(place, found, (wanted.size_bytes, checksum))) is not None:
+        raise wrong
+
+
+def _compare(
+    place: str, found: tuple[int, str], expected: tuple[int, str]
+) -> CheckpointUnfit | None:
+    if found[0] != expected[0]:
+        text = f"{place} has {found[0]:,} bytes, expected {expected[0]:,}"
+        return CheckpointUnfit(text, hint=_OTHER, why="size")
+    if found[1] != expected[1]:
+        text = f"{place} is damaged: its checksum is {found[1]}, expected {expected[1]}"
+        return CheckpointUnfit(text, hint=_OTHER, why="damaged")
+    return None
+
+
+def _is_never_edited(path: str) -> bool:
+    return isinstance(parse_path(path), StatePath | ChecksumPath | TablePath)
+
+
+def has_paths(path: str) -> bool:
+    """Tell whether a file has absolute paths in it, so that its copy differs."""
+    match parse_path(path):
+        case OperatorPath(batch=int()):
+            return True
+        case _:
+            return False
+
+
+def digest_file(checkpoint: Checkpoint, path: str) -> tuple[int, str]:
+    """Return size and checksum of a file, as its storage gives it."""
+    digest, size = hashlib.blake2b(digest_size=8), 0
+    for data in read_pieces(checkpoint, path):
+        digest.update(data)
+        size += len(data)
+    return size, digest.hexdigest()
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

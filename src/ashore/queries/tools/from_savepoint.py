@@ -1,0 +1,145 @@
+"""A job that goes on from a savepoint, from the words of a person and without Spark.
+
+What it is: `go_on_from`, the use case behind `ashore run --from`.
+What it promises: the savepoint tells which query of the job it is of. One of another job or query
+is refused; so is one after which something was landed, unless it is said what becomes of that.
+What it must not know: terminals; how the job is run then.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ashore.base.operator import operator
+from ashore.errors import CheckpointUnfit
+from ashore.log.names import SliceName
+from ashore.log.plan_query import CheckpointPosition
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.later_batches import LandedSince, OutputSince
+from ashore.queries.state.layout import find_migration
+from ashore.queries.state.resume import Place, Resume, preview_resume, read_places, resume
+from ashore.queries.state.savepoints.manifest import Manifest
+from ashore.queries.state.savepoints.restore import restore
+from ashore.queries.state.savepoints.store import Savepoint
+from ashore.queries.state.savepoints.transfer import Advance
+from ashore.queries.state.versions import read_owner
+from ashore.queries.tools.addresses import choose_query
+from ashore.queries.tools.rollback import StoppedQuery, find_query
+from ashore.queries.tools.savepoints import find_savepoint
+from ashore.topics.loop.sinks import sink_slice, sinks_of
+from ashore.topics.open_job import OpenJob
+from ashore.topics.use.requirements import require_stopped
+
+
+@dataclass(frozen=True, slots=True)
+class FromAsked:
+    """What a person has typed.
+
+    Arguments:
+        savepoints: to go on from, at most one of each query of the job.
+        output: what becomes of what was landed since; None: there must be nothing.
+        takes_over: even if the job runs.
+
+    """
+
+    savepoints: tuple[str, ...]
+    output: OutputSince | None = None
+    takes_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WentOn:
+    """A query that goes on from a savepoint at its next start."""
+
+    query: str  # the table or topic that it fills
+    place: str  # of the savepoint
+    since: LandedSince
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A savepoint, and the query of the job that it is of."""
+
+    query: str
+    savepoint: Savepoint
+    manifest: Manifest
+
+    def resume(self, name: SliceName, output: OutputSince | None) -> Resume:
+        """Return how the query of a slice is to go on from it."""
+        found, why = self.manifest, f"ashore run --from {self.savepoint.place}"
+        position = CheckpointPosition(found.query_id, found.planned, found.batch)
+        checkpoint = self.savepoint.checkpoint
+
+        def ends() -> dict[Place, int]:
+            return read_places(name, checkpoint.read_ends(found.batch))
+
+        migration = find_migration(each.path for each in found.files)
+        return Resume(position, ends, output, operator(), why, migration)
+
+
+def go_on_from(
+    opened: OpenJob, asked: FromAsked, advance: Advance, report: Callable[[WentOn], None]
+) -> None:
+    """Put savepoints in the place of the checkpoints of a job's queries.
+
+    If interrupted: each query has its savepoint, or what it had before; call it again.
+
+    Arguments:
+        opened: the job.
+        asked: the savepoints.
+        advance: called as files are done.
+        report: called with each query that goes on from a savepoint.
+
+    Raises as `resume`; JobFileInvalid; LogGrows where the job runs, unless it `takes_over`. What
+    can be refused is refused before the first query is changed.
+
+    """
+    chosen = [_choose(opened, each) for each in asked.savepoints]
+    twice = {each.query for each in chosen if sum(one.query == each.query for one in chosen) > 1}
+    if twice:
+        raise CheckpointUnfit(
+            f"{min(twice)} has more than one savepoint to continue from",
+            hint="name one savepoint of each query",
+            why="twice",
+        )
+    queries = [find_query(opened, each.query) for each in chosen]
+    for each, query in zip(chosen, queries, strict=True):
+        preview_resume(opened.storage, query.name, each.resume(query.name, asked.output))
+    require_stopped(opened, takes_over=asked.takes_over)
+    for each, query in zip(chosen, queries, strict=True):
+        since = _go_on(opened, query, each, asked.output, advance)
+        report(WentOn(each.query, each.savepoint.place, since))
+
+
+def _choose(opened: OpenJob, where: str) -> _Chosen:
+    """Return which query of a job a savepoint is of. Raises CheckpointUnfit, JobFileInvalid."""
+    job = opened.job
+    savepoint = find_savepoint(where, opened.clock)
+    manifest = savepoint.read()
+    owner, sinks = read_owner(savepoint.checkpoint), sinks_of(job)
+    queries = {sink_slice(job.job, sink): name for name, sink in sinks.items()}
+    if owner is None:  # of an earlier release: where the job has several queries nobody can tell
+        return _Chosen(choose_query(str(job.path), sinks, None), savepoint, manifest)
+    if owner not in queries:
+        told = "" if owner.job == job.job else " --of-another-job"
+        raise CheckpointUnfit(
+            f"the savepoint {savepoint.place} is of {owner}, which is no query of {job.path}; "
+            "nothing was changed",
+            hint="name a savepoint of this job, or the job file that it is of; to continue from "
+            f"it in an empty table: `--output another-table{told}`",
+            why="other_job",
+        )
+    return _Chosen(queries[owner], savepoint, manifest)
+
+
+def _go_on(
+    opened: OpenJob,
+    query: StoppedQuery,
+    chosen: _Chosen,
+    output: OutputSince | None,
+    advance: Advance,
+) -> LandedSince:
+    def fill(target: Checkpoint) -> None:
+        restore(chosen.savepoint, target, opened.clock, advance)
+
+    wanted = chosen.resume(query.name, output)
+    return resume(opened.committer(query.name), query.attempts, wanted, fill)

@@ -1,0 +1,132 @@
+"""What `ashore checkpoint rescale` is asked for, from the words of a person.
+
+What it is: `rescale` and `undo`, of the query of a job file or of the directory of a checkpoint.
+What it promises: what `explains` changes nothing.
+What it must not know: terminals; how a checkpoint is rescaled.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ashore.base.clock import Clock
+from ashore.errors import JobFileInvalid
+from ashore.jobs.requests import SparkRequest
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.directories import open_directory, reach
+from ashore.queries.state.rescaling import plan_rescale
+from ashore.queries.state.survey import describe_place
+from ashore.queries.tools.addresses import (
+    choose_query,
+    find_checkpoint,
+    is_job_file,
+    require_newest,
+)
+from ashore.queries.tools.rescale_process import (
+    Report,
+    Rescaler,
+    RescaleResult,
+    Undo,
+    plan_undo,
+    rescale_copy,
+    rescale_job,
+    undo_rescale,
+)
+from ashore.queries.tools.rollback import StoppedQuery, find_query
+from ashore.topics.loop.job import lake_of
+from ashore.topics.loop.sinks import sinks_of
+from ashore.topics.open_job import OpenJob, open_job
+
+_MASTER = "local[*]"
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleAsked:
+    """What a person has typed.
+
+    Arguments:
+        where: a job file, or the directory of a checkpoint.
+        query: of the job file; None where it has one.
+        to: where the new checkpoint goes; None: it becomes the job's.
+        explains: only what would be done is wanted.
+        takes_over: even if the job runs.
+        debug: what Spark says on stderr is shown.
+
+    """
+
+    where: str
+    query: str | None = None
+    to: str | None = None
+    explains: bool = False
+    takes_over: bool = False
+    debug: bool = False
+
+
+def rescale(asked: RescaleAsked, wanted: int, clock: Clock, report: Report) -> RescaleResult:
+    """Give the state of a query another number of partitions.
+
+    Arguments:
+        asked: which, and where it goes.
+        wanted: how many.
+        clock: of storages, and for the time that it takes.
+        report: called with each step.
+
+    Raises JobFileInvalid, CheckpointUnfit, StorageError, LogGrows, JobProcessEnded.
+
+    """
+    if is_job_file(asked.where):
+        with _opened(asked) as (opened, query):
+            rescaler = _rescaler_of(opened, clock, report, debug=asked.debug)
+            if asked.to is None and not asked.explains:
+                return rescale_job(opened, query, wanted, rescaler, takes_over=asked.takes_over)
+            return _copy(asked, require_newest(query.attempts, query.fills), wanted, rescaler)
+    if asked.to is None and not asked.explains:
+        raise JobFileInvalid(
+            f"{asked.where} is a directory: it is rescaled into another one",
+            hint="name that one with --to; then start the query with it as its checkpointLocation",
+        )
+    source = find_checkpoint(asked.where, asked.query, clock)
+    options = reach(source.uri).options
+    rescaler = Rescaler(SparkRequest(_MASTER, ()), options, clock, report, asked.debug)
+    return _copy(asked, source, wanted, rescaler)
+
+
+def undo(asked: RescaleAsked) -> Undo:
+    """Undo the last rescale of a job.
+
+    Raises JobFileInvalid, CheckpointUnfit, StorageError, LogGrows.
+    """
+    if not is_job_file(asked.where):
+        raise JobFileInvalid(
+            f"{asked.where} is not a job file: there is nothing to undo",
+            hint="start the query with the original checkpoint: it was only read",
+        )
+    with _opened(asked) as (opened, query):
+        if asked.explains:
+            return plan_undo(query)
+        return undo_rescale(opened, query, takes_over=asked.takes_over)
+
+
+def _copy(
+    asked: RescaleAsked, source: Checkpoint, wanted: int, rescaler: Rescaler
+) -> RescaleResult:
+    plan = plan_rescale(source, wanted)
+    if asked.explains:
+        path = asked.to or describe_place(source)
+        return RescaleResult(path, plan.partitions, wanted, plan.batch, (), 0.0, is_done=False)
+    target = open_directory(asked.to or "", rescaler.clock, dict(rescaler.options))
+    return rescale_copy(source, target, wanted, rescaler)
+
+
+@contextmanager
+def _opened(asked: RescaleAsked) -> Iterator[tuple[OpenJob, StoppedQuery]]:
+    with open_job(Path(asked.where)) as opened:
+        chosen = choose_query(asked.where, sinks_of(opened.job), asked.query)
+        yield opened, find_query(opened, chosen)
+
+
+def _rescaler_of(opened: OpenJob, clock: Clock, report: Report, *, debug: bool) -> Rescaler:
+    application = opened.job.spark_application
+    spark = SparkRequest(application.master, tuple(sorted(application.conf.items())))
+    return Rescaler(spark, lake_of(opened.job).options, clock, report, debug)

@@ -1,0 +1,322 @@
+"""Rows of state, and how two batches of it differ: what is behind `inspect --rows` and `diff`.
+
+What it is: `read_state_rows`, from the words of a person to what the state process tells.
+What it promises: the checkpoint is only read, also beside a running query: what a batch needs is
+copied first, and Spark reads the copy, which is deleted at the end. What the files alone can tell
+is refused before Spark is started.
+What it must not know: terminals; how rows are decoded.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ashore.base.clock import Clock
+from ashore.errors import (
+    CheckpointUnfit,
+    InvariantBroken,
+    JobFileInvalid,
+    PathMissing,
+    StorageError,
+)
+from ashore.jobs.events import Event, StateChanges, StateProgress, StateRows, StateStep
+from ashore.jobs.requests import (
+    CheckpointAddress,
+    RowsRequest,
+    SparkRequest,
+    StateBatch,
+    StateTable,
+)
+from ashore.log import names
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.extract import WantedState, extract
+from ashore.queries.state.savepoints.save import TRIES
+from ashore.queries.state.savepoints.transfer import Advance
+from ashore.queries.state.state_tables import choose_tables, plan_tables
+from ashore.queries.state.survey import Survey, describe_place, require_checkpoint, take_survey
+from ashore.queries.state.versions import KeptVersion, read_kept
+from ashore.queries.tools.addresses import find_checkpoint
+from ashore.queries.tools.inspect import read_schemas
+from ashore.queries.tools.state_process import run_state_process
+from ashore.storage import LocalStorage
+
+ENDS = (".parquet", ".arrow")  # of names of files that rows are written to
+_MASTER = "local[*]"
+_NOW, _BEFORE = "now", "before"  # what the copies are called
+
+
+@dataclass(frozen=True, slots=True)
+class RowsAsked:
+    """What a person has typed.
+
+    Arguments:
+        where: a job file, or the directory of a checkpoint.
+        query: of the job file; None where it has one.
+        batch: whose state is shown; None: the newest that is done.
+        before: an earlier batch that it is compared with; None: rows are shown.
+        operator: its number or a name of it; None: all.
+        store: the name of a table; None: all.
+        partition: None: all.
+        keys: `NAME=VALUE`, or `NAME` for NULL.
+        limit: how many rows of each table; None: all.
+        to: a file that is written instead.
+        debug: what Spark says on stderr is shown.
+
+    """
+
+    where: str
+    query: str | None = None
+    batch: int | None = None
+    before: int | None = None
+    operator: str | None = None
+    store: str | None = None
+    partition: int | None = None
+    keys: tuple[str, ...] = ()
+    limit: int | None = None
+    to: str | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFound:
+    """State that was read.
+
+    Arguments:
+        place: of the checkpoint.
+        batch: whose state it is.
+        before: the batch that it was compared with.
+        version: of the job, whose names the columns have where that is said of them.
+        tables: as the state process has reported them.
+
+    """
+
+    place: str
+    batch: int
+    before: int | None
+    version: KeptVersion | None
+    tables: tuple[StateRows | StateChanges, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsProgress:
+    """Who is told of long work: files that are copied, Spark that is started, its tasks."""
+
+    copied: Advance
+    starting: Callable[[], None]
+    told: Callable[[StateStep | StateProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """State that was copied, and what the state process is asked of it."""
+
+    request: RowsRequest
+    version: KeptVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    survey: Survey
+    before: Survey | None
+    version: KeptVersion | None
+    tables: tuple[StateTable, ...]
+
+
+def read_state_rows(asked: RowsAsked, clock: Clock, progress: RowsProgress) -> RowsFound:
+    """Return rows of the state of a batch, or how it differs from an earlier one.
+
+    If interrupted: a directory may stay where this machine keeps temporary files.
+
+    Raises JobFileInvalid, CheckpointUnfit, StorageError; NotDone where the key is another one;
+    JobProcessEnded, with the error of the state process.
+    """
+    checkpoint = find_checkpoint(asked.where, asked.query, clock)
+    with tempfile.TemporaryDirectory(prefix="ashore-state-") as directory:
+        prepared = prepare(checkpoint, asked, Path(directory), progress.copied)
+        request = prepared.request
+        progress.starting()
+        events = run_state_process("rows", checkpoint.uri, request, debug=asked.debug)
+        tables = tuple(_listen(events, progress))
+    before = request.before.batch if request.before else None
+    return RowsFound(request.now.place, request.now.batch, before, prepared.version, tables)
+
+
+def prepare(
+    checkpoint: Checkpoint, asked: RowsAsked, directory: Path, advance: Advance
+) -> Prepared:
+    """Copy the state that is wanted to an empty directory of this machine.
+
+    Raises as `read_state_rows`, but for what Spark finds.
+    """
+    keys = tuple(map(_parse_key, asked.keys))
+    _require_file(asked.to)
+    with _named(directory):
+        plan = _copy_state(checkpoint, asked, directory, advance)
+    place = describe_place(checkpoint)
+    required = plan.survey.required
+    request = RowsRequest(
+        spark=SparkRequest(_MASTER, ()),
+        state_format=required.commit.state_format,
+        now=_state(directory, _NOW, plan.survey, place),
+        before=_state(directory, _BEFORE, plan.before, place) if plan.before else None,
+        tables=plan.tables,
+        partition=asked.partition,
+        keys=keys,
+        limit=asked.limit,
+        to=asked.to and str(Path(asked.to).absolute()),
+    )
+    return Prepared(request, plan.version)
+
+
+def _listen(events: Iterator[Event], progress: RowsProgress) -> Iterator[StateRows | StateChanges]:
+    for event in events:
+        match event:
+            case StateRows() | StateChanges():
+                yield event
+            case StateStep() | StateProgress():
+                progress.told(event)
+
+
+def _copy_state(
+    checkpoint: Checkpoint, asked: RowsAsked, directory: Path, advance: Advance
+) -> _Plan:
+    """Copy the state. A running Spark may delete a file meanwhile: then a newer batch is taken."""
+    for last_try in (*[False] * (TRIES - 1), True):
+        newest = checkpoint.list_finished()[-1:]
+        try:
+            plan = _plan(checkpoint, asked)
+            wanted = WantedState({each.operator for each in plan.tables}, asked.partition)
+            extract(plan.survey, wanted, _copy(directory, _NOW), advance)
+            if plan.before is not None:
+                extract(plan.before, wanted, _copy(directory, _BEFORE), advance)
+        except (PathMissing, CheckpointUnfit) as error:
+            is_newer = checkpoint.list_finished()[-1:] != newest
+            if last_try or asked.batch is not None or not is_newer:
+                raise _as_unfit(error) from error
+            for each in directory.iterdir():
+                shutil.rmtree(each)
+            continue
+        return plan
+    raise InvariantBroken("the last try returns or raises")
+
+
+def _as_unfit(error: PathMissing | CheckpointUnfit) -> CheckpointUnfit:
+    if isinstance(error, CheckpointUnfit):
+        return error
+    return CheckpointUnfit(
+        f"{error.message}: a file of the batch is gone",
+        hint="does the query run? Then omit --batch, or choose a newer one",
+        why="missing",
+    )
+
+
+def _plan(checkpoint: Checkpoint, asked: RowsAsked) -> _Plan:
+    place = describe_place(checkpoint)
+    survey = take_survey(checkpoint, asked.batch)
+    before = None if asked.before is None else take_survey(checkpoint, asked.before)
+    version = read_kept(checkpoint)
+    tables = choose_tables(
+        plan_tables(survey.required, read_schemas(survey)),
+        (asked.operator, asked.store),
+        version.content if version else None,
+        place,
+    )
+    _require_partition(survey, tables, asked.partition, place)
+    if asked.to is not None and len(tables) > 1:
+        known = "; ".join(f"--operator {each.operator} --store {each.name}" for each in tables)
+        raise JobFileInvalid(
+            f"{place} has {len(tables)} tables of state, and one file holds one table",
+            hint=f"choose one: {known}",
+        )
+    return _Plan(survey, before, version, tables)
+
+
+def _require_partition(
+    survey: Survey, tables: tuple[StateTable, ...], partition: int | None, place: str
+) -> None:
+    operators = {each.operator for each in tables}
+    chains = survey.required.chains
+    known = {each.store.partition for each in chains if each.store.operator in operators}
+    if partition is not None and partition not in known:
+        raise CheckpointUnfit(
+            f"{place} has no partition {partition}",
+            hint=f"its partitions are 0 to {max(known, default=0)}",
+            why="no_partition",
+        )
+
+
+def _require_file(to: str | None) -> None:
+    if to is None:
+        return
+    path = Path(to)
+    if path.suffix not in ENDS:
+        raise JobFileInvalid(
+            f"rows are written to Parquet or Arrow, and {to} is neither",
+            hint=f"end its name with {' or '.join(ENDS)}",
+        )
+    if path.exists() or not path.absolute().parent.is_dir():
+        what = "already exists" if path.exists() else "is in a directory that does not exist"
+        raise JobFileInvalid(f"{to} {what}", hint="name a new file in a directory that exists")
+
+
+def _parse_key(text: str) -> tuple[str, str | None]:
+    name, is_given, value = text.partition("=")
+    return name, value if is_given else None
+
+
+def _copy(directory: Path, name: str) -> Checkpoint:
+    storage = LocalStorage(str(directory.parent))
+    return Checkpoint(storage, names.join(directory.name, name), f"file://{directory}/{name}")
+
+
+@contextmanager
+def _named(directory: Path) -> Iterator[None]:
+    """Say of an error of the copy where the copy is: nobody has named that directory."""
+    try:
+        yield
+    except StorageError as error:
+        if not str(error.fields.get("path", "")).startswith(f"{directory.name}/"):
+            raise
+        raise type(error)(
+            f"the state is copied to {directory.parent}: {error.message}",
+            hint="the environment variable TMPDIR names another directory for it",
+            path=error.fields["path"],
+        ) from error
+
+
+def _state(directory: Path, name: str, survey: Survey, place: str) -> StateBatch:
+    address = CheckpointAddress(f"file://{directory}/{name}", ())
+    return StateBatch(address, survey.required.batch, place)
+
+
+def choose_batches(
+    where: str, query: str | None, wanted: tuple[int | None, int | None], clock: Clock
+) -> tuple[int, int]:
+    """Return the two batches that are compared: without numbers, the last two that are done.
+
+    Raises JobFileInvalid where the second is not the later one; CheckpointUnfit where there is only
+    one; as `find_checkpoint`.
+    """
+    checkpoint = find_checkpoint(where, query, clock)
+    place = describe_place(checkpoint)
+    require_checkpoint(checkpoint, place)
+    done = checkpoint.list_finished()
+    first, last = wanted
+    last = last if last is not None else max(done, default=0)
+    first = (
+        first if first is not None else max((each for each in done if each < last), default=None)
+    )
+    if first is None:
+        raise CheckpointUnfit(
+            f"{place} keeps no finished batch before {last}",
+            hint="`ashore checkpoint inspect --rows` shows the rows of one batch",
+            why="forgotten",
+        )
+    if first >= last:
+        raise JobFileInvalid(
+            f"batch {first} is not before batch {last}", hint="name the earlier batch first"
+        )
+    return first, last

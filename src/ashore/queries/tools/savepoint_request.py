@@ -1,0 +1,87 @@
+"""A savepoint of a job's query: by the job, where it runs on this machine, else of its files.
+
+What it is: `save_query`.
+What it promises: a job that runs is asked, and goes on. One that has ended, or died, has left files
+to take it of. One that is there and does not answer is an error within seconds: nobody knows
+whether it is about to take the savepoint.
+What it must not know: terminals; how a savepoint is taken.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ashore.base.clock import Clock
+from ashore.errors import JobNotAnswering, JobNotRunning, NotDone, error_of
+from ashore.jobs.ask import Patience, RunningJob
+from ashore.jobs.requests import (
+    TAKE_SAVEPOINT,
+    SavepointDone,
+    SavepointRequest,
+    read_asked,
+    write_request,
+)
+from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.savepoints.manifest import SavepointKind
+from ashore.queries.state.savepoints.save import Saved, Shelf
+from ashore.queries.state.savepoints.transfer import Advance
+from ashore.queries.state.survey import describe_place
+from ashore.queries.tools.addresses import choose_query
+from ashore.queries.tools.savepoints import find_savepoint, take_savepoint
+from ashore.topics.loop.job import load_job_file
+from ashore.topics.loop.sinks import sink_slice, sinks_of
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointAsked:
+    """A savepoint that a person wants.
+
+    Arguments:
+        job_file: of the job.
+        query: the table or topic that the query fills; None where the job has one query.
+        found: its newest checkpoint.
+        shelf: where the savepoint goes.
+
+    """
+
+    job_file: str
+    query: str | None
+    found: Checkpoint
+    shelf: Shelf
+
+
+def save_query(
+    wanted: SavepointAsked, clock: Clock, advance: Advance, report: Callable[[str], None]
+) -> Saved:
+    """Take a savepoint of a job's query.
+
+    Arguments:
+        wanted: which, and where it goes.
+        clock: of this machine.
+        advance: called as files are done, where it is this process that copies them.
+        report: called with a sentence for people.
+
+    Raises JobNotAnswering, NotDone; and as `take_savepoint`, of the job process too.
+    If interrupted: a job that has accepted the request continues with it.
+
+    """
+    job = load_job_file(wanted.job_file)
+    sinks = sinks_of(job)
+    name = sink_slice(job.job, sinks[choose_query(wanted.job_file, sinks, wanted.query)])
+    running = RunningJob(job.job, str(job.lake), clock, report)
+    shelf = wanted.shelf
+    is_shared = shelf.kind is SavepointKind.SHARED
+    request = SavepointRequest(name.slice, shelf.uri, shelf.links, is_shared)
+    try:
+        _, answer = running.ask(TAKE_SAVEPOINT, write_request(request), Patience(math.inf))
+    except JobNotRunning as error:
+        report(f"{error.message}: its savepoint is taken of its files")
+        return take_savepoint(wanted.found, None, wanted.shelf, clock, advance)
+    except (JobNotAnswering, NotDone) as error:
+        place = describe_place(wanted.found)
+        without = f"to copy its files without asking it, name {place} instead of the job file"
+        hint = f"{error.hint}; {without}" if error.hint else without
+        raise error_of(error.code, error.message, hint=hint) from error
+    done = read_asked(SavepointDone, answer)
+    savepoint = find_savepoint(done.place, clock)
+    return Saved(savepoint, savepoint.read(), done.linked, done.took_ms / 1000)

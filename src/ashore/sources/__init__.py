@@ -1,6 +1,0 @@
-"""Where records come from, as the driver sees it: the seam, and Kafka behind it.
-
-Promises: a job only asks and reads; nothing is written to a source (`producer` is the demo's).
-Importing the seam (`sources.base`) loads no client: take `KafkaSource` from `sources.kafka`.
-Must not know: tables, batches, the log, how executors read.
-"""

@@ -1,0 +1,74 @@
+"""From what the job file says to a catalog.
+
+What it promises: nobody is asked yet; a catalog that is away does not keep a job from starting.
+What it must not know: job files.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from ashore.errors import JobFileInvalid, NotInstalled
+from ashore.tables.catalog.base import Catalog
+from ashore.tables.catalog.none import NoCatalog
+
+PORT = 9083  # where metastores listen unless told otherwise
+
+
+def open_catalog(uris: str | None, *, timeout_s: float = 30.0, user: str = "") -> Catalog:
+    """Return the catalog at `uris`: `thrift://host:port`, more of them with commas; None: none.
+
+    Raises JobFileInvalid for an address that cannot be one, NotInstalled.
+
+    Arguments:
+        uris: where the same metastore answers; the first that does is asked.
+        timeout_s: how long a call may take altogether.
+        user: in whose name a metastore without Kerberos acts; empty: in its own.
+
+    """
+    if uris is None:
+        return NoCatalog()
+    addresses = [_parse(uri.strip()) for uri in uris.split(",")]
+    with _needing_extra():
+        from ashore.tables.catalog.hive import HiveCatalog  # noqa: PLC0415 - an extra
+        from ashore.tables.catalog.hive_client import ClientSettings  # noqa: PLC0415 - an extra
+        from ashore.tables.catalog.hive_wire import Address  # noqa: PLC0415 - an extra
+    made = tuple(Address(host, port) for host, port in addresses)
+    return HiveCatalog(ClientSettings(made, timeout_s, user))
+
+
+def load_locations(uri: str, table: str) -> dict[str, str]:
+    """Return where a Hive metastore says that the partitions of a table are.
+
+    As `hive_locations.load_locations`. Raises NotInstalled besides.
+    """
+    with _needing_extra():
+        from ashore.tables.catalog import hive_locations  # noqa: PLC0415 - an extra
+    return hive_locations.load_locations(uri, table)
+
+
+@contextmanager
+def _needing_extra() -> Iterator[None]:
+    """Say what is to be installed where an import inside finds that thrift is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("thriftpy2"):
+            raise
+        raise NotInstalled(
+            "a Hive metastore needs the package thriftpy2", hint="pip install 'ashore[hive]'"
+        ) from error
+
+
+def _parse(uri: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname, parts.port or PORT
+    except ValueError:
+        host, port = None, PORT
+    is_bare = uri.startswith("thrift://") and "/" not in uri.removeprefix("thrift://").rstrip("/")
+    if not host or not is_bare:
+        raise JobFileInvalid(
+            f"{uri!r} is not the address of a metastore", hint="write thrift://host:9083"
+        )
+    return host, port

@@ -1,0 +1,375 @@
+"""JSON records to tables, a batch at a time.
+
+What it is: the decoder for values that hold one JSON object each. A block of values, joined by
+newlines, goes through one native call; a block that fails is taken apart, where the parser says
+which record it stopped at, until the bad records are alone.
+What it promises: what becomes of a record never depends on its neighbours: the parser and the
+conversions are the same for a block and for a record. Rows cannot shift against values, see
+`_parse`. The worst batch costs a few native calls a record; a good one, one call a block.
+What it must not know: topics, offsets, what happens to bad records.
+
+The rules for a record are in docs/decisions/0001-json-decoder.md, with the measurements.
+"""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from ashore.errors import check
+from ashore.tables.ddl import Schema
+from ashore.topics.decode.arrow_types import to_arrow
+from ashore.topics.decode.decode import BadRow, BadRows, Decoded, Values, rows_without
+from ashore.topics.decode.json_decimals import ExponentJudge
+from ashore.topics.decode.json_maps import rewrite_maps
+from ashore.topics.decode.json_types import has_map, json_supports
+from ashore.topics.decode.wire import RowRefused, convert, find_missing, wire_schema
+
+TOO_LARGE = "a number does not fit into DOUBLE"
+_STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*', re.DOTALL)
+
+# A block stays in the processor's cache, and little is parsed twice where a record is bad.
+BLOCK_ROWS = 8_192
+BLOCK_BYTES = 4 << 20
+AFTER_BAD_ROWS = 16  # as many are parsed together at least, where a bad one stood before them
+SPLIT = 16  # into so many parts, where it is not known which record is bad
+SAMPLE_ROWS = 64
+FEW_ROWS = 16  # so many that are no objects are stepped over; for more the others are copied
+UNKNOWN_NAMES_MAX = 20
+REASON_CHARS_MAX = 200
+
+EMPTY = "empty value"
+NOT_AN_OBJECT = "not a JSON object"
+NULL_IN_NOT_NULL = "null or no value in a NOT NULL column"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The same records as texts, and the columns to read from them."""
+
+    texts: Values
+    wire: pa.Schema
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What a `decode` call has found so far. Rows of `bad` count within the texts."""
+
+    sources: list[_Source]
+    tables: list[pa.Table] = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+
+
+class JsonDecoder:
+    """Decodes values that hold one JSON object each.
+
+    Raises ValueError for a schema with a MAP whose keys are not STRING: JSON has no others.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        if unsupported := json_supports(schema):
+            raise ValueError(f"JSON has only maps whose keys are STRING: {', '.join(unsupported)}")
+        self._ddl = schema
+        self._schema = to_arrow(schema)
+        self._names = frozenset(schema.names)
+        self._exponents = ExponentJudge(schema)
+        self._slow = tuple(column for column in schema.fields if has_map(column.type))
+        fast = tuple(column for column in schema.fields if not has_map(column.type))
+        self._fast_wire = wire_schema(fast)
+        self._slow_wire = wire_schema(self._slow)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of every table that `decode` returns."""
+        return self._schema
+
+    def decode(self, values: Values) -> Decoded:
+        """Return the rows and the bad rows of a batch. Never raises because of what values hold."""
+        outside: list[BadRow] = []
+        texts, rows = _sift(values, outside, few_max=0 if self._slow else FEW_ROWS)
+        batch = _Batch([_Source(texts, self._fast_wire)])
+        if self._slow:
+            rows = self._add_rewritten(batch, rows, outside)
+        holes = [row.index for row in outside] if rows is None else []
+        for start, count in _cut_between(batch.sources[0].texts, holes):
+            self._decode_safely(batch, start, count)
+        bad = BadRows.merge([BadRows.of(outside), _place(batch.bad, rows)])
+        table = pa.concat_tables([self._schema.empty_table(), *batch.tables])
+        check(table.num_rows + len(bad) == len(values), "a value was lost while decoding JSON")
+        unknown, names = self._count_unknown(batch, holes)
+        return Decoded(table, rows_without(len(values), bad.indices), bad, unknown, names)
+
+    def _add_rewritten(
+        self, batch: _Batch, rows: pa.Int64Array | None, outside: list[BadRow]
+    ) -> pa.Int64Array | None:
+        """Add the source of the columns with maps; drop the records that have no such text."""
+        texts = batch.sources[0].texts
+        rewritten, refused = rewrite_maps(texts, self._slow)
+        if refused:
+            kept = rows_without(len(texts), BadRows.of(refused).indices)
+            outside += _place(refused, rows)
+            rows = kept if rows is None else rows.take(kept)
+            batch.sources[0] = _Source(texts.take(kept), self._fast_wire)
+        batch.sources.append(_Source(rewritten, self._slow_wire))
+        return rows
+
+    def _decode_safely(self, batch: _Batch, start: int, count: int) -> None:
+        """Decode rows `start` and following but those that would end this process."""
+        refused = self._exponents.refuse(batch.sources[0].texts.slice(start, count))
+        batch.bad += [BadRow(start + row.index, row.reason) for row in refused]
+        edges = [-1, *(row.index for row in refused), count]
+        for before, after in pairwise(edges):
+            if after - before > 1:
+                self._decode_block(batch, start + before + 1, after - before - 1)
+
+    def _decode_block(self, batch: _Batch, start: int, count: int) -> None:
+        """Decode rows `start` and following, or take them apart."""
+        left = [(start, count)]  # the next part is the last one
+        rows_max = count  # what stands behind a bad record is joined again each time: not too much
+        while left:
+            at, rows = left.pop()
+            if rows > rows_max:
+                left.append((at + rows_max, rows - rows_max))
+                rows = rows_max
+            try:
+                self._decode_part(batch, at, rows)
+                rows_max *= 2
+            except (RowRefused, pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+                if rows == 1:
+                    batch.bad.append(BadRow(at, _reason(error)))
+                    continue
+                row = _row_of(error)
+                left += reversed(_take_apart(at, rows, row))
+                if row is not None:
+                    rows_max = max(AFTER_BAD_ROWS, 4 * row)
+
+    def _decode_part(self, batch: _Batch, start: int, count: int) -> None:
+        """Decode rows, or raise what the library raises."""
+        table = self._parse(batch.sources, start, count)
+        missing = find_missing(table, self._ddl)
+        if missing is not None:
+            table = table.filter(pc.invert(missing))
+        converted = self._convert(table)
+        self._refuse_overflow(batch.sources, table, start, missing)
+        if missing is not None:
+            at = pc.indices_nonzero(missing).to_pylist()
+            batch.bad += [BadRow(start + row, NULL_IN_NOT_NULL) for row in at]
+        batch.tables.append(converted)
+
+    def _refuse_overflow(
+        self,
+        sources: Sequence[_Source],
+        table: pa.Table,
+        start: int,
+        missing: pa.BooleanArray | None,
+    ) -> None:
+        """Raise RowRefused if a number of a block was made infinite; `table` has no `missing`."""
+        if not _count_infinite(table):
+            return
+        left: Sequence[int] = range(start, start + table.num_rows)
+        if missing is not None:
+            left = [start + row for row in pc.indices_nonzero(pc.invert(missing)).to_pylist()]
+        for row in left:
+            own = [_Source(each.texts.slice(row, 1), each.wire) for each in sources]
+            small = [_Source(_without_too_large(each.texts), each.wire) for each in own]
+            if own == small:
+                continue
+            # The number may be of a field that no column wants.
+            if _count_infinite(self._parse(own, 0, 1)) > _count_infinite(self._parse(small, 0, 1)):
+                raise RowRefused(f"{TOO_LARGE} in row {row - start}")
+
+    def _parse(self, sources: Sequence[_Source], start: int, count: int) -> pa.Table:
+        """Return the wire table of a block: row i is the record of value i.
+
+        Every text begins with `{` and ends with `}` (`_sift`). If the block parses, no document
+        goes on past the end of its text: inside a string the newline that joins the texts is an
+        error, and anywhere else a `}` cannot be followed by the `{` that begins the next text. So
+        every text holds one document at least, and as many rows as texts means one in each.
+        """
+        columns: dict[str, pa.ChunkedArray] = {}
+        for source in sources:
+            if not len(source.wire):
+                continue  # every column holds a map; Python has seen that each text is one document
+            joined = _join(source.texts.slice(start, count))
+            table = pj.read_json(
+                pa.BufferReader(joined),
+                # One block: a parser that begins in the middle of a value may crash on `null`.
+                read_options=pj.ReadOptions(use_threads=False, block_size=joined.size + 1),
+                parse_options=pj.ParseOptions(
+                    explicit_schema=source.wire, unexpected_field_behavior="ignore"
+                ),
+            )
+            if table.num_rows != count:
+                raise RowRefused("more than one JSON document in a value")
+            columns.update(zip(table.column_names, table.columns, strict=True))
+        return pa.table({name: columns[name] for name in self._ddl.names})
+
+    def _convert(self, table: pa.Table) -> pa.Table:
+        arrays = [
+            convert(column.combine_chunks(), field.type)
+            for column, field in zip(table.columns, self._ddl.fields, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=self._schema)
+
+    def _count_unknown(self, batch: _Batch, holes: Sequence[int]) -> tuple[int, tuple[str, ...]]:
+        """Estimate the records with unknown fields from an evenly spaced sample of good ones."""
+        texts = batch.sources[0].texts
+        bad = {row.index for row in batch.bad}.union(holes)
+        step = max(1, len(texts) // SAMPLE_ROWS)
+        sample = [row for row in range(0, len(texts), step) if row not in bad]
+        names: set[str] = set()
+        hits = 0
+        for row in sample:
+            unknown = _top_level_names(texts[row].as_py()) - self._names
+            hits += bool(unknown)
+            names |= unknown
+        good = len(texts) - len(bad)
+        estimate = round(hits * good / len(sample)) if sample else 0
+        return estimate, tuple(sorted(names)[:UNKNOWN_NAMES_MAX])
+
+
+def _place(bad: Sequence[BadRow], rows: pa.Int64Array | None) -> BadRows:
+    """Return bad rows of texts as those of values, of which `rows` are the texts."""
+    found = BadRows.of(bad)
+    return found if rows is None else BadRows(rows.to_numpy()[found.indices], found.reasons)
+
+
+def _count_infinite(table: pa.Table) -> int:
+    return sum(count_infinite(column.combine_chunks()) for column in table.columns)
+
+
+def _without_too_large(text: Values) -> Values:
+    return pa.array([without_too_large(text[0].as_py())], text.type)
+
+
+def _row_of(error: Exception) -> int | None:
+    """Return the row of its block that an error is about, if it says so. A hint, no more."""
+    match = re.search(r" in row (\d+)$", str(error))
+    return int(match[1]) if match else None
+
+
+def _take_apart(start: int, count: int, row: int | None) -> list[tuple[int, int]]:
+    """Return the parts of rows that cannot be decoded together, in their order."""
+    if row is not None and row < count:
+        parts = [(start, row), (start + row, 1), (start + row + 1, count - row - 1)]
+        return [part for part in parts if part[1]]
+    step = -(-count // SPLIT)
+    return [(at, min(step, start + count - at)) for at in range(start, start + count, step)]
+
+
+def _sift(values: Values, bad: list[BadRow], few_max: int) -> tuple[Values, pa.Int64Array | None]:
+    """Return the values that may be JSON objects, and their indices.
+
+    The others are added to `bad`. White space around an object is cut off. No indices: the values
+    are untouched, and those in `bad`, at most `few_max`, are still among them.
+    """
+    odd = pc.indices_nonzero(pc.invert(_are_objects(values)))
+    if len(odd) <= few_max:
+        found: list[BadRow] = []
+        _trim(values.take(odd), found)
+        if len(found) == len(odd):
+            found.sort(key=lambda row: row.index)
+            bad += [BadRow(odd[row.index].as_py(), row.reason) for row in found]
+            return values, None
+    return _trim(values, bad)
+
+
+def _trim(values: Values, bad: list[BadRow]) -> tuple[Values, pa.Int64Array]:
+    """Return the values that may be JSON objects, trimmed, and their indices; see `_sift`."""
+    text_type = pa.large_string() if pa.types.is_large_binary(values.type) else pa.string()
+    # A view, not a cast: these bytes need not be UTF-8 to look for white space in them.
+    trimmed = pc.ascii_trim(values.view(text_type), characters=" \t\r\n").view(values.type)
+    is_empty = pc.fill_null(pc.equal(pc.binary_length(trimmed), 0), True)
+    is_object = _are_objects(trimmed)
+    for mask, reason in (
+        (is_empty, EMPTY),
+        (pc.and_not(pc.invert(is_object), is_empty), NOT_AN_OBJECT),
+    ):
+        bad += [BadRow(row, reason) for row in pc.indices_nonzero(mask).to_pylist()]
+    rows = pc.indices_nonzero(is_object).cast(pa.int64())
+    return trimmed.take(rows), rows
+
+
+def _are_objects(values: Values) -> pa.BooleanArray:
+    starts, ends = pc.starts_with(values, pattern="{"), pc.ends_with(values, pattern="}")
+    return pc.fill_null(pc.and_(starts, ends), False)
+
+
+def _cut_between(texts: Values, holes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return (start, count) of blocks that hold all texts but those at `holes`, which ascend."""
+    edges = pairwise([-1, *holes, len(texts)])
+    return [
+        (before + 1 + start, count)
+        for before, after in edges
+        for start, count in _cut(texts.slice(before + 1, after - before - 1), BLOCK_ROWS)
+    ]
+
+
+def _cut(texts: Values, rows_max: int) -> list[tuple[int, int]]:
+    """Return (start, count) of blocks that are bounded in rows and, where possible, in bytes."""
+    blocks: list[tuple[int, int]] = []
+    stack = [(0, len(texts))] if len(texts) else []
+    while stack:
+        start, count = stack.pop()
+        if count > rows_max or (count > 1 and texts.slice(start, count).nbytes > BLOCK_BYTES):
+            half = count // 2
+            stack += [(start + half, count - half), (start, half)]
+        else:
+            blocks.append((start, count))
+    return blocks
+
+
+def _join(texts: Values) -> pa.Buffer:
+    """Return the texts with newlines between them. Raises ArrowInvalid unless they are UTF-8."""
+    lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    joined = pc.binary_join(lists, pa.scalar(b"\n", texts.type))
+    text_type = pa.large_string() if pa.types.is_large_binary(texts.type) else pa.string()
+    try:
+        joined.view(text_type).validate(full=True)
+    except pa.ArrowInvalid:
+        raise RowRefused("not UTF-8") from None
+    return joined.buffers()[2]
+
+
+def _top_level_names(text: bytes) -> frozenset[str]:
+    try:
+        return frozenset(json.loads(text))
+    except (ValueError, RecursionError):
+        # The columnar parser has no limits on digits and depth, Python's has: not worth more here.
+        return frozenset()
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).removeprefix("JSON parse error: ").removesuffix(" in row 0")
+    return text[:REASON_CHARS_MAX]
+
+
+def count_infinite(column: pa.Array) -> int:
+    """Return how many infinities a wire column holds, at any depth."""
+    if pa.types.is_floating(column.type):
+        return int(pc.sum(pc.is_inf(column)).as_py() or 0)
+    if pa.types.is_struct(column.type):
+        return sum(count_infinite(part) for part in column.flatten())
+    if pa.types.is_list(column.type):
+        return count_infinite(column.flatten())
+    return 0
+
+
+def without_too_large(text: bytes) -> bytes:
+    """Return a JSON text with 0 for every number that no DOUBLE holds.
+
+    Where a column holds an infinity, this tells `1.8e308` from the bare word `Infinity`. Only texts
+    with such a number outside of their strings are changed.
+    """
+    return _STRING_OR_NUMBER.sub(_shrink, text)
+
+
+def _shrink(token: re.Match[bytes]) -> bytes:
+    found = token[0]
+    return found if found.startswith(b'"') or math.isfinite(float(found)) else b"0"

@@ -1,0 +1,56 @@
+"""Decoders and encoders by the names that job files give them.
+
+What it promises: an unknown name raises ValueError with the known ones.
+What it must not know: anything else of job files.
+"""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from ashore.base.native import why_not_native
+from ashore.tables.ddl import Schema
+from ashore.topics.decode.decode import Decoder
+from ashore.topics.decode.encode import Encoder, Output
+from ashore.topics.decode.json import JsonDecoder
+from ashore.topics.decode.json_native import NativeJsonDecoder
+from ashore.topics.decode.jsonl import JsonLinesEncoder
+from ashore.topics.decode.orc import OrcEncoder
+from ashore.topics.decode.parquet import ParquetEncoder
+from ashore.topics.decode.plain import BytesDecoder, TextDecoder
+
+DECODERS: dict[str, Callable[[Schema], Decoder]] = {
+    "json": JsonDecoder,
+    "text": TextDecoder,
+    "bytes": BytesDecoder,
+}
+ENCODERS: dict[str, Callable[[Output, pa.Schema], Encoder]] = {
+    "parquet": ParquetEncoder,
+    "orc": OrcEncoder,
+    "jsonl": JsonLinesEncoder,
+}
+
+
+def make_decoder(name: str, schema: Schema, reader: str = "python") -> Decoder:
+    """Return the decoder `json`, `text` or `bytes`. Raises ValueError where the schema is not its.
+
+    Arguments:
+        name: what the job file calls it.
+        schema: the table's own columns: what the values hold, not where they came from.
+        reader: who decodes JSON: `native`, `python`, or `auto`: native where it is installed. Rows,
+            bad rows and reasons are the same.
+
+    """
+    if name not in DECODERS:
+        raise ValueError(f"decode: {name} is not one of {', '.join(DECODERS)}")
+    is_native = reader == "native" or (reader == "auto" and not why_not_native())
+    if name == "json" and is_native:
+        return NativeJsonDecoder(schema)
+    return DECODERS[name](schema)
+
+
+def open_encoder(name: str, output: Output, schema: pa.Schema) -> Encoder:
+    """Return an encoder `parquet`, `orc` or `jsonl` that writes to `output`."""
+    if name not in ENCODERS:
+        raise ValueError(f"format: {name} is not one of {', '.join(ENCODERS)}")
+    return ENCODERS[name](output, schema)

@@ -1,0 +1,299 @@
+"""All that a job does, side by side: rhythm, patience, stops, housekeeping.
+
+What it is: `JobLoop`, which runs each `Worker` in a thread of its own: slices of topics, queries.
+What it promises: workers fail alone: what stops one does not stop the others. A stop is orderly:
+the batch under way is finished, or cancelled at half of the grace, and the last entry closed.
+What it must not know: Spark; what a worker does.
+"""
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ashore.base.clock import Clock
+from ashore.errors import AshoreError, QueryStopped, Stopped
+from ashore.jobs.requests import LastEntry
+from ashore.log.measures import Retrying
+from ashore.log.names import SliceName
+from ashore.log.progress import Progress
+from ashore.storage.base import Storage
+from ashore.storage.retry import Backoff, Jitter, any_between
+from ashore.topics.loop.housekeeping import CleanRule, House, Housekeeping
+from ashore.topics.loop.probe import probe_lake
+from ashore.topics.loop.worker import Tick, Worker, ends_worker
+from ashore.topics.write.batch import BatchRunner
+
+CANCEL_AGAIN_S = 1.0
+TRIES_UNTIL_DRAINED = 10  # of `--available-now`: a job that is to end cannot wait for ever
+TRIES_AT_START = 5  # then who has started the job hears of it, while he looks
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """When a job does what."""
+
+    interval_s: float
+    clean: CleanRule
+    grace_s: float
+    until_drained: bool  # end when everything that was there has landed
+
+
+@dataclass(frozen=True, slots=True)
+class JobParts:
+    """What the slices of a job share."""
+
+    storage: Storage
+    clock: Clock
+    progress: Progress
+    tables: Callable[[], Sequence[str]]
+    jitter: Jitter = any_between  # of the waits between tries
+
+
+class JobLoop:
+    """Runs workers until they are drained, stopped or broken.
+
+    Arguments:
+        slices: of the job's topics. All are opened before the first of them takes a turn.
+        queries: have shards and tables of their own, and do not wait for others.
+        rhythm: of the job.
+        parts: of the slices.
+
+    """
+
+    def __init__(
+        self,
+        slices: Sequence[Worker],
+        queries: Sequence[Worker],
+        rhythm: Rhythm,
+        parts: JobParts,
+    ) -> None:
+        self._slices = slices
+        self._queries = queries
+        self._rhythm = rhythm
+        self._parts = parts
+        self._stop = threading.Event()
+        self._have_slices_ended = threading.Event()
+        self._ended = threading.Event()
+        self._failures: list[BaseException] = []
+        self._stopped: dict[str, AshoreError] = {}  # queries that wait for a decision
+
+    def run(self, probe: BatchRunner | None = None) -> None:
+        """Run to the end. Raises what stopped the first worker that broke, after all have ended.
+
+        Where nothing but queries has stopped, and others went on: QueryStopped, which names them.
+
+        With `probe` the lake is tried out by an executor before the first batch of a slice.
+        """
+        queries = [self._start(each) for each in self._queries]
+        try:
+            self._run_slices(probe)
+        except BaseException as error:  # noqa: BLE001 - raised once the queries have ended
+            self._failures.append(error)
+        if not all(isinstance(error, AshoreError) for error in self._failures):
+            self.stop()  # a bug must not go unseen behind queries that never end
+        for thread in queries:
+            thread.join()
+        self._stop.set()
+        self._ended.set()
+        if self._failures:
+            raise self._gravest()
+
+    def _gravest(self) -> BaseException:
+        """Return what the job ends with: others that went on must not hide queries that stopped."""
+        others = [each for each in self._failures if each not in self._stopped.values()]
+        count = len(self._slices) + len(self._queries)
+        if others or len(self._stopped) == count:
+            return [*others, *self._failures][0]
+        return stopped_queries(self._stopped, count)
+
+    def stop(self, *, finishes: bool = False) -> None:
+        """Ask for an orderly stop. May be called from a signal handler, once or often.
+
+        `finishes`: the batch under way is not cancelled, however long it takes, unless a call
+        without follows.
+        """
+        self._stop.set()
+        for each in (*self._slices, *self._queries):
+            each.stop(finishes=finishes)
+        if not finishes:
+            threading.Thread(target=self._cancel_late, name="grace", daemon=True).start()
+
+    @property
+    def queries(self) -> Sequence[Worker]:
+        """The workers that have shards and tables of their own."""
+        return self._queries
+
+    def log_ends(self) -> tuple[LastEntry, ...]:
+        """Return the last entry of each log that was opened."""
+        logs = [each.log for each in (*self._slices, *self._queries)]
+        return tuple(LastEntry(log.name.slice, log.end) for log in logs if log.end is not None)
+
+    def _cancel_late(self) -> None:
+        """Cancel what is unfinished at half of the grace, unless all has ended by then."""
+        delay_s = self._rhythm.grace_s / 2
+        while not self._ended.wait(delay_s):
+            for each in (*self._slices, *self._queries):
+                each.cancel()
+            delay_s = CANCEL_AGAIN_S  # a batch may just have been on its way to its executors
+
+    def _run_slices(self, probe: BatchRunner | None) -> None:
+        for each in self._slices:
+            self._patiently(each, each.open)
+        if probe is not None:
+            for each in self._slices:
+                self._patiently(each, partial(self._probe, probe, each.log.name))
+        threads = [self._start(each) for each in self._slices]
+        keeper = threading.Thread(target=self._keep_houses, name="housekeeping", daemon=True)
+        keeper.start()
+        for thread in threads:
+            thread.join()
+        self._have_slices_ended.set()
+        keeper.join(timeout=1.0)
+
+    def _patiently(self, worker: Worker, act: Callable[[], None]) -> None:
+        """Do what comes before the first turns, again where an error may pass."""
+        patience = self._patience(worker, TRIES_AT_START)
+        while not self._stop.is_set():
+            try:
+                act()
+            except AshoreError as error:
+                patience.bear(error)
+            else:
+                patience.renew()
+                return
+
+    def _probe(self, runner: BatchRunner, name: SliceName) -> None:
+        probe_lake(self._parts.storage, runner, name, self._parts.tables())
+
+    def _patience(self, worker: Worker, tries_max: float) -> "_Patience":
+        slice_name, parts = worker.log.name.slice, self._parts
+
+        def wait(message: str, seconds: float) -> None:
+            if not self._stop.is_set():
+                parts.progress.warn(slice_name, message)
+                parts.progress.measured(Retrying(slice_name, round(1000 * seconds)))
+                parts.clock.wait(self._stop, seconds)
+
+        def recovered(after_ms: int, tries: int) -> None:
+            parts.progress.recovered(slice_name, after_ms, tries)
+
+        return _Patience(tries_max, wait, recovered, parts)
+
+    # ---- one worker
+
+    def _start(self, worker: Worker) -> threading.Thread:
+        thread = threading.Thread(target=self._guard, args=(worker,), name=f"{worker.log.name}")
+        thread.start()
+        return thread
+
+    def _guard(self, worker: Worker) -> None:
+        """Run a worker and keep what it raises: it must not take the others along."""
+        slice_name, progress = worker.log.name.slice, self._parts.progress
+        try:
+            self._run(worker)
+        except AshoreError as error:
+            self._failures.append(error)
+            if worker in self._queries and isinstance(error, Stopped):
+                self._stopped[slice_name] = error
+            progress.stopped(slice_name, error.message)
+        except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
+            self._failures.append(error)
+            progress.warn(slice_name, f"broke: {error!r}")
+        except BaseException as error:  # noqa: BLE001 - as above; nobody is there to be told
+            self._failures.append(error)
+
+    def _run(self, worker: Worker) -> None:
+        clock, until_drained = self._parts.clock, self._rhythm.until_drained
+        tries_max = TRIES_UNTIL_DRAINED if until_drained else math.inf
+        patience, landed = self._patience(worker, tries_max), worker.batches_landed
+        while not self._stop.is_set():
+            began_s = clock.monotonic_s()
+            try:
+                tick = worker.tick()
+            except AshoreError as error:
+                if worker.batches_landed > landed:
+                    patience.renew()
+                    landed = worker.batches_landed
+                patience.bear(error)
+                continue
+            patience.renew()
+            landed = worker.batches_landed
+            if tick is not Tick.BEHIND:
+                if until_drained:
+                    break
+                spent_s = clock.monotonic_s() - began_s
+                clock.wait(self._stop, max(0.0, self._rhythm.interval_s - spent_s))
+        worker.close("drained" if until_drained else "stop")
+
+    # ---- off the commit path
+
+    def _keep_houses(self) -> None:
+        """Keep the houses of all slices. What is no trouble but a bug stops the job."""
+        try:
+            rule = self._rhythm.clean
+            self._tick_houses([Housekeeping(self._house(each), rule) for each in self._slices])
+        except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
+            self._failures.append(error)
+            self._parts.progress.warn("", f"housekeeping failed: {error!r}")
+            self.stop()
+
+    def _tick_houses(self, houses: Sequence[Housekeeping]) -> None:
+        # By the machine's time, whatever the job's clock is: it is no part of what the job does.
+        while not self._have_slices_ended.wait(self._rhythm.clean.look_every_s):
+            if self._stop.is_set():
+                return
+            for each in houses:
+                each.tick()
+
+    def _house(self, worker: Worker) -> House:
+        parts = self._parts
+        return House(worker.log, parts.storage, parts.clock, parts.progress, parts.tables)
+
+
+def stopped_queries(stopped: Mapping[str, AshoreError], count: int) -> QueryStopped:
+    """Return the error that names queries which stopped, of `count` workers, and why."""
+    reported = "; ".join(f"{name}: {error.message}" for name, error in sorted(stopped.items()))
+    first = stopped[min(stopped)]
+    return QueryStopped(
+        f"{len(stopped)} of {count} parts of the job stopped, the others exited normally: "
+        f"{reported}",
+        hint=first.hint,
+        stopped=[{"slice": name, **error.to_dict()} for name, error in sorted(stopped.items())],
+    )
+
+
+class _Patience:
+    """How often a worker may fail in a row, and how long it waits before it tries again."""
+
+    def __init__(
+        self,
+        tries_max: float,
+        wait: Callable[[str, float], None],
+        recovered: Callable[[int, int], None],
+        parts: JobParts,
+    ) -> None:
+        self._tries_max = tries_max
+        self._wait = wait
+        self._recovered = recovered
+        self._parts = parts
+        self._tries, self._failing_s = 0, 0.0
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew: the worker works again."""
+        if self._tries:
+            failing_s = self._parts.clock.monotonic_s() - self._failing_s
+            self._recovered(round(1000 * failing_s), self._tries)
+        self._tries = 0
+        self._delays_s = Backoff(0.5, 30.0).delays_s(self._parts.jitter)
+
+    def bear(self, error: AshoreError) -> None:
+        """Wait until another try is worth it. Raises `error` where none is."""
+        if not self._tries:
+            self._failing_s = self._parts.clock.monotonic_s()
+        self._tries += 1
+        if ends_worker(error) or self._tries >= self._tries_max:
+            raise error
+        self._wait(error.message, next(self._delays_s))

@@ -1,0 +1,6 @@
+"""Where records come from, as the driver sees it: the seam, and Kafka behind it.
+
+Promises: a job only asks and reads; nothing is written to a source (`producer` is the demo's).
+Importing the seam (`base`) loads no client: take `KafkaSource` from `kafka`.
+Must not know: tables, batches, the log, how executors read.
+"""

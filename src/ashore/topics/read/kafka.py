@@ -1,0 +1,303 @@
+"""Kafka as a source.
+
+What it is: the driver's questions to a Kafka cluster: topics and their ids, offsets, open
+transactions, ranges to read again.
+What it promises: an end is the last stable offset, so that no transaction that is open can add or
+drop a record below it. Asked by several threads at once. Nothing is written to Kafka but, where
+the job names a group for it, that group's offsets.
+What it must not know: tables, batches, the log.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple, TypeVar
+
+from confluent_kafka import (
+    OFFSET_INVALID,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+    Uuid,
+)
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
+
+from ashore.base.suggest import suggest
+from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check, fail
+from ashore.log.plan_batch import ShardOffsets
+from ashore.log.positions import OffsetRange, StreamShard
+from ashore.topics.read.base import FirstOffset, HeldUp, Position, Record, StreamInfo
+from ashore.topics.read.client import Admin, Cluster, wait_for
+from ashore.topics.read.failures import ABSENT, MAYBE_ABSENT, OLD_LEADER
+from ashore.topics.read.histories import find_refused
+from ashore.topics.read.messages import PlainReader
+
+T = TypeVar("T")
+
+COMMITTED = IsolationLevel.READ_COMMITTED
+UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
+NO_ID = str(Uuid(0, 0))
+URL_SAFE = str.maketrans("+/", "-_")  # the library shows an id in the other base64 alphabet
+NO_OFFSET = -1  # no record at or after the time that was asked for
+
+
+class _Listed(NamedTuple):
+    """What a leader has told of an offset."""
+
+    offset: int
+    leader_epoch: int | None  # None: an old broker does not tell
+    timestamp_ms: int  # of the record there, where the newest was asked for; -1: there is none
+
+
+class KafkaSource:
+    """A Kafka cluster. See `Source` for the contract of the calls.
+
+    Arguments:
+        bootstrap_servers: brokers to begin with, `host:port` with commas between.
+        options: of the Kafka client, under their Java names.
+        timeout_s: how long one call may take.
+
+    Raises JobFileInvalid if an option cannot be used. Connects with the first call.
+
+    """
+
+    name = "kafka"
+
+    def __init__(
+        self, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float = 30.0
+    ) -> None:
+        self._cluster = Cluster.of(bootstrap_servers, options, timeout_s)
+        self._admin: Admin | None = self._cluster.open_admin()
+        self._plain = PlainReader(self._cluster)
+
+    def list_streams(self) -> list[str]:
+        """Return the names of all topics that the job's user may see, internal ones left out."""
+        topics = self._ask(lambda client, wait_s: client.list_topics(timeout=wait_s).topics)
+        return sorted(name for name in topics if not name.startswith("__"))
+
+    def describe_streams(self, streams: Sequence[str]) -> dict[str, StreamInfo]:
+        """Return topic id and partitions of these topics. One that does not exist is left out."""
+        return self._ask(lambda client, wait_s: _describe(client, streams, wait_s))
+
+    def read_offsets(self, shards: Sequence[StreamShard]) -> dict[StreamShard, ShardOffsets]:
+        """Return the earliest offset and the last stable offset of each partition."""
+        # In this order: between the calls retention may raise the earliest, never lower the end.
+        earliest = self._list_offsets(shards, OffsetSpec.earliest(), COMMITTED)
+        ends = self._list_offsets(shards, OffsetSpec.latest(), COMMITTED)
+        return {
+            shard: ShardOffsets(
+                earliest[shard].offset, ends[shard].offset, ends[shard].leader_epoch
+            )
+            for shard in shards
+        }
+
+    def find_truncated(self, positions: Mapping[StreamShard, Position]) -> dict[StreamShard, str]:
+        """Return the partitions whose log was cut below a position: see Source."""
+        if self._admin is None:
+            fail("the source is closed")
+        refused = find_refused(self._admin, positions)
+        there = self.read_offsets(list(refused))
+        return {
+            shard: reason
+            for shard, reason in refused.items()
+            if there[shard].earliest <= positions[shard].offset <= there[shard].end
+        }
+
+    def resolve_first(self, shard: StreamShard, first: FirstOffset) -> int:
+        """Return the offset that a policy means now. Nothing that young yet: the stable end."""
+        if first.policy == "earliest":
+            return self._list_offsets([shard], OffsetSpec.earliest(), COMMITTED)[shard].offset
+        # The end is asked first: what is produced between the calls lies behind it.
+        end = self._list_offsets([shard], OffsetSpec.latest(), COMMITTED)[shard].offset
+        if first.policy == "latest":
+            return end
+        check(first.policy == "timestamp", f"first start {first.policy!r}")
+        check(first.timestamp_ms is not None, "first start at a timestamp without one")
+        spec = OffsetSpec.for_timestamp(first.timestamp_ms)
+        found = self._list_offsets([shard], spec, COMMITTED)[shard].offset
+        return end if found == NO_OFFSET else found
+
+    def newest_times(self, shards: Sequence[StreamShard]) -> list[int]:
+        """Return the highest timestamp of a record in each partition that has one.
+
+        By the broker's clock in topics of LogAppendTime, by the producers' in all others.
+        """
+        found = self._list_offsets(shards, OffsetSpec.max_timestamp(), UNCOMMITTED)
+        return [each.timestamp_ms for each in found.values() if each.timestamp_ms >= 0]
+
+    def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
+        """Return the partitions whose last stable offset an open transaction holds up.
+
+        The Kafka client cannot name the producer; the message says where its transaction begins.
+        """
+        # In this order: what is produced between the calls does not look like a transaction.
+        newest = self._list_offsets(shards, OffsetSpec.latest(), UNCOMMITTED)
+        stable = self._list_offsets(shards, OffsetSpec.latest(), COMMITTED)
+        return [
+            HeldUp(shard, there.offset, newest[shard].offset, f"open since offset {there.offset}")
+            for shard, there in stable.items()
+            if there.offset < newest[shard].offset
+        ]
+
+    def read_again(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
+        """Yield the committed records of a range, in order.
+
+        Raises OffsetsGone if Kafka no longer has the range, OffsetsWentBack if it does not reach
+        so far, SourceError if it sends nothing for `timeout_s`. A new connection for each call.
+        """
+        there = self.read_offsets([shard])[shard]
+        if offsets.size == 0:
+            return iter(())
+        if there.earliest > offsets.start:
+            gone = OffsetRange(offsets.start, min(there.earliest, offsets.end))
+            raise OffsetsGone(
+                f"Kafka no longer has {shard.stream}/{shard.shard} {gone}:"
+                f" it begins at {there.earliest}",
+                hint="Kafka has deleted these records by retention: they cannot be read again",
+                stream=shard.stream,
+                shard=shard.shard,
+                start=gone.start,
+                end=gone.end,
+            )
+        if there.end < offsets.end:
+            raise OffsetsWentBack(
+                f"{shard.stream}/{shard.shard} is stable only up to {there.end}, {offsets} were "
+                "requested",
+                hint="check whether the topic was created again, or lost records in a failover",
+                stream=shard.stream,
+                shard=shard.shard,
+            )
+        from ashore.topics.read.reading import read_range  # noqa: PLC0415 - loads Arrow
+
+        return read_range(self._cluster, shard, offsets)
+
+    def read_plain(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
+        """Yield the committed records of a range, by messages: see Source."""
+        return self._plain.read(shard, offsets)
+
+    def show_offsets(self, group: str, offsets: Mapping[StreamShard, int]) -> None:
+        """Commit next offsets for a consumer group. Raises SourceError if the group has members."""
+        if not offsets:
+            return
+        shown = [
+            TopicPartition(each.stream, int(each.shard), offset) for each, offset in offsets.items()
+        ]
+
+        def attempt(client: AdminClient, wait_s: float) -> None:
+            asked = [ConsumerGroupTopicPartitions(group, shown)]
+            (answer,) = client.alter_consumer_group_offsets(asked, request_timeout=wait_s).values()
+            for each in wait_for(answer, wait_s).topic_partitions:
+                if each.error is None:
+                    continue
+                if each.error.code() != KafkaError.UNKNOWN_MEMBER_ID:
+                    raise KafkaException(each.error)
+                raise SourceError(
+                    f"offsets of {each.topic}/{each.partition} cannot be committed to the group "
+                    f"{group}: it has members",
+                    hint="set `commit_group` to a group without consumers",
+                )
+
+        self._ask(attempt)
+
+    def close(self) -> None:
+        """Let go of connections. No question may follow. Closing again does nothing."""
+        self._admin = None
+        self._plain.close()
+
+    def _ask(self, call: Callable[[AdminClient, float], T]) -> T:
+        if self._admin is None:
+            fail("the source is closed")
+        return self._admin.ask(call)
+
+    def _list_offsets(
+        self, shards: Sequence[StreamShard], spec: OffsetSpec, isolation: IsolationLevel
+    ) -> dict[StreamShard, _Listed]:
+        """Ask all partitions in one call."""
+
+        def attempt(client: AdminClient, wait_s: float) -> dict[StreamShard, _Listed]:
+            asked = {TopicPartition(each.stream, int(each.shard)): spec for each in shards}
+            answers = client.list_offsets(asked, isolation_level=isolation, request_timeout=wait_s)
+            try:
+                return {
+                    StreamShard(each.topic, str(each.partition)): _offset_of(answer, wait_s)
+                    for each, answer in answers.items()
+                }
+            except KafkaException as error:
+                if error.args[0].code() in MAYBE_ABSENT:
+                    _check_there(client, shards, wait_s)
+                if error.args[0].code() in OLD_LEADER:
+                    _look_for_leaders(client, shards, wait_s)
+                raise
+
+        return self._ask(attempt)
+
+
+def _offset_of(answer: "Future[ListOffsetsResultInfo]", wait_s: float) -> _Listed:
+    found = wait_for(answer, wait_s)
+    offset: int = found.offset
+    # So the library answers, without an error, for a broker that went away in the middle of a call.
+    if offset == OFFSET_INVALID:
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    known = found.leader_epoch is not None and found.leader_epoch >= 0
+    return _Listed(offset, found.leader_epoch if known else None, found.timestamp)
+
+
+def _describe(client: AdminClient, streams: Sequence[str], wait_s: float) -> dict[str, StreamInfo]:
+    found = {}
+    asked = TopicCollection(list(dict.fromkeys(streams)))
+    for name, answer in client.describe_topics(asked, request_timeout=wait_s).items():
+        try:
+            topic = wait_for(answer, wait_s)
+        except KafkaException as error:
+            if error.args[0].code() not in ABSENT:
+                raise
+        else:
+            shards = tuple(str(each.id) for each in topic.partitions)
+            found[name] = StreamInfo(name, stream_id_of(name, topic.topic_id), shards)
+    return found
+
+
+def _look_for_leaders(client: AdminClient, shards: Sequence[StreamShard], wait_s: float) -> None:
+    """Let the library learn the leaders anew: for minutes it asks by those that it knows."""
+    for stream in {each.stream for each in shards}:
+        client.list_topics(stream, timeout=wait_s)
+
+
+def _check_there(client: AdminClient, shards: Sequence[StreamShard], wait_s: float) -> None:
+    """Raise StreamMissing if a topic or a partition does not exist."""
+    found = _describe(client, [each.stream for each in shards], wait_s)
+    for stream, shard in shards:
+        if stream not in found:
+            raise stream_missing(stream, list(client.list_topics(timeout=wait_s).topics))
+        if shard not in found[stream].shards:
+            raise StreamMissing(
+                f"topic {stream} has no partition {shard}, it has {len(found[stream].shards)}",
+                hint="check whether the topic was deleted and created again",
+                stream=stream,
+                shard=shard,
+            )
+
+
+def stream_missing(stream: str, existing: Sequence[str]) -> StreamMissing:
+    """Return the error for a topic that does not exist, with the nearest name as a hint."""
+    near = suggest(stream, [each for each in existing if not each.startswith("__")])
+    there = f"{near} Or " if near else ""
+    return StreamMissing(
+        f"topic {stream} does not exist",
+        hint=f"{there}create {stream}; a topic on which the job's user has no Describe permission "
+        "looks the same",
+        stream=stream,
+    )
+
+
+def stream_id_of(stream: str, topic_id: Uuid) -> str:
+    """Return the topic id as Kafka's tools show it. Raises SourceError if the brokers have none."""
+    if str(topic_id) == NO_ID:  # two Uuid of the library are never equal
+        raise SourceError(
+            f"Kafka returns no topic id for {stream}",
+            hint="topic ids came with Kafka 2.8; without them a topic that was created again"
+            " cannot be told from the one that was landed",
+        )
+    return str(topic_id).translate(URL_SAFE)

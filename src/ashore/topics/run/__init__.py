@@ -1,0 +1,1 @@
+"""What runs the tasks of a batch: processes of this machine, or Spark."""

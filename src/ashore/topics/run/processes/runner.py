@@ -1,0 +1,110 @@
+"""Step 2 in processes of this machine: each reads its splits from Kafka and writes files.
+
+What it promises: a task that fails fails its batch, whose files are seen by nobody; the next try
+has workers of its own. Nothing is asked of Spark or Java.
+What it must not know: the log.
+"""
+
+import os
+import signal
+from collections.abc import Mapping
+
+from ashore.errors import (
+    AshoreError,
+    BatchFailed,
+    InvariantBroken,
+    OffsetsGone,
+    Stopped,
+    StorageError,
+    SyncFailed,
+    TooManyFiles,
+    WorkerCrashed,
+    fail,
+)
+from ashore.log.plan_batch import BatchPlan
+from ashore.storage.open import LakeAddress
+from ashore.topics.loop.splits import plan_splits
+from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.run.processes.pool import WorkerDied, WorkerPool
+from ashore.topics.run.processes.task import Asked, LandSplit, Probe, work
+from ashore.topics.write.batch import BatchOrder, TaskResult
+from ashore.topics.write.environment import TASK_ENVIRONMENT
+
+_HINT = "nothing was prepared; the batch is retried"
+
+
+class ProcessRunner:
+    """The BatchRunner of one slice. `run` by the slice's thread, `cancel` by any.
+
+    Arguments:
+        kafka: how tasks reach it.
+        lake: as tasks reach it.
+        size: how many processes there are.
+
+    """
+
+    def __init__(self, kafka: KafkaAddress, lake: LakeAddress, size: int) -> None:
+        self._kafka = kafka
+        self._lake = lake
+        for name, value in TASK_ENVIRONMENT.items():
+            os.environ.setdefault(name, value)  # workers get what their parent has
+        self._pool: WorkerPool[Asked, TaskResult | None] = WorkerPool(work, size)
+
+    def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
+        """See BatchRunner. Requires: Spark decodes no topic of the plan."""
+        splits = plan_splits(plan, dict(order.tables))
+        asked = [LandSplit(order, self._kafka, task, each) for task, each in enumerate(splits)]
+        try:
+            return [_landed(each) for each in self._pool.map(asked)]
+        except OffsetsGone as error:
+            # Retention overtook the reading. The next plan sees the gap, and knows what to do.
+            raise _failed(order, error.message) from error
+        except (Stopped, InvariantBroken, SyncFailed, TooManyFiles):
+            raise
+        except WorkerDied as error:
+            made = _crashed if _is_crash(error.exit_code) else _failed
+            raise made(order, str(error)) from error
+        except AshoreError as error:
+            raise _failed(order, error.message) from error
+        except Exception as error:
+            raise _failed(order, str(error) or repr(error)) from error
+
+    def probe(self, files: Mapping[str, bytes]) -> None:
+        """See BatchRunner. Raises StorageError, BatchFailed."""
+        try:
+            self._pool.map([Probe(self._lake, files)])
+        except StorageError as error:
+            raise StorageError(
+                f"a task cannot write to the lake: {error.message}",
+                hint=error.hint or "check the address of the lake and the permissions of this user",
+            ) from error
+        except WorkerDied as error:
+            raise BatchFailed(f"the probe failed: {error}") from error
+
+    def cancel(self) -> None:
+        """See BatchRunner."""
+        self._pool.kill()
+
+    def close(self) -> None:
+        """End the workers."""
+        self._pool.close()
+
+
+def _landed(result: TaskResult | None) -> TaskResult:
+    return result or fail("a split ends without a result")
+
+
+def _is_crash(exit_code: int | None) -> bool:
+    """Tell whether a record may have ended a worker: a signal, which nobody sends from outside.
+
+    Without its fork server a worker has exit code 255, however it ended.
+    """
+    return exit_code is not None and exit_code < 0 and exit_code != -signal.SIGKILL
+
+
+def _crashed(order: BatchOrder, why: str) -> WorkerCrashed:
+    return WorkerCrashed(f"batch {order.batch} failed: {why}", hint=_HINT)
+
+
+def _failed(order: BatchOrder, why: str) -> BatchFailed:
+    return BatchFailed(f"batch {order.batch} failed: {why}", hint=_HINT)

@@ -1,0 +1,124 @@
+"""Running a job: its process, somebody who notices that it hangs, and its metrics.
+
+What it is: `running`, for whoever shows or collects the events of a run: the command, a library.
+What it promises: metrics are served before the process is started and until it has ended; a process
+that is silent for the job's `patience` is killed.
+What it must not know: how a run is shown.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from ashore.errors import JobProcessEnded
+from ashore.jobs.events import Event
+from ashore.jobs.failure import Failed
+from ashore.jobs.file import Job
+from ashore.jobs.launch import JobLaunch
+from ashore.jobs.watch import Watch
+
+TRACES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+NO_TRACES = (("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none"))
+SIGNALLED = 128  # and the number of a signal: the exit code of what it has ended
+AGAIN = "start it again: it resumes from its landing log"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job process that runs. Used by one thread."""
+
+    launch: JobLaunch
+    take: Callable[[Event], None]  # counts an event
+    end: Callable[[int], None]  # counts the exit code
+
+    def events(self) -> Iterator[Event]:
+        """Yield what the process reports, until it ends."""
+        for event in self.launch.events():
+            self.take(event)
+            yield event
+
+    def wait(self) -> int:
+        """Wait for the end and return the exit code; negative: the signal that ended it."""
+        code = self.launch.wait()
+        self.end(code)
+        return code
+
+
+def failure_of(code: int, told: Failed | None, launch: JobLaunch) -> Failed | None:
+    """Return how a job process failed: as it has told, else by its exit code; None: it did not.
+
+    Arguments:
+        code: as `JobLaunch.wait` returns it.
+        told: the error that it has reported.
+        launch: of the process that has ended.
+
+    """
+    if told is not None or code == 0:
+        return told
+    code = code if code >= 0 else SIGNALLED + -code
+    message, hint = _describe_end(code, is_killed=launch.is_killed)
+    error = JobProcessEnded(message, hint=hint, log=str(launch.log_path))
+    return replace(Failed.of(error), exit_code=code)
+
+
+def _describe_end(code: int, *, is_killed: bool) -> tuple[str, str]:
+    """Return how a process ended that reported no error, and what to do."""
+    if code != SIGNALLED + signal.SIGKILL:
+        numbers = {SIGNALLED + each: each.name for each in signal.Signals}
+        how = f"was ended by {numbers[code]}" if code in numbers else f"exited with {code}"
+        return f"the job process {how} without an error message", AGAIN
+    if is_killed:
+        return "the job process was killed with SIGKILL by this command", AGAIN
+    message = (
+        "the job process was killed with SIGKILL: by the system because memory ran out, by "
+        "`ashore stop --now`, or by someone else"
+    )
+    return (
+        message,
+        f"`dmesg` or the container's status says whether memory ran out; then {AGAIN}",
+    )
+
+
+@contextmanager
+def running(job: Job, launch: JobLaunch, warn: Callable[[str], None]) -> Iterator[Running]:
+    """Run a job process while inside. Raises MetricsNotExported, JavaMissing, JarMismatch.
+
+    Arguments:
+        job: what is run.
+        launch: its process, not started yet.
+        warn: called with a sentence for people, by other threads too.
+
+    """
+    with ExitStack() as outer:
+        takes: list[Callable[[Event], None]] = []
+        end: Callable[[int], None] = _ignore
+        if job.metrics is not None:
+            from ashore.jobs.metrics import JobMetrics, exported  # noqa: PLC0415 - 0.1 s, for these jobs
+
+            metrics = JobMetrics(job.job)
+            outer.enter_context(exported(metrics.registry, job.metrics, warn))
+            takes, end = [metrics.take], metrics.end
+        if _is_traced():
+            from ashore.jobs.metrics.traces import traced  # noqa: PLC0415 - as above
+
+            takes.append(outer.enter_context(traced(job.job, warn)))
+        outer.enter_context(launch)
+        outer.enter_context(Watch(launch, job.patience_ms / 1000, warn))
+
+        def take(event: Event) -> None:
+            for each in takes:
+                each(event)
+
+        yield Running(launch, take, end)
+
+
+def _ignore(_value: object) -> None:
+    """Count nothing."""
+
+
+def _is_traced() -> bool:
+    """Return whether the environment asks for traces, by OpenTelemetry's own variables."""
+    is_off = any(os.environ.get(name, "").casefold() == value for name, value in NO_TRACES)
+    return not is_off and any(os.environ.get(name) for name in TRACES)

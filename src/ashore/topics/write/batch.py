@@ -1,0 +1,344 @@
+"""Step 2 as the landing loop sees it: an order goes out, written files come back.
+
+What it is: the seam between the loop and whatever reads and writes a batch (Spark, a test).
+What it promises: orders and results are values that can be pickled; what a task reports is one
+`TaskResult`, sent as bytes.
+What it must not know: Spark, Kafka.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Protocol
+
+from ashore.base import codec
+from ashore.errors import BatchFailed, CountsDisagree
+from ashore.log.batch_time import BatchTime
+from ashore.log.entries import Prepare, ShardRead
+from ashore.log.files import BatchPlace, DataFile, Role, Target
+from ashore.log.names import SliceName
+from ashore.log.plan_batch import BatchPlan
+from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard, find_seams
+from ashore.storage.open import LakeAddress
+from ashore.topics.write.specs import LandingSpec, OutputSpec
+
+FILES_MAX = 20_000  # that one entry is to list: 5 MB, which every start, reader and archiver reads
+CRASHES = "crashes the decoder"  # why a record is bad that ends the process that decodes it
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSpan:
+    """For a reland: only records of this target and these offsets are written."""
+
+    table: str
+    partition: str
+    key: ShardKey
+    offsets: OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Where the files of a batch go, and in whose name: what each of its tasks needs to know."""
+
+    lake: LakeAddress
+    name: SliceName
+    epoch: int
+    batch: int
+    time: BatchTime
+
+    @property
+    def place(self) -> BatchPlace:
+        """What the names of its files carry."""
+        return BatchPlace(self.name, self.epoch, self.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOrder(Order):
+    """Records of topics that are to be landed."""
+
+    ranges: tuple[ShardRange, ...]
+    tables: tuple[tuple[str, LandingSpec], ...]  # stream, its table
+    keep: tuple[KeepSpan, ...] | None = None
+    is_decoded: bool = True  # False: all are bad as they are, as decoding them ends a process
+    stream_ids: tuple[tuple[str, str], ...] = ()  # as the log has them
+
+    @property
+    def with_headers(self) -> frozenset[str]:
+        """The streams whose records are wanted with their headers."""
+        return frozenset(stream for stream, spec in self.tables if spec.headers)
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The identities that streams must have, by their names."""
+        return dict(self.stream_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOrder(Order):
+    """Rows that a query has made, and that are to be written."""
+
+    output: OutputSpec
+
+
+@dataclass(frozen=True, slots=True)
+class LettersOrder(Order):
+    """Records that a query leaves aside, and that are to be written as they came."""
+
+    output: OutputSpec  # the table that the query fills
+    shards: tuple[ShardKey, ...]  # that its batch reads
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one task did. Indices in `files` refer to this result's `targets` and `reads`.
+
+    `ranges` are those that the task was given and has read to their end, records in them or not.
+    `is_by_id`: each record was fetched by the identity of its stream in the order, and not by the
+    stream's name alone.
+    """
+
+    task: int
+    reads: tuple[ShardRead, ...]
+    targets: tuple[Target, ...]
+    files: tuple[DataFile, ...]
+    counters: tuple[tuple[str, int], ...]
+    ranges: tuple[ShardRange, ...] = ()
+    is_by_id: bool = False
+
+    def having_read(
+        self,
+        ranges: Iterable[ShardRange],
+        counts: Mapping[str, int] = MappingProxyType({}),
+        by_id: Collection[tuple[StreamShard, OffsetRange]] = (),
+    ) -> "TaskResult":
+        """Return the result of a task that has read these ranges to their end.
+
+        `counts`: what the reader has counted, added to the counters. `by_id`: what it has fetched
+        by the identities of streams.
+        """
+        read = tuple(ranges)
+        return replace(
+            self,
+            ranges=read,
+            counters=tuple(sorted((Counter(dict(self.counters)) + Counter(counts)).items())),
+            is_by_id=all(
+                (StreamShard(each.key.stream, each.key.shard), each.offsets) in by_id
+                for each in read
+            ),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes that travel from the executor to the driver."""
+        return json.dumps(codec.encode_object(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "TaskResult":
+        """Return the result that `to_bytes` wrote."""
+        return codec.decode(cls, json.loads(data))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a batch did, all tasks together, in the form that a `prepare` holds."""
+
+    reads: tuple[ShardRead, ...]
+    targets: tuple[Target, ...]
+    files: tuple[DataFile, ...]
+    counters: tuple[tuple[str, int], ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows in files of main and late tables."""
+        return sum(read.landed for read in self.reads)
+
+
+class BatchRunner(Protocol):
+    """Reads and writes one batch. Called by the thread of one slice."""
+
+    def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
+        """Run step 2: one job, whose tasks return once their files are closed and synced.
+
+        Raises WorkerCrashed where a task's process died, BatchFailed, BadRecord, or SourceError.
+        Files of failed attempts may stay behind.
+        """
+        ...
+
+    def probe(self, files: Mapping[str, bytes]) -> None:
+        """Have an executor write new files, as tasks do: content by path, one after the other."""
+        ...
+
+    def cancel(self) -> None:
+        """Make a `run` that is under way in another thread fail soon."""
+        ...
+
+
+def merge_results(order: BatchOrder, results: Sequence[TaskResult]) -> Written:
+    """Put the results of all tasks together: what they have read is what was ordered, once.
+
+    Raises BatchFailed where a part of the order was read to its end by no task: its result has not
+    come, and another try may do. Raises CountsDisagree where the results do not fit.
+    """
+    _check_tiles(order, results)
+    index_of = {each.key: index for index, each in enumerate(order.ranges)}
+    specs = dict(order.tables)
+    reads = [
+        ShardRead(each.key, each.offsets, specs[each.key.stream].table, 0, 0, 0, 0, 0, 0, None)
+        for each in order.ranges
+    ]
+    for result in results:
+        for read in result.reads:
+            if read.key not in index_of:
+                raise CountsDisagree(
+                    f"task {result.task} read {read.key}, which it was not assigned"
+                )
+            position = index_of[read.key]
+            reads[position] = _add(reads[position], read)
+    files = merge_files([_renumber(result, index_of) for result in results])
+    written = replace(files, reads=tuple(reads))
+    _check(written)
+    return written
+
+
+def merge_rows(table: str, ranges: Sequence[ShardRange], results: Sequence[TaskResult]) -> Written:
+    """Put together what tasks did for a batch of a query: its rows, and its dead letters.
+
+    `reads` are those of `ranges`, in their order, and count dead letters only. Raises
+    CountsDisagree where a dead letter is of no range, or the results do not fit.
+    """
+    index_of = {each.key: index for index, each in enumerate(ranges)}
+    reads = [ShardRead(each.key, each.offsets, table, 0, 0, 0, 0, 0, 0, None) for each in ranges]
+    for result in results:
+        for read in result.reads:
+            known = reads[index_of[read.key]].offsets if read.key in index_of else None
+            if known is None or read.offsets.start < known.start or read.offsets.end > known.end:
+                raise CountsDisagree(
+                    f"a dead letter of {read.key} {read.offsets} is outside of its batch",
+                    hint="nothing was prepared; please report this",
+                )
+            reads[index_of[read.key]] = _add(reads[index_of[read.key]], read)
+    files = merge_files([_renumber(result, index_of) for result in results])
+    written = replace(files, reads=tuple(reads))
+    _check(written)
+    return written
+
+
+def _check_tiles(order: BatchOrder, results: Sequence[TaskResult]) -> None:
+    """Check that the ranges that tasks have read to their ends tile the order."""
+    read: dict[ShardKey, list[OffsetRange]] = {each.key: [] for each in order.ranges}
+    for result in results:
+        for each in result.ranges:
+            if each.key not in read:
+                raise CountsDisagree(f"task {result.task} read {each}, which it was not assigned")
+            read[each.key].append(each.offsets)
+    for each in order.ranges:
+        ranges = sorted(read[each.key])
+        after = OffsetRange(each.offsets.end, each.offsets.end)  # the last seam is with the end
+        seams = find_seams(each.key, each.offsets.start, [*ranges, after])
+        if any(seam.found < seam.expected for seam in seams):
+            raise CountsDisagree(
+                f"{each} was read twice in part, or beyond its end: {seams[0]}",
+                hint="nothing was prepared; please report this",
+            )
+        if seams:
+            raise BatchFailed(
+                f"no task has read {each} to its end: {seams[0]}",
+                hint="nothing was prepared; the batch is retried",
+            )
+
+
+def check_tasks(results: Sequence[TaskResult], tasks: int) -> None:
+    """Check that each of so many tasks has told once what it wrote: rows have no ranges that tile.
+
+    Raises BatchFailed where the result of a task has not come, CountsDisagree where two have.
+    """
+    reported = Counter(result.task for result in results)
+    twice = [task for task, count in reported.items() if count > 1 or task >= tasks]
+    if twice:
+        raise CountsDisagree(
+            f"results of tasks {sorted(twice)} came twice, or were not requested",
+            hint="nothing was prepared; please report this",
+        )
+    missing = sorted(set(range(tasks)) - reported.keys())
+    if missing:
+        raise BatchFailed(
+            f"tasks {missing} have not reported what they wrote",
+            hint="nothing was prepared; the batch is retried",
+        )
+
+
+def _renumber(result: TaskResult, index_of: Mapping[ShardKey, int]) -> TaskResult:
+    """Return a result whose spans refer to the ranges of the order, not to the task's reads."""
+    index = [index_of[read.key] for read in result.reads]
+    return replace(
+        result,
+        files=tuple(
+            replace(
+                file, spans=tuple(replace(span, shard=index[span.shard]) for span in file.spans)
+            )
+            for file in result.files
+        ),
+    )
+
+
+def merge_files(results: Sequence[TaskResult]) -> Written:
+    """Put the files of all tasks together; their spans are left as the tasks have numbered them."""
+    targets: dict[Target, int] = {}
+    files: list[DataFile] = []
+    counters: Counter[str] = Counter()
+    for result in results:
+        for file in result.files:
+            target = targets.setdefault(result.targets[file.target], len(targets))
+            files.append(replace(file, target=target))
+        counters.update(dict(result.counters))
+    return Written((), tuple(targets), tuple(files), tuple(sorted(counters.items())))
+
+
+def _add(left: ShardRead, right: ShardRead) -> ShardRead:
+    known = [each for each in (left.event_max_ms, right.event_max_ms) if each is not None]
+    return replace(
+        left,
+        fetched=left.fetched + right.fetched,
+        landed=left.landed + right.landed,
+        dead=left.dead + right.dead,
+        filtered=left.filtered + right.filtered,
+        dropped=left.dropped + right.dropped,
+        size_bytes=left.size_bytes + right.size_bytes,
+        event_max_ms=max(known, default=None),
+    )
+
+
+def _check(written: Written) -> None:
+    """Check that every record fetched is in exactly one place. Raises CountsDisagree."""
+    rows = [[0, 0] for _ in written.reads]
+    for file in written.files:
+        is_dead = written.targets[file.target].role is Role.DEAD
+        for span in file.spans:
+            rows[span.shard][is_dead] += span.rows
+    for read, (landed, dead) in zip(written.reads, rows, strict=True):
+        accounted = read.landed + read.dead + read.filtered + read.dropped
+        sums = {"fetched": read.fetched, "accounted": accounted}
+        if read.fetched != accounted or (landed, dead) != (read.landed, read.dead):
+            raise CountsDisagree(
+                f"{read.key} {read.offsets}: {read.fetched} fetched, {accounted} accounted for, "
+                f"{landed} rows and {dead} dead rows in files",
+                hint="nothing was prepared; please report this",
+                **sums,
+            )
+
+
+def prepare_of(plan: BatchPlan, written: Written) -> Prepare:
+    """Return the body of the entry that makes a batch count."""
+    leader_epochs = dict(plan.leader_epochs)
+    return Prepare(
+        batch=plan.batch,
+        time=plan.time,
+        shards=tuple(
+            replace(read, leader_epoch=leader_epochs.get(read.key)) for read in written.reads
+        ),
+        targets=written.targets,
+        files=written.files,
+        counters=written.counters,
+        query=None,
+    )

@@ -1,0 +1,231 @@
+"""One data file, from its first row to its last byte.
+
+What it is: an encoder over a digest over a storage's file, with what the log wants to know of it.
+What it promises: spans, rows, event times, size and checksum are those of what was written.
+What it must not know: other files; when this one is full.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from ashore.errors import check
+from ashore.log.files import DataFile, FileSpan, Target
+from ashore.log.positions import ShardKey
+from ashore.storage.base import FileWriter
+from ashore.topics.decode.encode import Encoder
+from ashore.topics.decode.registry import open_encoder
+from ashore.topics.write.batch import Order
+from ashore.topics.write.digest import DigestWriter
+
+ARRAY_BYTES = 512  # what an array takes beside its values
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows of one shard that the task reads one after another, offsets ascending."""
+
+    number: int  # counts the stretches of a task, from 0
+    shard: int  # index into the task's reads
+    key: ShardKey
+
+
+class Extent(NamedTuple):
+    """Rows of one stretch, neighbours in a piece."""
+
+    stretch: Stretch
+    start: int  # the offset of the first row
+    end: int  # the offset of the last row, plus one
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of some stretches, or of a query's result, on their way to one target."""
+
+    target: Target
+    roll_bytes: int
+    rows: pa.Table  # the columns of the file; never empty
+    extents: tuple[Extent, ...]  # all rows, in their order; none: no single record became a row
+    event_min_ms: int | None
+    event_max_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileOrigin:
+    """Who writes the file."""
+
+    order: Order
+    task: int
+    target: int  # index into the task's targets
+    unique: str
+
+
+@dataclass(slots=True)
+class _Span:
+    """Rows of one stretch in this file."""
+
+    stretch: Stretch
+    start: int
+    end: int
+    rows: int
+
+
+class OpenFile:
+    """A data file being written. One thread appends and ends it; then another one may close."""
+
+    def __init__(
+        self, origin: FileOrigin, open_file: Callable[[], FileWriter], first: Piece
+    ) -> None:
+        """Begin with the schema of `first`, which is appended by the caller as every piece is.
+
+        `open_file` is called when there is something to give to the storage.
+        """
+        self._origin = origin
+        self._sink = DigestWriter(open_file)
+        self._encoder: Encoder | None = open_encoder(
+            first.target.extension, self._sink, first.rows.schema
+        )
+        self._is_finished = False
+        self._waiting = 0  # arrays, since the last flush
+        self._rows = 0
+        self._spans: dict[int, _Span] = {}
+        self._event_min_ms: int | None = None
+        self._event_max_ms: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The size as far as it can be told: an estimate before `close`."""
+        return self._encoder.bytes_written if self._encoder else self._sink.size_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that `flush` would let go of."""
+        encoder_bytes = self._encoder.held_bytes if self._encoder else 0
+        return encoder_bytes + self._sink.held_bytes + self._waiting * ARRAY_BYTES
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a file in the storage."""
+        return self._sink.is_begun
+
+    def flush(self) -> None:
+        """Encode and hand over what is held. Raises StorageError; the file is of no use then."""
+        if self._encoder is not None:
+            self._encoder.flush()
+        self._waiting = 0
+        self._sink.pass_on()
+
+    def append(self, piece: Piece) -> None:
+        """Write the rows of a piece. Raises StorageError; the file is of no use then."""
+        check(self._encoder is not None, f"file {self._origin.unique} is written after its end")
+        if self._encoder is not None:
+            self._encoder.write(piece.rows)
+        self._waiting += piece.rows.num_columns
+        self._rows += piece.rows.num_rows
+        for extent in piece.extents:
+            self._add_span(extent)
+        self._event_min_ms = lowest(self._event_min_ms, piece.event_min_ms)
+        self._event_max_ms = highest(self._event_max_ms, piece.event_max_ms)
+
+    def _add_span(self, extent: Extent) -> None:
+        stretch, start, end, rows = extent
+        span = self._spans.get(stretch.number)
+        if span is None:
+            self._spans[stretch.number] = _Span(stretch, start, end, rows)
+        else:
+            check(span.end <= start, f"{stretch.key}: offsets went back in a stretch")
+            span.end = end
+            span.rows += rows
+
+    def end(self) -> None:
+        """Encode what is left, footer included. Only `close` or `abandon` may follow."""
+        if self._encoder is not None:
+            self._encoder.close(self._metadata())
+            self._encoder = None
+
+    def close(self) -> None:
+        """Finish the file: its content is durable then. Raises StorageError.
+
+        Requires: `end` has returned.
+        If interrupted: an in-progress file stays that no entry names.
+        """
+        check(self._encoder is None, f"file {self._origin.unique} is closed before its footer")
+        self._sink.close()
+        self._is_finished = True
+
+    def abandon(self) -> None:
+        """Let go of the file, unless it is closed. Never fails."""
+        if self._encoder is not None:
+            self._encoder.abandon()
+            self._encoder = None
+        self._sink.abandon()
+
+    def to_data_file(self) -> DataFile:
+        """Return what the log wants to know. Requires: `close` has returned."""
+        check(self._is_finished, f"file {self._origin.unique} is listed before its end")
+        return DataFile(
+            target=self._origin.target,
+            task=self._origin.task,
+            unique=self._origin.unique,
+            rows=self._rows,
+            size_bytes=self._sink.size_bytes,
+            checksum=self._sink.checksum,
+            spans=tuple(
+                FileSpan(span.stretch.shard, span.start, span.end, span.rows)
+                for span in self._spans.values()
+            ),
+            event_min_ms=self._event_min_ms,
+            event_max_ms=self._event_max_ms,
+        )
+
+    def _metadata(self) -> dict[str, str]:
+        """Return the footer's keys. They help people; nothing of Ashore reads them."""
+        order = self._origin.order
+        ranges = [
+            {
+                "topic": span.stretch.key.stream,
+                "partition": int(span.stretch.key.shard),
+                "start": span.start,
+                "end": span.end,
+                "rows": span.rows,
+            }
+            for span in self._spans.values()
+        ]
+        return {
+            "ashore.job": order.name.job,
+            "ashore.slice": order.name.slice,
+            "ashore.epoch": str(order.epoch),
+            "ashore.batch": str(order.batch),
+            "ashore.task": str(self._origin.task),
+            "ashore.ranges": json.dumps(ranges, separators=(",", ":")),
+        }
+
+
+def count_overlaps(files: Sequence[DataFile]) -> int:
+    """Count the spans that begin within a span of another file of the same target and shard."""
+    groups: defaultdict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
+    for number, file in enumerate(files):
+        for span in file.spans:
+            groups[file.target, span.shard].append((span.start, span.end, number))
+    overlaps = 0
+    for spans in groups.values():
+        reach: dict[int, int] = {}  # file, the highest end so far
+        for start, end, number in sorted(spans):
+            overlaps += any(start < to for other, to in reach.items() if other != number)
+            reach[number] = max(end, reach.get(number, 0))
+    return overlaps
+
+
+def highest(*values: int | None) -> int | None:
+    """Return the highest of the values that are known."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def lowest(*values: int | None) -> int | None:
+    """Return the lowest of the values that are known."""
+    return min((value for value in values if value is not None), default=None)

@@ -1,0 +1,115 @@
+"""What a run writes of itself while its job says a lot."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ashore.fleet import recorder
+from ashore.fleet.files import read_record
+from ashore.fleet.layout import RunFiles
+from ashore.fleet.recorder import RunRecorder
+from ashore.fleet.records import RunSeen
+from ashore.jobs.events import Landed, Recovered, StepBegun, WarningEvent
+from ashore.lab.testing.clock import FakeClock
+from ashore.log.measures import Retrying, SliceMeasured
+from ashore.log.progress import Step
+
+BYTES, KEPT, SLICES = 50_000, 3, ("main", "ods.per_minute")
+LINE_BYTES_MAX = 1_000
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFiles:
+    monkeypatch.setattr(recorder, "LOG_BYTES", BYTES)
+    monkeypatch.setattr(recorder, "LOGS_KEPT", KEPT)
+    return RunFiles(tmp_path)
+
+
+def take(made: RunRecorder, batches: range) -> None:
+    """Have each slice land batches, and warn after each."""
+    for batch in batches:
+        for name in SLICES:
+            made.take(Landed(name, 10, 1, 0, 0, batch, batch + 2, ("ods.events",)))
+            made.take(WarningEvent(name, f"a call failed after batch {batch}"))
+
+
+def logs(files: RunFiles) -> list[Path]:
+    """Return the files of the log, the oldest first."""
+    rotated = [files.log.with_name(f"{files.log.name}.{each}") for each in range(KEPT + 9, 0, -1)]
+    return [path for path in [*rotated, files.log] if path.exists()]
+
+
+def lines(files: RunFiles) -> Iterator[dict[str, Any]]:
+    for path in logs(files):
+        for line in path.read_text("utf-8").splitlines():
+            yield json.loads(line)
+
+
+def recording(files: RunFiles) -> RunRecorder:
+    made = RunRecorder(files, "run", "clicks", FakeClock())
+    for name in SLICES:
+        made.take(SliceMeasured(name, 7, 0, (), None, None))
+    return made
+
+
+def test_rotation_loses_no_line_and_each_has_job_slice_epoch_and_batch(files: RunFiles) -> None:
+    take(recording(files), range(200))
+    assert 2 < len(logs(files)) <= KEPT + 1, "it was rotated, and nothing dropped yet"
+    found = [
+        (each["job"], each["slice"], each["epoch"], each["batch"], each["kind"])
+        for each in lines(files)
+    ]
+    assert found == [
+        ("clicks", name, 7, batch, kind)
+        for batch in range(200)
+        for name in SLICES
+        for kind in ("landed", "warning")
+    ]
+
+
+def test_a_job_that_writes_for_ever_fills_no_disk(files: RunFiles) -> None:
+    take(recording(files), range(3_000))
+    sizes = [path.stat().st_size for path in logs(files)]
+    assert len(sizes) == KEPT + 1
+    assert max(sizes) < BYTES + LINE_BYTES_MAX
+    batches = [each["batch"] for each in lines(files) if each["slice"] == "main"]
+    assert batches[-1] == 2_999, "the newest are there"
+    assert batches == sorted(batches)
+
+
+@pytest.mark.parametrize("over", [Landed("a", 10, 1, 0, 0), Recovered("a", 1_000, 2)])
+def test_what_was_tried_again_is_warned_of_until_it_has_passed(
+    files: RunFiles, over: Landed | Recovered
+) -> None:
+    def looked() -> RunSeen:
+        made.set_phase("running")  # writes at once
+        found = read_record(RunSeen, files.seen)
+        assert found is not None
+        return found
+
+    def seen() -> tuple[str, ...]:
+        return looked().warnings
+
+    made = recording(files)
+    made.take(WarningEvent("a", "skipped, Kafka no longer has it"))
+    for _ in range(2):
+        made.take(WarningEvent("a", "No space left on device"))
+        made.take(Retrying("a", 500))
+        made.take(StepBegun("a", Step.PLAN))
+        made.take(StepBegun("a", Step.WRITE))
+        made.take(StepBegun("a", Step.IDLE))  # before it looks: it may fail at once
+        assert looked().slices[0].state == "retrying"
+    since_ms = looked().slices[0].retrying_since_ms
+    assert since_ms is not None
+    made.take(WarningEvent("b", "no broker answers"))
+    made.take(Retrying("b", 500))
+    full = "No space left on device"
+    assert seen() == ("skipped, Kafka no longer has it", full, full, "no broker answers")
+    assert looked().slices[0].retrying_since_ms == since_ms, "since the first try"
+    made.take(over)
+    assert looked().slices[0].retrying_since_ms is None
+    assert looked().slices[0].state == "running"
+    assert seen() == ("skipped, Kafka no longer has it", "no broker answers"), "b goes on trying"

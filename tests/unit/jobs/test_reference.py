@@ -1,0 +1,86 @@
+"""The reference is of the models, whole and the same each time."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from ashore.jobs.file import Job, render_reference
+from ashore.jobs.file.options import OWNED_OPTIONS
+from ashore.jobs.file.reference import type_text
+from ashore.jobs.file.section import Section, fields_of, section_of
+from ashore.jobs.file.unsupported import UNSUPPORTED
+from ashore.jobs.file.values import duration_text, size_text
+
+
+def sections(section: type[Section]) -> Iterator[type[Section]]:
+    yield section
+    for _, field in fields_of(section):
+        inner = section_of(field)
+        if inner:
+            yield from sections(inner)
+
+
+def test_every_key_has_a_type_and_a_meaning() -> None:
+    page = render_reference()
+    for section in sections(Job):
+        for key, field in fields_of(section):
+            assert field.description, key
+            assert type_text(field), key
+            assert f"| `{key}` | {type_text(field)} | " in page
+
+
+def test_tables_are_whole() -> None:
+    """No text breaks a row: each has four cells."""
+    for line in render_reference().splitlines():
+        if line.startswith("|"):
+            assert len(re.findall(r"(?<!\\)\|", line)) == 5, line
+
+
+def test_defaults_are_written_as_users_write_them() -> None:
+    page = render_reference()
+    for row in (
+        "| `interval` | duration | `10s` |",
+        "| `max_bytes` | size | `2GB` |",
+        "| `max_records` | number | `5000000` |",
+        "| `partition_by` | list of `date`, `hour`, `minute` and columns | `[date, hour]` |",
+        "| `catalog` | `none` or a mapping | `none` |",
+        "| `table` | database.table | required |",
+        "| `provenance` | true, false or `headers` | `true` |",
+        "| `land` | true or false | `true` |",
+        "| `late` | mapping | see below |",
+    ):
+        assert row in page
+
+
+def test_what_is_refused_is_listed() -> None:
+    page = render_reference()
+    assert all(f"- `{name}`: " in page for name in OWNED_OPTIONS)
+    assert all(each.what in page for each in UNSUPPORTED)
+
+
+def test_it_is_the_same_each_time() -> None:
+    assert render_reference() == render_reference()
+    assert "0x" not in render_reference()
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0ms"),
+        (1, "1ms"),
+        (1_500, "1500ms"),
+        (90_000, "90s"),
+        (7_200_000, "2h"),
+        (86_400_000, "1d"),
+    ],
+)
+def test_durations_are_written_exactly(number: int, text: str) -> None:
+    assert duration_text(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0B"), (1 << 30, "1GiB"), (256_000_000, "256MB"), (1_001, "1001B")]
+)
+def test_sizes_are_written_exactly(number: int, text: str) -> None:
+    assert size_text(number) == text

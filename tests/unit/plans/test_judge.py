@@ -1,0 +1,65 @@
+"""Verdicts on Nexmark's queries: each keeps its own state, and none takes another's."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from tests.unit.plans.test_version_changes import NAMES, graph_of
+
+from ashore.cli.migrate_view import judged_document, judged_lines
+from ashore.plans.change.judge import judge_query
+from ashore.plans.change.verdicts import StateVerdict, worst
+from ashore.plans.log_form import StoredPlan
+from ashore.plans.matching import MappingEdits
+from ashore.plans.operators import keeps_state
+from ashore.queries.change.check import JudgedQuery
+
+PLANS = {name: StoredPlan("one", (name,), (), graph_of(name)) for name in NAMES}
+STATEFUL = [name for name in NAMES if keeps_state(PLANS[name].graph)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_query_keeps_its_own_state(name: str) -> None:
+    found = judge_query(PLANS[name], PLANS[name])
+    assert found.verdict is StateVerdict.FULL
+    assert len(found.mapping) == len(found.operators)
+    assert {each.score for each in found.mapping} <= {1.0}
+    assert bool(found.operators) == (name in STATEFUL)
+
+
+def test_no_query_takes_the_state_of_another() -> None:
+    for old, new in permutations(STATEFUL, 2):
+        before, after = PLANS[old], PLANS[new]
+        is_same = replace(before, texts=after.texts) == after
+        found = judge_query(before, after)
+        assert is_same or found.verdict is not StateVerdict.FULL, (old, new)
+        assert found.verdict is worst(each.verdict for each in found.operators) or found.why
+
+
+def test_plans_of_two_releases_are_not_compared() -> None:
+    plan = PLANS[STATEFUL[0]]
+    found = judge_query(plan, replace(plan, planner="another"))
+    assert found.verdict is StateVerdict.REFUSED
+    assert "cannot be compared" in found.why[0]
+
+
+def test_a_forbidden_pair_is_lost_and_starts_anew() -> None:
+    plan = PLANS[STATEFUL[0]]
+    (pair, *_) = judge_query(plan, plan).mapping
+    found = judge_query(plan, plan, MappingEdits(forbidden=((pair.old, pair.new),)))
+    verdicts = [each.verdict for each in found.operators]
+    assert {StateVerdict.LOST, StateVerdict.PARTIAL} <= set(verdicts)
+    assert found.verdict is StateVerdict.LOST
+
+
+def test_lines_and_document_say_the_same() -> None:
+    old, new = PLANS["q11"], PLANS["q12"]
+    judged = [JudgedQuery("ods.big", judge_query(old, new))]
+    text, document = "\n".join(judged_lines(judged)), judged_document(judged)
+    assert str(document["verdict"]) in text
+    operators = document["operators"]
+    assert isinstance(operators, list)
+    for operator in operators:
+        assert isinstance(operator, dict)
+        assert str(operator["name"]) in text
+    assert list(judged_lines([])) == ["the job has no SQL: it keeps no state"]

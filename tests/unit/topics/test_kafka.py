@@ -1,0 +1,80 @@
+"""The words for topics: missing ones, and their ids; leaders that the library has kept."""
+
+from concurrent.futures import Future
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition, Uuid
+from confluent_kafka.admin import ListOffsetsResultInfo
+
+from ashore.errors import InvariantBroken, SourceError
+from ashore.lab.testing import FakeClock
+from ashore.log.plan_batch import ShardOffsets
+from ashore.log.positions import StreamShard
+from ashore.topics.read.client import Admin, Cluster
+from ashore.topics.read.failures import OLD_LEADER, Complaints
+from ashore.topics.read.kafka import KafkaSource, stream_id_of, stream_missing
+
+
+def test_a_missing_topic_has_the_nearest_name_as_hint() -> None:
+    missing = stream_missing("clicsk", ["orders", "clicks", "__consumer_offsets"])
+    assert missing.message == "topic clicsk does not exist"
+    assert missing.hint.startswith("did you mean `clicks`? Or create clicsk;")
+    assert missing.fields == {"stream": "clicsk"}
+
+
+def test_a_missing_topic_without_a_near_one_is_to_be_created() -> None:
+    assert stream_missing("clicks", ["zzz"]).hint.startswith("create clicks;")
+    assert stream_missing("__offsets", ["__consumer_offsets"]).hint.startswith("create __offsets;")
+
+
+def test_a_topic_id_is_shown_as_kafka_s_tools_show_it() -> None:
+    assert stream_id_of("clicks", Uuid(-1, 0)) == "__________8AAAAAAAAAAA"
+
+
+def test_a_broker_without_topic_ids_is_refused() -> None:
+    with pytest.raises(SourceError, match="no topic id for clicks"):
+        stream_id_of("clicks", Uuid(0, 0))
+
+
+def test_a_source_is_closed_once_and_for_all() -> None:
+    source = KafkaSource("127.0.0.1:1", {}, 1)
+    source.close()
+    source.close()
+    with pytest.raises(InvariantBroken, match="source is closed"):
+        source.list_streams()
+
+
+class OldLeaderClient:
+    """Asks the leader that it knows until it is let look for leaders, as librdkafka does."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+        self.looked_for: list[str] = []
+
+    def poll(self, _timeout_s: float) -> int:
+        return 0
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        assert timeout > 0
+        self.looked_for.append(topic)
+
+    def list_offsets(
+        self, asked: dict[TopicPartition, object], **_: object
+    ) -> dict[TopicPartition, "Future[ListOffsetsResultInfo]"]:
+        answers = {each: Future[ListOffsetsResultInfo]() for each in asked}
+        for each, answer in answers.items():
+            if each.topic in self.looked_for:
+                answer.set_result(ListOffsetsResultInfo(7, -1, 3))
+            else:
+                answer.set_exception(KafkaException(KafkaError(self._code)))
+        return answers
+
+
+@pytest.mark.parametrize("code", sorted(OLD_LEADER))
+def test_offsets_are_asked_of_the_new_leader_once_an_old_one_says_so(code: int) -> None:
+    client, clock = OldLeaderClient(code), FakeClock()
+    source, shard = KafkaSource("127.0.0.1:1", {}, 20), StreamShard("clicks", "0")
+    source._admin = Admin(Cluster("127.0.0.1:1", {}, 20.0, clock), client, Complaints())
+
+    assert source.read_offsets([shard]) == {shard: ShardOffsets(7, 7, 3)}
+    assert client.looked_for == ["clicks"], "once, as it is known then"
