@@ -45,7 +45,7 @@ An error has a stable `code`, a message that names the things involved, and most
 what to do next. `--json` prints `code`, `message`, `hint` and more fields, by code.
 """
 FINDINGS_HEAD = """\
-What [`ashore checkpoint doctor`](../concepts/checkpoints.md#what-is-wrong-with-one) can find. Each
+What [`ashore checkpoint doctor`](../operate/checkpoints.md#what-is-wrong-with-one) can find. Each
 finding has a stable `code`, the `file` it was found in, a `sentence` that says what was found, and
 a `repair` that says what the copy has instead, or what to do.
 """
@@ -445,7 +445,7 @@ them, beside its job process: so it can report one that is frozen
 Each has the label `ashore_job`. Counters begin at 0 with each `ashore run`; what is counted for
 ever is in the landing log: `ashore status`.
 [Rules and a dashboard](../../examples/monitoring/README.md);
-[what to do about each alert](../at-3am.md#an-alert).
+[what to do about each alert](../operate/at-3am.md#an-alert).
 """
 
 

@@ -26,7 +26,7 @@ CARGO_LOCK = CRATE / "Cargo.lock"
 BUILT = ROOT / ".venv" / "native"
 IS_BUILT = ROOT / ".venv" / ".native"  # make looks at it
 HEADER = "# Crates with checksums: Cargo.lock without the registry. Written by `make lock`.\n\n"
-GOES_ON = "goes on without the native module (docs/concepts/native.md)"
+GOES_ON = "goes on without the native module (docs/internals/native.md)"
 ARM = "aarch64-unknown-linux-gnu"
 ARM_NEEDS = {
     "aarch64-linux-gnu-gcc": "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross",

@@ -14,7 +14,7 @@ from bench.peers.results import Results
 
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
-PERFORMANCE = ROOT / "docs" / "concepts" / "performance.md"
+PERFORMANCE = ROOT / "docs" / "internals" / "performance.md"
 RESULTS = ROOT / "bench" / "results" / "peers"  # .json and .md
 WIDE_RESULTS = ROOT / "bench" / "results" / "peers-wide"
 BEGIN = "<!-- Written from bench/results by `python -m bench.peers table`. Do not edit. -->\n"

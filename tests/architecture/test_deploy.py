@@ -34,7 +34,7 @@ def require_command(words: list[str]) -> None:
 
 def never_again() -> set[int]:
     """Return the exit codes after which a job is not to be started again, as `recovery.md` says."""
-    page = (ROOT / "docs" / "concepts" / "recovery.md").read_text("utf-8")
+    page = (ROOT / "docs" / "operate" / "recovery.md").read_text("utf-8")
     rows = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", page, re.MULTILINE)
     return {int(code) for code, do in rows if do.startswith("do not start again")}
 
@@ -61,7 +61,7 @@ def test_the_service_runs_a_command_that_there_is(unit: RawConfigParser):
 def test_the_service_is_not_started_again_after_what_a_start_does_not_help(unit: RawConfigParser):
     codes = {int(code) for code in unit["Service"]["RestartPreventExitStatus"].split()}
     assert codes == never_again()
-    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+    page = (ROOT / "docs" / "operate" / "deploy.md").read_text("utf-8")
     [said] = re.findall(r"\*\*Exit codes ([\d, and]+) are not started again\*\*", page)
     assert {int(code) for code in re.findall(r"\d+", said)} == codes
     assert codes < EXIT_CODES.keys()
@@ -226,7 +226,7 @@ def kinds(parent: type[AshoreError] = AshoreError) -> set[type[AshoreError]]:
 
 
 def test_every_error_that_no_start_mends_has_a_line_at_3_am():
-    page = (ROOT / "docs" / "at-3am.md").read_text("utf-8")
+    page = (ROOT / "docs" / "operate" / "at-3am.md").read_text("utf-8")
     of_servers = kinds(ServerRefused) | kinds(ServerRuns)  # no job ends with them
     codes = {each.code for each in kinds() - of_servers if each.exit_code in never_again()}
     missing = {code for code in codes if f"`{code}`" not in page}

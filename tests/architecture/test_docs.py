@@ -130,7 +130,7 @@ def test_every_exit_code_is_documented():
     for page in pages:
         for code, meaning in EXIT_CODES.items():
             assert f"| {code} | {meaning} |" in documents()[page]
-    asked = re.findall(r"^\| (\d+) \|", documents()["docs/concepts/recovery.md"], re.MULTILINE)
+    asked = re.findall(r"^\| (\d+) \|", documents()["docs/operate/recovery.md"], re.MULTILINE)
     assert {int(code) for code in asked} == {*EXIT_CODES, 137}
 
 
@@ -262,7 +262,7 @@ def steps_in_code() -> dict[int, set[str]]:
 
 
 def test_steps_have_the_numbers_that_stand_in_the_code():
-    page = documents()["docs/concepts/commit.md"]
+    page = documents()["docs/internals/commit.md"]
     written = re.findall(r"^## (\d)\. (\w+)$", page, re.MULTILINE)
     code = steps_in_code()
     assert [int(number) for number, _ in written] == list(code)

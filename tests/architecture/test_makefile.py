@@ -113,4 +113,4 @@ def test_setup_goes_on_without_a_cargo_that_builds_the_crate(says, reason, tmp_p
     own = {**os.environ, "PATH": str(tmp_path)}
     done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(reason)
-    assert done.stdout.endswith("goes on without the native module (docs/concepts/native.md)\n")
+    assert done.stdout.endswith("goes on without the native module (docs/internals/native.md)\n")

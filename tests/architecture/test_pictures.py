@@ -88,7 +88,7 @@ def test_the_stills_of_recordings_are_what_their_words_say():
 
 def steps() -> list[str]:
     """Return the steps of a batch, as the page has them: `1. Plan`."""
-    page = (ROOT / "docs" / "concepts" / "commit.md").read_text("utf-8")
+    page = (ROOT / "docs" / "internals" / "commit.md").read_text("utf-8")
     return re.findall(r"^## (\d\. \w+)$", page, re.MULTILINE)
 
 

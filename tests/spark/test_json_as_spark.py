@@ -15,7 +15,7 @@ from tests.spark.programs import Use
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.run.spark.reader import CORRUPT, JSON_OPTIONS
 
-PAGE = Path(__file__).parents[2] / "docs/concepts/records.md"
+PAGE = Path(__file__).parents[2] / "docs/use/records.md"
 INVALID = "invalid"
 # Values of one column, by its type: what stands behind `{"v":`.
 VALUES = {

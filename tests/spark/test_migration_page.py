@@ -1,4 +1,4 @@
-"""The example of docs/migration.md, played on real servers: exactly the commands of the page."""
+"""The example of docs/operate/migration.md, played on real servers: exactly the commands of the page."""
 
 import os
 import shlex
@@ -10,7 +10,7 @@ import pytest
 from tests.spark.site import Site
 from tests.spark.sql_jobs import PER_MINUTE, PER_MINUTE_TABLE, clicks, encode, read_only, sql_job
 
-PAGE = Path(__file__).parents[2] / "docs" / "migration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "migration.md"
 BEGINS, ENDS = "## Example: a wrong filter in production", "## In scripts"
 ENDED = {"check": 4}  # a start with the new SQL would stop for a decision
 WRONG, RIGHT = (

@@ -170,7 +170,7 @@ def record_demo() -> Recording:
 
 
 def record_run() -> Recording:
-    """Return what `ashore run` shows of the job of docs/start.md, twice 10,000 records."""
+    """Return what `ashore run` shows of the job of docs/use/start.md, twice 10,000 records."""
     recorded, state = read_recording("run"), RunState("clicks")
     landed = _times(recorded, Landed)
     moments_s = (_times(recorded, Starting)[0] + 3, landed[0] - 0.5, landed[0] + 2, landed[-1] + 2)

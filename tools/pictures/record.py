@@ -1,6 +1,6 @@
 """Record what jobs report to `ashore demo` and `ashore run`: `python -m tools.pictures.record`.
 
-What it is: a real demo, and the job of docs/start.md with its records, each with a broker, Spark
+What it is: a real demo, and the job of docs/use/start.md with its records, each with a broker, Spark
 and a lake of its own; the files demo.jsonl and run.jsonl hold their events.
 What it promises: nothing is made up; the job of the page is the one that is run.
 What it must not know: how events are shown.
@@ -23,7 +23,7 @@ from ashore.log.progress import Step
 
 RECORDS = 1_200_000  # as `ashore demo` without options
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "start.md"
+PAGE = HERE.parents[1] / "docs" / "use" / "start.md"
 
 
 class Recorder:

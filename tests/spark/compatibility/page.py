@@ -8,7 +8,7 @@ from tests.spark.compatibility.table import BASES
 HEAD = """\
 # What becomes of state when the SQL changes
 
-What [`ashore migrate check`](../migration.md) says of each change that the tests try on plans of
+What [`ashore migrate check`](../operate/migration.md) says of each change that the tests try on plans of
 Spark. The verdicts: *full* (used as it is), *convert* (rewritten, nothing lost), *partial* (a part
 starts empty, or keeps what the new SQL would not), *lost* (a part is dropped), *refused* (nothing
 can be kept with a known meaning). A part of a query that is not shown has not changed.

@@ -72,7 +72,7 @@ def test_a_key_with_a_password_is_opened(tmp_path: Path) -> None:
     certificate, key = make(tmp_path, "hidden", "secret")
     context = ServerCertificate(certificate, key, "secret").open()
     assert served_name(context, certificate, ssl.TLSVersion.TLSv1_3) == "hidden"
-    assert PASSWORD == "ASHORE_TLS_KEY_PASSWORD", "docs/serve.md names it"
+    assert PASSWORD == "ASHORE_TLS_KEY_PASSWORD", "docs/operate/serve.md names it"
 
 
 def test_files_that_are_renewed_apply_to_the_next_connection(tmp_path: Path) -> None:

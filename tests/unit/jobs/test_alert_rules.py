@@ -394,10 +394,10 @@ def test_each_metric_is_on_the_dashboard_or_in_a_rule() -> None:
 
 
 def test_each_alert_has_a_section_that_says_what_to_do() -> None:
-    page = (ROOT / "docs" / "at-3am.md").read_text("utf-8")
+    page = (ROOT / "docs" / "operate" / "at-3am.md").read_text("utf-8")
     rules = [*RULES, *load_rules("fleet-alerts.yaml")]
     for rule in rules:
         assert f"\n### {rule['alert']}\n" in page, rule["alert"]
-        assert rule["annotations"]["runbook"] == f"docs/at-3am.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook"] == f"docs/operate/at-3am.md#{rule['alert'].lower()}"
     headings = set(re.findall(r"^### (Ashore\w+)$", page, re.MULTILINE))
     assert headings == {rule["alert"] for rule in rules}

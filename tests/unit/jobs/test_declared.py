@@ -219,7 +219,7 @@ def test_the_example_is_a_job() -> None:
         ("ods.clicks", "clicks"),
         ("ods.clicks_by_minute", None),
     ]
-    page = (examples.parent / "docs" / "concepts" / "sql.md").read_text("utf-8")
+    page = (examples.parent / "docs" / "use" / "sql.md").read_text("utf-8")
     assert (examples / "clicks-in-sql.sql").read_text("utf-8") in page
 
 

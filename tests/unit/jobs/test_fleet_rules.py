@@ -25,9 +25,9 @@ NAMES = {each.name: {JOB, *each.labels} for each in FLEET_FAMILIES}
 def test_a_rule_is_over_metrics_that_there_are_and_has_a_section(rule: dict[str, str]) -> None:
     for name, matchers in re.findall(r"\b(ashore_server_[a-z_]+)(?:\{([^}]*)\})?", rule["expr"]):
         assert set(re.findall(r"([a-z_]+)\s*=~?", matchers)) <= NAMES[name]
-    page = (ROOT / "docs" / "at-3am.md").read_text("utf-8")
+    page = (ROOT / "docs" / "operate" / "at-3am.md").read_text("utf-8")
     assert f"\n### {rule['alert']}\n" in page
-    assert rule["annotations"]["runbook"] == f"docs/at-3am.md#{rule['alert'].lower()}"
+    assert rule["annotations"]["runbook"] == f"docs/operate/at-3am.md#{rule['alert'].lower()}"
 
 
 @pytest.mark.parametrize(

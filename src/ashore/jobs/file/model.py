@@ -532,7 +532,7 @@ class Job(Section):
         description="Who reads and decodes records in the tasks. `native`: the module "
         "`ashore-native`, which is several times as fast. `python`: the libraries of Python. "
         "`auto`: `native` where the module is installed. The tables are the same, except "
-        "[headers](../concepts/records.md#headers) with unusual keys.",
+        "[headers](../use/records.md#headers) with unusual keys.",
     )
     spark: Annotated[
         Spark | None, BeforeValidator(_spark), Shown("`none` or a mapping"), _OR_NONE

@@ -352,7 +352,7 @@ def newer(path: str, error: EntryNewer) -> LogNewer:
     return LogNewer(
         f"{path}: {error}: a later release of Ashore has written it",
         hint="run the release that wrote it, or a later one; this one has changed nothing: "
-        "docs/upgrade.md",
+        "docs/operate/upgrade.md",
         path=path,
     )
 

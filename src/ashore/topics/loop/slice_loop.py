@@ -1,7 +1,7 @@
 """The landing loop of one slice: plan, write, prepare, move, close, again and again.
 
 What it is: `SliceLoop`, the six steps of a batch in order; the same numbers stand in
-`docs/concepts/commit.md`.
+`docs/internals/commit.md`.
 What it promises: the landing log is the only truth. A failure in steps 1 and 2 needs no new
 `open`; after an unclear step 3 or later the loop goes on only through one.
 What it must not know: Spark, Kafka, other slices.
