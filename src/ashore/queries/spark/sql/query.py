@@ -23,7 +23,7 @@ from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
 from ashore.jobs.file.source_text import Place
 from ashore.log.names import query_source
 from ashore.log.plan_query import NO_BATCH, QueryBatch
-from ashore.log.positions import ShardKey, ShardRange, StreamShard
+from ashore.log.positions import ShardRange, StreamShard
 from ashore.log.query import Letter, choose_letters, merge_letters
 from ashore.log.query_history import LandedBatch
 from ashore.log.store.log import LandingLog
@@ -397,7 +397,7 @@ class SqlQuery:
         batch = replace(batch, left_out=choose_letters(self._left_out, batch.ranges))
         streams = self.parts.source.describe_streams(self._topics)
         require_streams(self._topics, streams)
-        begun = sink.begin(batch, lambda key: _identity(streams, key), self._past)
+        begun = sink.begin(batch, lambda key: streams[key.stream].stream_id, self._past)
         # Step 2. Write; or compute, for the state alone.
         if begun is None:
             if self._keeps_state:
@@ -595,7 +595,3 @@ class SqlQuery:
 
     def _say(self, message: str) -> None:
         self.parts.sink.parts.progress.warn(self.name.slice, message)
-
-
-def _identity(streams: dict[str, StreamInfo], key: ShardKey) -> str:
-    return streams[key.stream].stream_id
