@@ -19,10 +19,10 @@ What [`ashore serve`](../operate/serve.md) answers over HTTP. The file [openapi.
 describes each request and answer as OpenAPI 3.1; a server has it at `/api/openapi.json`.
 
 A request carries `Authorization: Bearer TOKEN`; the role of the token is `read` or `operate`, for
-all jobs or for those with some labels ([tokens](../operate/serve.md#tokens), [teams](../operate/serve.md#teams)). A
-list has the jobs that the caller may read. Times are Unix times in milliseconds. What fails is
-answered with a problem document (`application/problem+json`, RFC 9457), whose `code`, `hint` and
-`exit_code` are those of the command line ([errors](errors.md)):
+all jobs or for those with some labels ([tokens](../operate/serve.md#tokens),
+[teams](../operate/serve.md#teams)). A list has the jobs that the caller may read. Times are Unix
+times in milliseconds. What fails is answered with a problem document (`application/problem+json`,
+RFC 9457), whose `code`, `hint` and `exit_code` are those of the command line ([errors](errors.md)):
 
 ```json
 {"type": "urn:ashore:error:job-unknown", "title": "job unknown", "status": 404,

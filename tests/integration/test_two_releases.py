@@ -1,4 +1,4 @@
-"""docs/operate/upgrade.md, played by two installed releases: an upgrade, a rollback, and one too far.
+"""docs/operate/upgrade.md, played by two installed releases: up, back, and one too far.
 
 A release is a copy of the package with another version; the later one also writes a newer format.
 """

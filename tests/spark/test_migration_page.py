@@ -1,4 +1,4 @@
-"""The example of docs/operate/migration.md, played on real servers: exactly the commands of the page."""
+"""The example of docs/operate/migration.md, on real servers: exactly the commands of the page."""
 
 import os
 import shlex

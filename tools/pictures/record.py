@@ -1,7 +1,7 @@
 """Record what jobs report to `ashore demo` and `ashore run`: `python -m tools.pictures.record`.
 
-What it is: a real demo, and the job of docs/use/start.md with its records, each with a broker, Spark
-and a lake of its own; the files demo.jsonl and run.jsonl hold their events.
+What it is: a real demo, and the job of docs/use/start.md with its records, each with a broker,
+Spark and a lake of its own; the files demo.jsonl and run.jsonl hold their events.
 What it promises: nothing is made up; the job of the page is the one that is run.
 What it must not know: how events are shown.
 """

@@ -8,10 +8,10 @@ from tests.spark.compatibility.table import BASES
 HEAD = """\
 # What becomes of state when the SQL changes
 
-What [`ashore migrate check`](../operate/migration.md) says of each change that the tests try on plans of
-Spark. The verdicts: *full* (used as it is), *convert* (rewritten, nothing lost), *partial* (a part
-starts empty, or keeps what the new SQL would not), *lost* (a part is dropped), *refused* (nothing
-can be kept with a known meaning). A part of a query that is not shown has not changed.
+What [`ashore migrate check`](../operate/migration.md) says of each change that the tests try on
+plans of Spark. The verdicts: *full* (used as it is), *convert* (rewritten, nothing lost), *partial*
+(a part starts empty, or keeps what the new SQL would not), *lost* (a part is dropped), *refused*
+(nothing can be kept with a known meaning). A part of a query that is not shown has not changed.
 
 Each change that is not refused is also made on running streams: the old SQL over half of the rows,
 then the new one with its state over the rest, and the results are those that the verdict promises.

@@ -15,7 +15,9 @@ def _gauge(name: str, labels: tuple[str, ...], meaning: str) -> Family:
     return Family(name, Kind.GAUGE, labels, meaning)
 
 
-JOBS = _gauge("ashore_server_jobs", ("phase",), "jobs of the server by [phase](../operate/serve.md)")
+JOBS = _gauge(
+    "ashore_server_jobs", ("phase",), "jobs of the server by [phase](../operate/serve.md)"
+)
 PHASE = _gauge(
     "ashore_server_job_phase",
     ("ashore_job", "phase"),
