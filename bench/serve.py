@@ -162,7 +162,7 @@ def latencies(client: httpx.Client, name: str, path: str) -> dict[str, float]:
 def end_jobs(files: ServerFiles) -> None:
     for path in files.runs.glob("*/process.json"):
         pid = int(json.loads(path.read_text())["pid"])
-        if psutil.pid_exists(pid) and "simulated_run" in " ".join(psutil.Process(pid).cmdline()):
+        if psutil.pid_exists(pid) and "simulation_run" in " ".join(psutil.Process(pid).cmdline()):
             os.kill(pid, signal.SIGKILL)
 
 

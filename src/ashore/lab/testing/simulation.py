@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ashore.fleet.processes import StartOrder
 
-SCRIPT = Path(__file__).with_name("simulated_run.py")
+SCRIPT = Path(__file__).with_name("simulation_run.py")
 
 
 def simulated_command(order: StartOrder) -> list[str]:
