@@ -3,7 +3,6 @@
 What it is: `Job`, over the use cases that the commands have.
 What it promises: answers are frozen values; what goes wrong is raised, as an AshoreError with a
 `code` and a `hint`. Nothing is printed.
-What it must not know: terminals; how a use case works.
 """
 
 from collections.abc import Callable, Iterator

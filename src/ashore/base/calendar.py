@@ -2,7 +2,6 @@
 
 What it is: the first and the last of them, in the units in which times are counted.
 What it promises: every reader that Ashore writes for, and Python itself, has such a time.
-What it must not know: columns, formats.
 """
 
 FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00

@@ -2,7 +2,6 @@
 
 What it is: the seam through which every part of Ashore sees time.
 What it promises: nothing else in the package calls `time.time` or `time.sleep`.
-What it must not know: what the time is used for.
 """
 
 import threading

@@ -6,7 +6,6 @@ error. Of `SomeEnum | str` a string that is no member is kept: a later release m
 marked `positional` become arrays, the others objects, in which those marked `inlined` have no
 object of their own; a key `added` later is left out while it has its default, so that older bytes
 stay as they were.
-What it must not know: which records there are.
 """
 
 import functools

@@ -6,7 +6,6 @@ address of the machine's own link is never asked: cloud machines have their cred
 the environment has `ASHORE_HTTP_ALLOW`, as below `ashore serve`, other addresses that are not
 public are asked only if it lists them. What is checked is the address that is connected to, so that
 a name cannot point elsewhere a moment later.
-What it must not know: what is posted.
 """
 
 import os

@@ -4,7 +4,6 @@ What it is: `check_label`, `label_texts`; `Selector`, which job files, roles, re
 share.
 What it promises: pure. Keys, values and selectors have the grammar of Kubernetes; what is not in it
 is refused with a ValueError whose message quotes it and says what to write.
-What it must not know: jobs; who may do what.
 """
 
 import re
@@ -77,7 +76,7 @@ class Selector:
         return cls(tuple(_parse_term(each.strip(), text) for each in _BETWEEN.split(text)))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels meet all terms. `key!=value` is met by labels without the key too."""
+        """Return whether labels meet all terms. `key!=value` is met by labels without the key too."""
         return all(each.meets(labels) for each in self.terms)
 
     def __str__(self) -> str:

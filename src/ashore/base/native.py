@@ -2,7 +2,6 @@
 
 What it is: the one question to `ashore_native`, the crate under `native/`, before it is imported.
 What it promises: nothing is loaded where it is not installed; what it answers is for people.
-What it must not know: what the module does, and who asks.
 """
 
 import importlib

@@ -3,7 +3,6 @@
 What it is: `Recent`.
 What it promises: never more than a number of values; the oldest one goes first. May be used by many
 threads, which may then compute the same value at the same time.
-What it must not know: what is kept, and when it is stale.
 """
 
 from collections import OrderedDict

@@ -4,7 +4,6 @@ What it is: a Clock whose wall time follows a small file, read again at each cal
 run faster than the machine's.
 What it promises: only the wall time is steered. Deadlines, pauses and rhythm stay real, and so do
 the times of files. A process has such a clock only if it was started with ASHORE_CLOCK.
-What it must not know: who steers, and why.
 """
 
 import json

@@ -1,7 +1,6 @@
 """What somebody who mistyped a name most likely meant.
 
 What it promises: pure; the same name and the same known names give the same suggestion.
-What it must not know: what the names name.
 """
 
 from collections.abc import Iterable

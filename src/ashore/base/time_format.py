@@ -3,7 +3,6 @@
 What it is: `TimeFormat`, from a pattern as Java writes it, or `iso8601`, to the parts of a text.
 What it promises: pure; a text is in a format as a whole, or not at all. The expression means the
 same to RE2 and to Java.
-What it must not know: who reads texts.
 """
 
 import functools

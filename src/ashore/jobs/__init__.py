@@ -3,5 +3,4 @@
 What it is: Java and locked jars, the launch of a job process, and the events that pass between it
 and whoever listens.
 What it promises: what crosses the process is a typed value, never a dictionary of loose fields.
-What it must not know: what a job does; how events are shown.
 """

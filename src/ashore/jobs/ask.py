@@ -4,7 +4,6 @@ What it is: `RunningJob`, from the job file's names to the answer of its process
 What it promises: an answer, or an error that says what is known, within seconds where nobody
 answers: a process of this machine is known by its number and start, one of another by its beats.
 Nothing is fenced, and no call is made to the lake.
-What it must not know: what is asked; terminals.
 """
 
 from collections.abc import Callable

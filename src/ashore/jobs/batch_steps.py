@@ -2,7 +2,6 @@
 
 What it is: `BatchSteps`, of one slice.
 What it promises: a batch is given out once, when its last step has ended.
-What it must not know: who reads.
 """
 
 from dataclasses import dataclass, field

@@ -4,7 +4,6 @@ What it is: where the archive of this Java, this PySpark and the jars of a job i
 with which a JVM writes it at its end, and uses it.
 What it promises: an archive that is given to a JVM is whole, as a JVM would die of a part of one. A
 JVM that an archive does not fit takes no notice of it, says nothing, and starts as without.
-What it must not know: who starts a JVM.
 """
 
 import hashlib
@@ -76,7 +75,7 @@ def find_options() -> str:
 
 
 def is_sound(path: Path) -> bool:
-    """Tell whether a JVM takes an archive: it reads all of it, once. Raises JavaMissing."""
+    """Return whether a JVM takes an archive: it reads all of it, once. Raises JavaMissing."""
     options = [*use_options(path).split(), "-XX:+VerifySharedSpaces", "-version"]
     command = [str(find_java()), *options]
     with TemporaryDirectory() as scratch:  # for what a JVM writes down when it dies

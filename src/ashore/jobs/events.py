@@ -4,7 +4,6 @@ What it is: one frozen value an event, and its JSON. The reference page is writt
 docstring of an event is its meaning, its fields are those of the object.
 What it promises: `decode_event(encode_event(event))` is the event. New events and new fields may
 come with any release; those that are here stay.
-What it must not know: who sends and who listens.
 """
 
 from dataclasses import dataclass

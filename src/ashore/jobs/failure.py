@@ -1,7 +1,6 @@
 """The event that tells of an error. Every command can fail, so it is light to import.
 
 What it promises: `Failed.of(error).to_dict()` is the line of JSON by which processes tell it.
-What it must not know: other events.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,6 @@
 What it is: `Heart`, which writes it, and `read_heartbeat`, for who looks from the same machine.
 What it promises: it is replaced whole, each second, by a thread of its own. A hint for people and
 probes: no writer asks it, and a heartbeat that is missing or wrong fences nobody.
-What it must not know: the lake and its log.
 """
 
 import contextlib

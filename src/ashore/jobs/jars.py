@@ -3,7 +3,6 @@
 What it is: the jar sets of `jars.toml` (coordinates and SHA-256), kept in a cache of the user.
 What it promises: a returned path holds exactly the locked bytes; only what is on the list is ever
 fetched; with a warm cache no Java starts and nothing is read again unless size or time changed.
-What it must not know: what the jars are for; which host they come from (Ivy's `central` does).
 """
 
 import hashlib
@@ -203,7 +202,7 @@ def _install(jar: Jar, source: Path, target: Path) -> None:
 
 
 def _all_checked(jars: Sequence[Jar], cache: Path) -> bool:
-    """Tell whether all files are there, and look as they did when their checksums were right."""
+    """Return whether all files are there, and look as they did when their checksums were right."""
     checked = _load_checked(cache)
     return all(_is_checked(jar, cache, checked) for jar in jars)
 

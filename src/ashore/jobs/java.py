@@ -3,7 +3,6 @@
 What it is: where the Java virtual machine and PySpark's `jars/` are on this machine, and how
 servers log.
 What it promises: PySpark is located, never imported; a Java that is too old is refused by name.
-What it must not know: what is started with it.
 """
 
 import functools

@@ -4,7 +4,6 @@ What it is: `read_writers`, from the newest entries of a job's logs. For who loo
 heartbeat: as another user than the job's, or after somebody has cleared its home.
 What it promises: reads only, about a dozen entries however long the log is. Whether a process of
 another machine is there is not known, and said so.
-What it must not know: what a job is at.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,7 +106,7 @@ def find_writer(storage: Storage, name: SliceName, fold: Fold) -> LastWriter | N
 
 
 def is_of_command(newest: Sequence[Entry]) -> bool:
-    """Tell whether a command wrote a log last, after whatever job had it before.
+    """Return whether a command wrote a log last, after whatever job had it before.
 
     `newest`: its last entries, the last one first.
     """

@@ -5,7 +5,6 @@ What it is: `JobLaunch`, one run of `python -m ashore.queries.spark.main`, or of
 What it promises: the process ends when this one does: its stdin is a pipe that nobody else holds.
 Its events come as typed values; what is not an event is passed on as talk. What Spark and the JVM
 say on stderr goes to a file, whose path is told when the process fails.
-What it must not know: how events are shown.
 """
 
 import json

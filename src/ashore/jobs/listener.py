@@ -4,7 +4,6 @@ What it is: `Listener`, a thread that reads requests and has them done.
 What it promises: a request to this process is done once, however often it is there, and answered:
 accepted, then done or refused. One that has expired, or that nobody here can do, is refused. What
 was accepted and is not done when the job ends is refused then.
-What it must not know: what can be asked; the lake: it makes no call to it.
 """
 
 import contextlib

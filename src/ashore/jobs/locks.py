@@ -1,7 +1,6 @@
 """A lock between processes of one machine.
 
 What it promises: one holder at a time; it ends with its holder, however that ends.
-What it must not know: what is guarded.
 """
 
 from collections.abc import Callable, Iterator

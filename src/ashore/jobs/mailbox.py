@@ -3,7 +3,6 @@
 What it is: `Request`, `RequestAnswer`, and `Mailbox`, the directory that both sides look into.
 What it promises: a request is created whole, and once; an answer is replaced whole. Who runs the
 job may ask, and root. It is a courtesy: no writer waits for it, and nobody is fenced by it.
-What it must not know: what can be asked; the lake and its log.
 """
 
 import contextlib

@@ -2,7 +2,6 @@
 
 What it is: values that cross from a command to the process that it starts, or that runs, as JSON.
 What it promises: pure; `read_request(SqlRequest, write_request(request)) == request`.
-What it must not know: how a request is answered.
 """
 
 import json

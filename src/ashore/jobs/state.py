@@ -4,7 +4,6 @@ What it is: `judge_state`, from what the log shows and what the job process last
 What it promises: pure. A heartbeat that is older than what the log shows is not believed: the job
 has run elsewhere since, unless only a command has written since. Without one the log is judged, and
 whether the process that wrote it is gone; the reason says so.
-What it must not know: terminals; how either was read.
 """
 
 from dataclasses import dataclass

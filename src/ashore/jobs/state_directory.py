@@ -1,7 +1,4 @@
-"""Where a machine keeps what it knows of jobs.
-
-What it must not know: what is kept there.
-"""
+"""Where a machine keeps what it knows of jobs."""
 
 import os
 from pathlib import Path

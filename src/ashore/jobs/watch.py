@@ -4,7 +4,6 @@ What it is: `Watch`, a thread beside whoever reads the events of a job process.
 What it promises: silence is reported within seconds, once, unless the process has reported its end;
 after `patience_s` of it the process is killed, which is safe at any moment. Time in which this
 process was frozen itself is no silence.
-What it must not know: what the process works on.
 """
 
 import threading

@@ -3,7 +3,6 @@
 What it is: `EventWriter`, which writes them to stdout, and `watch_parent`.
 What it promises: an event is one line, written whole, also by several threads. A parent that has
 gone away is no error of the job's work: it is noticed by `watch_parent`.
-What it must not know: who shows the events.
 """
 
 import json

@@ -4,7 +4,6 @@ What it is: a real broker from jars, a producer of clickstream records, a job in
 own that is killed with SIGKILL, started again and drained, and a verification.
 What it promises: nothing is faked: what the demo shows is what `ashore run` and `ashore verify`
 do. Everything stays in one directory; the broker is stopped at the end.
-What it must not know: how it is shown.
 """
 
 import json

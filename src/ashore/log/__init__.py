@@ -4,5 +4,4 @@ What it is: offsets, file states, log entries, the fold over them and the plans 
 below `store`, what reads, appends, archives, moves and cleans.
 What it promises: outside of `store` pure functions over frozen values, standard library only: no
 I/O, no clock, no random number.
-What it must not know: Kafka, Spark, topics, SQL.
 """

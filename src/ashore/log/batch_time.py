@@ -3,7 +3,6 @@
 What it is: `BatchTime`, fixed when a batch is planned, and recorded.
 What it promises: a batch that is written a second time, by whomever and whenever, is filed the same
 way, since nothing else tells the time to those who write it.
-What it must not know: clocks.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,6 @@
 What it is: the actions that this release knows, the actions that an entry defers, and the closing,
 which says how the effects of the unclosed entry ended.
 What it promises: the spellings of actions stand in the log, so none of them ever changes.
-What it must not know: how an effect is done, what else an entry holds.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,6 @@ What it is: `extend(fold, entry)`.
 What it promises: pure and total (I6): any prefix of a log folds; an entry that does not follow is
 named and raises LogDamaged, with every rule of the protocol checked again on reading. The
 invariants stand at the head of `ashore.log.fold`.
-What it must not know: where entries are kept, or what time it is.
 """
 
 from collections.abc import Mapping

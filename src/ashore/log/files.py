@@ -5,7 +5,6 @@ entry. final: moved to its final path. Only final files are readable.
 
 What it promises: a file's two names follow from the entry that lists it; nothing else is needed
 to finish it.
-What it must not know: what a row looks like.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,6 @@
 What it is: the value `Fold`, which `ashore.log.extend` makes longer by one entry at a time.
 What it promises: the invariants below. The fold keeps no closed file; its size grows with shards
 and unsealed partitions, not with the log.
-What it must not know: kinds of entries, where they are kept, what time it is.
 
 Invariants of the protocol. `extend` checks on every reading what an entry alone can break, and
 refuses it with LogDamaged; the rest is held where it says.

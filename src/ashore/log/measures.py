@@ -3,7 +3,6 @@
 What it is: one frozen value an event, as in `events`, which sends them.
 What it promises: counts of a batch are reported once, when its entry is in the log; what is
 cumulative says so.
-What it must not know: which metrics are made of them.
 """
 
 from dataclasses import dataclass

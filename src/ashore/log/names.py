@@ -4,7 +4,6 @@ What it is: functions that build and parse them; no other module does.
 What it promises: names that begin with `.` or `_` are invisible to Hive, Spark and Trino, all
 others are final files. Every name carries 64 bits of its own or a number that is created
 exclusively, so that no name is used twice. Paths are relative to the lake root.
-What it must not know: what the files hold.
 
     <database>.db/<table>/date=2026-11-21/hour=08/a-main-3-42-0007-<unique>.parquet
     <database>.db/<table>/_aside-<token>/...    what was taken out of the table, with its partition
@@ -130,7 +129,7 @@ def leaf(path: str) -> str:
 
 
 def is_visible(path: str) -> bool:
-    """Tell whether Hive, Spark and Trino see the file: no part begins with `.` or `_`."""
+    """Return whether Hive, Spark and Trino see the file: no part begins with `.` or `_`."""
     return not any(part.startswith((".", "_")) for part in path.split("/"))
 
 
@@ -252,7 +251,7 @@ def probe_name(token: str) -> str:
 
 
 def is_probe(file_name: str) -> bool:
-    """Tell whether a file was made to try out its directory."""
+    """Return whether a file was made to try out its directory."""
     return file_name.startswith(_PROBE)
 
 
@@ -291,7 +290,7 @@ def success_name(version: int) -> str:
 
 
 def is_success_name(file_name: str) -> bool:
-    """Tell whether a name is that of the success file of some version."""
+    """Return whether a name is that of the success file of some version."""
     return file_name == success_name(1) or file_name.startswith(f"{success_name(1)}.")
 
 

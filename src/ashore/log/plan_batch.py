@@ -5,7 +5,6 @@ What it promises: pure. Ranges begin at the log's next offsets and end at or bel
 stable end. A topic partition with most of the backlog becomes many pieces, small ranges share
 tasks, so that tasks are even. A small backlog never waits for a large one. The batch's time never
 goes back, nor does a watermark.
-What it must not know: how a range is read.
 """
 
 import math

@@ -5,7 +5,6 @@ batch; only empty directories of older epochs, and of each table the newest stay
 that finds no log, or a shorter one, that there was one. The time-to-live is courtesy to slow
 tasks; safety rests on no clock: a file that is still wanted is either named by the unclosed entry,
 or of the current epoch and the next batch.
-What it must not know: how files are listed.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,6 @@
 What it is: typed steps. One function elsewhere applies them, one prints them, so that what is
 shown is what is done.
 What it promises: pure. Repeating any step is harmless. No step deletes or overwrites.
-What it must not know: how a file is moved.
 """
 
 from collections import Counter

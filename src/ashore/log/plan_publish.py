@@ -4,7 +4,6 @@ What it is: `plan_publish`, from the unclosed entry of a fold to the step `Publi
 `complete_deferred`, for the effects that are deferred, by this entry and by earlier ones.
 What it promises: pure; from the log alone, so that whoever finishes the entry defers the same
 actions. An action that is deferred already is not deferred twice.
-What it must not know: how an effect is done, which catalog there is.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -31,7 +30,7 @@ class Publishing:
     waits: Waits = nobody_waits  # but of those of these tables with their seal only
 
     def is_due(self, table: str) -> bool:
-        """Tell whether the partitions of a table are registered with their first file."""
+        """Return whether the partitions of a table are registered with their first file."""
         return self.registers and not self.waits(table)
 
 

@@ -6,7 +6,6 @@ somebody who restores one of the two, parts them.
 What it promises: pure. Rows are written for exactly the batch that follows the log. A batch that
 the log holds already runs to its end, so that state is built, and its rows are thrown away: if its
 lineage is the same. Everything else is refused, with what was found.
-What it must not know: Spark, checkpoints' files.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,6 @@
 What it is: `AHEAD_MS_MAX`, `is_ahead`, and `plan_reset`, from a fold and the entries of its log.
 What it promises: pure. What a log goes back to is what it said with the last batch that was not
 ahead; what was landed by a clock that was is counted, partition by partition.
-What it must not know: clocks; who asks.
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ AHEAD_MS_MAX = 3_600_000  # clocks that somebody looks after differ by less, wro
 
 
 def is_ahead(time_ms: int, storage_ms: int) -> bool:
-    """Tell whether a time is so far above what somebody else tells that it cannot be right."""
+    """Return whether a time is so far above what somebody else tells that it cannot be right."""
     return time_ms - storage_ms > AHEAD_MS_MAX
 
 

@@ -6,7 +6,6 @@ time that has landed, and from no later than the last batch's `now`: a clock tha
 nothing, nor is anything dropped of a table that nothing comes to. Nothing is filed under a
 partition that was dropped: later batches are of no earlier `now` and watermark, and by these what
 would belong there is filed elsewhere (I7 of `model/retention.py`).
-What it must not know: clocks, storages, catalogs.
 """
 
 from collections.abc import Iterable, Mapping

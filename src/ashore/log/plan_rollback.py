@@ -4,7 +4,6 @@ What it is: `plan_rollback`, from the fold and the batches that follow to the en
 them.
 What it promises: pure. What comes to nothing is exactly what came after that batch: its files go
 aside and its offsets are read again. What cannot be undone is refused, with what to do instead.
-What it must not know: checkpoints; why somebody wants it.
 """
 
 from collections import Counter

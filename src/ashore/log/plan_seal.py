@@ -4,7 +4,6 @@ What it is: `plan_seal`, from the folds of all slices of a job and the rules of 
 What it promises: pure. A partition is sealed once the watermark has passed its end plus the delay
 and no unclosed batch touches it; rows that come later seal it again as the next version, at most
 once a delay. Every partition that is due but not sealed comes with the reason.
-What it must not know: success files, catalogs, clocks.
 """
 
 from collections.abc import Iterable, Mapping

@@ -3,7 +3,6 @@
 What it is: a shard of one generation of a stream, and half-open ranges of its offsets.
 What it promises: offsets are ordered integers; a shard is an opaque string. A stream that was
 deleted and created again is another generation, so that equal offsets never collide.
-What it must not know: what the source is.
 """
 
 from collections.abc import Iterable
@@ -52,7 +51,7 @@ class OffsetRange:
         return self.end - self.start
 
     def overlaps(self, other: "OffsetRange") -> bool:
-        """Tell whether some offset is in both."""
+        """Return whether some offset is in both."""
         return self.start < other.end and other.start < self.end
 
     def __str__(self) -> str:

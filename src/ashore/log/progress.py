@@ -2,7 +2,6 @@
 
 What it is: `Progress`, which the loops report to, and the values that it takes: steps, batches,
 retired partitions, queries.
-What it must not know: displays, metrics, the wire.
 """
 
 from collections.abc import Iterable

@@ -4,7 +4,6 @@ What it is: a batch of a query, the last one that a slice's log holds, and the l
 known by.
 What it promises: a lineage is a hash chain over the batches' offsets and the digest of the plan
 that each ran: equal lineages mean equal input and equal state.
-What it must not know: what a query computes, where its state is.
 """
 
 import hashlib

@@ -3,7 +3,6 @@
 What it is: `read_batches`, from a history to its batches by number; a rollback undoes some.
 What it promises: pure. Of each batch, the files that are in the table: those given up, or dropped
 with their partition, are not among them.
-What it must not know: where entries are kept.
 """
 
 from collections.abc import Iterable, Mapping

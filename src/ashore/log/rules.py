@@ -2,7 +2,6 @@
 
 What it is: checks of ranges, files and targets.
 What it promises: pure. A rule that does not hold raises Refused, with what was found.
-What it must not know: which kinds there are.
 """
 
 from collections.abc import Iterable, Mapping

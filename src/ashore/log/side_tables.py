@@ -2,7 +2,6 @@
 
 What it is: their names, and the columns and partitions of a dead-letter table.
 What it promises: the same for who checks a job file, writes rows, or tells a catalog.
-What it must not know: when a record goes there.
 """
 
 LATE_SUFFIX = "__late"  # of records that the late policy puts aside; their table has the same rows

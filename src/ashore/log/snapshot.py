@@ -2,7 +2,6 @@
 
 What it promises: `read_snapshot(write_snapshot(fold))` is the fold, except its `base`. A snapshot
 ends at a closed entry and carries that entry's checksum, so that the chain goes on from it.
-What it must not know: when a snapshot is due, and where it is kept.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,6 @@
 
 What it is: `TableDefinition`: the columns of its files, how they are filed, what feeds it.
 What it promises: values that stand in the log; equal ones describe the same files.
-What it must not know: what a type means; which difference matters.
 """
 
 from dataclasses import dataclass

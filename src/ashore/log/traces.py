@@ -4,7 +4,6 @@ What it is: `Trace`, a name in a table that only a writer of the slice makes, an
 What it promises: pure. A writer appends its `open` before it stages anything, and a `prepare`
 before any file of it is final. So a trace that was there before the log was read, and that the log
 knows nothing of, proves that entries are gone. Traces that are absent prove nothing.
-What it must not know: where traces are looked for.
 """
 
 from collections.abc import Iterable
@@ -53,7 +52,7 @@ def find_later(end: LogEnd, traces: Iterable[Trace]) -> list[Trace]:
 
 
 def is_later(end: LogEnd, trace: Trace) -> bool:
-    """Tell whether a trace is of an entry that the log does not have."""
+    """Return whether a trace is of an entry that the log does not have."""
     return trace.epoch > end.epoch or trace.batch >= end.next_batch
 
 

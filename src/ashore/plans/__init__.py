@@ -4,5 +4,4 @@ What it is: from what Spark writes of a physical plan to a graph of what it does
 what is told of it: operators, keys, what is refused.
 What it promises: pure, standard library only; no object of the JVM, and no name that a query gives
 its views, subqueries and columns, but for those that it hands on.
-What it must not know: Spark's session, jobs, checkpoints.
 """

@@ -6,7 +6,6 @@ columns, so that a condition on one side of a self-join looks as if it were on t
 that a join hands on are marked with what the join makes of them: NULL where no row matches, or,
 if they are of no column of a source, the input that computes them.
 What it promises: pure. Below a join, and in a plan of one branch, nothing is changed.
-What it must not know: unions; what two plans have in common.
 """
 
 from collections import Counter

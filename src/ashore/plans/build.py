@@ -3,7 +3,6 @@
 What it promises: pure. A stateful aggregate, which Spark runs in phases, is one node, with the
 functions as the first phase has them: only there do they have their filters. An operator that is
 not known is a node like any other.
-What it must not know: the JVM; how a graph is told.
 """
 
 from collections.abc import Iterable, Iterator
@@ -221,7 +220,7 @@ def _kept_as(column: Node, term: int, part: str = "", side: str = "") -> KeptCol
 
 
 def _is_typed(key: Node) -> bool:
-    """Tell whether Spark writes the type of a key: an aggregate's are columns, always."""
+    """Return whether Spark writes the type of a key: an aggregate's are columns, always."""
     return "dataType" in key.fields
 
 
@@ -230,7 +229,7 @@ def _delay(planned: PlannedNode) -> tuple[tuple[str, str], ...]:
 
 
 def is_positional(kind: str) -> bool:
-    """Tell whether nodes of a class take the columns of their inputs by their places."""
+    """Return whether nodes of a class take the columns of their inputs by their places."""
     return kind not in _BY_ID
 
 
@@ -247,7 +246,7 @@ def _skip_moves(planned: PlannedNode) -> PlannedNode:
 
 
 def _is_limit(node: Node) -> bool:
-    """Tell whether a filter does nothing but leave out times that are too far ahead."""
+    """Return whether a filter does nothing but leave out times that are too far ahead."""
     conditions = node.nodes("condition") if node.kind == "FilterExec" else ()
     return bool(conditions) and not list(_without_limits(conditions))
 

@@ -6,7 +6,6 @@ What it promises: pure. Two calls have one form only where they have the same va
 Operands of `+` are not grouped anew: sums of DOUBLE would differ. Which of two operands is
 evaluated first is no part of a value, but an error of the second one may never be raised: operands
 of AND and OR, by which authors prevent such errors, are sorted only where none of them can fail.
-What it must not know: plans; sources.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -121,7 +120,7 @@ class Canonical:
         return {self.digest_of(Term(TermKind.CALL, "IsNotNull", arguments=(place,)))}
 
     def _is_negation(self, place: int, of: int) -> bool:
-        """Tell whether one condition is true where another one is false, and only there."""
+        """Return whether one condition is true where another one is false, and only there."""
         term, other = self.terms[place], self.terms[of]
         if term.kind is not TermKind.CALL:
             return False
@@ -179,7 +178,7 @@ class Canonical:
         return True
 
     def _is_safe_cast(self, term: Term) -> bool:
-        """Tell whether a call is a cast of an integer to one that has all of its values."""
+        """Return whether a call is a cast of an integer to one that has all of its values."""
         widths = {"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
         if term.name != "Cast" or term.type not in widths:
             return False

@@ -5,7 +5,6 @@ what differs, in words.
 What it promises: pure. No change is found only where the same state would have come about: Spark
 compares types alone, and would go on with a sum as if it were a maximum. What stands above all
 state may change: it decides what is written from now on. What cannot be compared is a change.
-What it must not know: checkpoints, logs; who is told.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,6 @@
 What it is: a second look at what Spark's own check lets through: a query that fails with its first
 batch, and one that silently loses rows.
 What it promises: pure.
-What it must not know: who asks; where rows go.
 
 Of a join of two streams Spark takes any comparison of a side's columns with the other side's event
 time for the bound of its state, and then applies it to the side's own event time, whatever column

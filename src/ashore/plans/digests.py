@@ -2,7 +2,6 @@
 
 What it is: `TermDigests`, one digest for each term, and `hash_form`, the digest of a JSON value.
 What it promises: pure. Equal digests mean equal values of equal sources, in any two graphs.
-What it must not know: nodes; what is compared by a digest.
 """
 
 import hashlib

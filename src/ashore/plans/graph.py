@@ -6,7 +6,6 @@ calls things, but for the columns that it hands on. Steps that only move or rena
 nodes: projections, exchanges, sorts for a merge; and a stateful aggregate is one, for all phases.
 Not in a graph, so that two queries which differ in it alone look alike: what Spark does not write
 of expressions (`terms`), and conditions that a database is handed.
-What it must not know: how Spark's plan was read; how a graph is told in words.
 
     {"sources": [{"name": "bid", "format": "kafka", "reads": "bid", "is_streaming": true}],
      "terms":   [{"kind": "column", "name": "price", "type": "bigint", "source": 0}, ...],

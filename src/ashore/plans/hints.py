@@ -5,7 +5,6 @@ the SELECT that something stands in, and `place_ids`, from those to the nodes of
 What it promises: pure. Spark knows no such hint, and leaves it out of its plan: an id is given to
 an operator only where the operators that Spark plans are, one by one, those that the SQL has, over
 the same sources. Everything else is refused.
-What it must not know: how statements are parsed; where their text comes from.
 """
 
 import re

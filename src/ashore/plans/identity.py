@@ -7,7 +7,6 @@ it selects, groups, aggregates and filters, and how Spark moves rows or joins a 
 part; nor do numbers of operators and partitions, the columns that an operator merely carries along,
 how late a watermark is, what only counts rows, nor an id that the author gave. What counts is in
 the terms, which are over the columns of sources.
-What it must not know: what is done where digests differ; whether a state fits (`regions` does).
 """
 
 import json

@@ -2,7 +2,6 @@
 
 What it promises: pure. A key that the columns do not tell is found; one that they tell by a formula
 only is taken for one that they do not.
-What it must not know: what the columns are for.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,6 @@
 
 What it promises: pure. The same terms whatever a query calls its columns, subqueries and views, and
 whatever ids Spark gives them. What changes how a value is held and not what it is, is left out.
-What it must not know: operators.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -78,7 +77,7 @@ class Lineage:
         return self._call(TermKind.CALL, node)
 
     def _is_of_branch(self, node: Node) -> bool:
-        """Tell whether only the input that computes a column says what it is.
+        """Return whether only the input that computes a column says what it is.
 
         A column of a source is told apart by that source, and a constant is the same anywhere.
         """
@@ -220,7 +219,7 @@ def learn_lineage(planned: Planned, unions: Mapping[int, UnionColumn]) -> Lineag
 
 
 def _is_itself(definition: Node, attribute: int) -> bool:
-    """Tell whether a node hands on a column: a key of FLOAT is normalised under its own id."""
+    """Return whether a node hands on a column: a key of FLOAT is normalised under its own id."""
     return any(each.number_of("exprId") == attribute for each in definition.walk())
 
 

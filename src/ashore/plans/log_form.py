@@ -2,7 +2,6 @@
 
 What it is: `StoredPlan`, the graph of a query with what the graph does not say; its JSON.
 What it promises: pure. `read_stored(write_stored(plan)) == plan`.
-What it must not know: logs; what a change of it means.
 """
 
 import json
@@ -57,7 +56,7 @@ def released_plan(planner: str) -> StoredPlan:
 
 
 def is_released(plan: StoredPlan) -> bool:
-    """Tell whether a plan is that of a query whose INSERT was dropped."""
+    """Return whether a plan is that of a query whose INSERT was dropped."""
     return not plan.texts
 
 

@@ -5,7 +5,6 @@ What it promises: pure and deterministic; each operator is in one pair at most. 
 comes first and what the user forbids is no pair; then ids of the author, digests, names that are
 there once in each graph. What is left is paired by likeness, the most alike first: operators of one
 kind, by what they compute, by the columns that they depend on, and by pairs around them.
-What it must not know: what is done with a pair; whether a state could be carried over.
 """
 
 import heapq
@@ -208,7 +207,7 @@ def _common(one: set[str], other: set[str]) -> float:
 
 
 def _is_of_kind(one: Operator, other: Operator) -> bool:
-    """Tell whether operators are of one kind: a DISTINCT is an aggregate without functions."""
+    """Return whether operators are of one kind: a DISTINCT is an aggregate without functions."""
     kinds = {one.kind, other.kind}
     return len(kinds) == 1 or kinds <= {"aggregate", "distinct"}
 

@@ -2,7 +2,6 @@
 
 What it is: a value for a query into a table, and one for a query into a topic; their JSON.
 What it promises: pure. `read_queries(write_queries(queries)) == queries`.
-What it must not know: how a query is shown.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,6 @@
 What it is: `OperatorGraph`, from the sources to the sink, and its JSON.
 What it promises: pure. The same bytes for the same graph. Nothing of Spark is in it but the names
 of its classes and the ids that its checkpoints have; what only counts rows is left out.
-What it must not know: Spark's plans; how two graphs are compared, or drawn.
 
     {"operators": [{"id": "3f2a9c1b", "kind": "source", "name": "read clicks", ...}, ...],
      "columns":   [{"name": "country", "type": "string", "of": "clicks.country"}, ...]}

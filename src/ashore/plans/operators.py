@@ -3,7 +3,6 @@
 What it is: for each operator its id, name, keys, what it keeps and in how many partitions.
 What it promises: pure. Names are the same for the same query, whatever its columns and views are
 called. An operator that is not known is refused, never left out.
-What it must not know: checkpoints.
 """
 
 import re
@@ -71,7 +70,7 @@ class _FoundState:
 
 
 def keeps_state(graph: PlanGraph) -> bool:
-    """Tell whether a query has an operator that keeps state."""
+    """Return whether a query has an operator that keeps state."""
     return any(node.state is not None for node in graph.nodes)
 
 

@@ -2,7 +2,6 @@
 
 What it is: the value that the reading of a plan gives, before anything is understood of it.
 What it promises: nothing of the JVM is in it. Expression ids are Spark's, good for this plan only.
-What it must not know: what a node's class means.
 """
 
 from collections.abc import Iterator, Mapping

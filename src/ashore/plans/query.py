@@ -2,7 +2,6 @@
 
 What it is: `PlannedQuery`, as one process tells another.
 What it promises: pure.
-What it must not know: how it was planned; what it is compared with.
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,6 @@ the sources or to the next such operator.
 What it promises: pure. Two regions are equal where the same input gives the same state, in the same
 bytes. How Spark joins or aggregates without state plays no part, nor into how many partitions state
 is cut, nor what stands above.
-What it must not know: what is done where regions differ.
 """
 
 from collections import Counter
@@ -204,7 +203,7 @@ class _Digests:
                 yield hash_form([self._terms[part], stands_on]), part
 
     def _reads_apart(self, union: PlanNode) -> bool:
-        """Tell whether a union's inputs read other sources each: terms are told apart by these."""
+        """Return whether a union's inputs read other sources each: terms are told apart by these."""
         firsts = {min(self._below_of[each], default=None) for each in union.inputs}
         return len(firsts) == len(union.inputs)
 
@@ -227,7 +226,7 @@ class _Digests:
         return [*self._own(node), self.inputs_of(place)]
 
     def is_seen(self, node: PlanNode) -> bool:
-        """Tell whether Spark writes all that a node computes."""
+        """Return whether Spark writes all that a node computes."""
         if node.source is not None and self.graph.sources[node.source].format == _DATABASE:
             return False
         terms = {term for _, terms in node.expressions for term in terms}
@@ -268,7 +267,7 @@ def options_of(node: PlanNode) -> list[tuple[str, str]]:
 
 
 def hands_on(node: PlanNode) -> bool:
-    """Tell whether a node does nothing but hand on the rows of its one input."""
+    """Return whether a node does nothing but hand on the rows of its one input."""
     return node.kind in COUNTS or (node.kind == UNION and len(node.inputs) == 1)
 
 

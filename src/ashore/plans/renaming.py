@@ -1,7 +1,6 @@
 """Expression ids of a plan replaced by others.
 
 What it promises: pure. Nothing but ids is changed.
-What it must not know: why columns get other ids.
 """
 
 from collections.abc import Mapping

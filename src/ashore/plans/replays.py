@@ -4,7 +4,6 @@ What it is: the expressions of a query that are other values then, told as warni
 What it promises: pure. Spark runs a batch again after a crash, and exactly once rests on equal
 rows: where such an expression is in them, the rows that stay are those of one run, and what state
 adds up may be that of the other.
-What it must not know: who asks; which of them are refused.
 """
 
 from collections.abc import Iterable, Iterator

@@ -5,7 +5,6 @@ in what both do.
 What it promises: pure. Every node and every term keeps its place. A union of which one input is
 left is a node that hands on its rows, and its columns are those of that input. A union keeps its
 inputs where none would be left.
-What it must not know: which sources are left out, and why.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""What a plan reads.
-
-What it must not know: where a source stands at present.
-"""
+"""What a plan reads."""
 
 from dataclasses import dataclass
 

@@ -3,7 +3,6 @@
 What it is: `StateCheck`, as the process that plans tells it.
 What it promises: pure. Spark compares the names of operators and the types of their state, and no
 more: that it accepts says nothing of what the numbers would mean.
-What it must not know: how Spark is asked; what the verdict on a change is.
 """
 
 from dataclasses import dataclass

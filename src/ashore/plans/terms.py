@@ -6,7 +6,6 @@ the names of what a generator makes; nor are the ids that Spark gives. So two pl
 same have the same terms. A term comes after
 those that it is made of: one pass from the start can compute anything from the leaves up, and none
 is ever computed twice, however often views build upon each other.
-What it must not know: plans; how a term is told in words.
 
 Not in a term: what Spark does not write of an expression, as the body of a function in Python or
 Scala, or the plan of a subquery; and what a view of Ashore makes of a record, whose columns are

@@ -1,7 +1,6 @@
 """Statements of SQL as text: what of it plays no part, and which names stand in it.
 
 What it promises: pure. White space and comments outside of literals play no part; those inside do.
-What it must not know: grammar: text is cut into literals, comments and the rest.
 """
 
 import re

@@ -2,7 +2,6 @@
 
 What it promises: pure. A node keeps its class's own name, its fields and its children; fields that
 hold expressions hold nodes.
-What it must not know: the JVM; what a class means.
 """
 
 import json

@@ -2,7 +2,6 @@
 
 What it promises: pure. The same text as Spark's own; of a type that is not known, what Spark writes
 of it.
-What it must not know: which column has the type.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,6 @@ What it is: `separate_unions`, which gives the columns of a union ids of their o
 union's column keep the id that it has in the first input, so that whatever is computed above would
 look as if it were computed of that input alone.
 What it promises: pure. Below a union, and beside it, nothing is changed.
-What it must not know: terms.
 """
 
 from collections.abc import Mapping
@@ -94,5 +93,5 @@ def write_reading(place: int, copy: int) -> str:
 
 
 def _is_even(union: PlannedNode, inputs: tuple[PlannedNode, ...]) -> bool:
-    """Tell whether a union's columns are known, and those of each input."""
+    """Return whether a union's columns are known, and those of each input."""
     return {len(each.columns) for each in inputs} == {len(union.columns)}

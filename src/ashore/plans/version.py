@@ -4,7 +4,6 @@ What it is: `JobVersion`, what was run from a start on; its JSON, and the digest
 apart.
 What it promises: pure. `read_version(write_version(version)) == version`. The plan graph is no part
 of the digest: it follows from the SQL and from the releases.
-What it must not know: logs, checkpoints; how versions are compared.
 """
 
 import json

@@ -3,7 +3,6 @@
 What it is: `compare_versions`, and the value that it returns.
 What it promises: pure. Operators are in the order in which rows flow; what is gone stands where it
 was. What two planners have made is compared too, and called so.
-What it must not know: whether a state could go on (`changes` decides); how it is shown.
 """
 
 import difflib

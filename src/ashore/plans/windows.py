@@ -2,7 +2,6 @@
 
 What it is: `Window`, the value; `read_window`, from an expression to what it is a window of.
 What it promises: pure. A struct that is no window is none.
-What it must not know: which operator the window is for.
 """
 
 import re

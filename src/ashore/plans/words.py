@@ -1,7 +1,6 @@
 """Terms in words, as the author of a query would write them over the columns of its sources.
 
 What it promises: pure. The same text for the same term.
-What it must not know: operators.
 """
 
 import re

@@ -2,5 +2,4 @@
 
 What it is: `verify`, `audit`, `doctor`, `status`, and what happened to one file (`trace`).
 What it promises: reads only, but for `doctor` and `retire`, which append to the log what they do.
-What it must not know: terminals, pages.
 """

@@ -5,7 +5,6 @@ What it promises: the entry comes first: from then on nobody asks for the files.
 forgets the partitions, then the files go. (One without data is forgotten before the entry: no
 file would tell that this is left to do.) Only files that a log lists are deleted, and success
 files; what else lies there stays and is counted. Doing it again does what is left to do.
-What it must not know: terminals.
 """
 
 from collections import defaultdict

@@ -7,7 +7,6 @@ now.
 What it promises: reads only, and of a log no more than an archive at a time; needs neither the job
 file nor Kafka. What the log says and what the lake shows are told apart. What cannot be known is
 said: a file that no log names, a log that does not say how a move ended.
-What it must not know: terminals, pages.
 """
 
 import posixpath

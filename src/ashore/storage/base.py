@@ -4,7 +4,6 @@ What it is: what Ashore asks of a file system or an object store.
 What it promises: paths are relative to the lake root, with `/`, never with `..`. Nothing is ever
 overwritten. An answer is one of: done; PathMissing or PathExists; any other StorageError, which
 means that the call may have been applied, or may be applied later, once or twice.
-What it must not know: logs, batches, tables.
 """
 
 from collections.abc import Sequence

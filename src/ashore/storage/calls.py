@@ -2,7 +2,6 @@
 
 What it promises: every call with a deadline is counted once, tries included; a forked child counts
 anew.
-What it must not know: who asks.
 """
 
 import os

@@ -4,7 +4,6 @@ What it is: a storage around another one, whose calls run on threads that can be
 What it promises: a call answers within the deadline, or AnswerUnknown is raised: it may still be
 applied. A thread that hangs is a daemon, is never used again, and is counted; a process in which
 too many hang makes no further calls, so that it is replaced.
-What it must not know: why a call hangs.
 """
 
 import logging

@@ -6,7 +6,6 @@ does not answer and asking another is harmless, to the next one, each once. A ca
 been applied is not made again elsewhere. After a call that failed, what a server tells is returned
 only once the same server has made a change: one that was replaced and does not know it yet (it was
 frozen) tells what it had, and what it began and cannot finish.
-What it must not know: what the servers are, or how long one may take: each has its own deadline.
 """
 
 import logging
@@ -151,7 +150,7 @@ class FailoverStorage:
         raise NotApplied(f"the servers of {self.describe()} keep changing: look at {path}")
 
     def _is_confirmed(self, path: str, index: int, doubt: int) -> bool:
-        """Tell whether the server that has just answered still serves. May ask others instead.
+        """Return whether the server that has just answered still serves. May ask others instead.
 
         Raises NotApplied where none of them may make a change now: to look again at once is vain.
         """
@@ -231,7 +230,7 @@ class FailoverStorage:
 
 
 def _is_unclear(failures: Sequence[StorageError]) -> bool:
-    """Tell whether a server may have applied the call."""
+    """Return whether a server may have applied the call."""
     return any(isinstance(failure, AnswerUnknown) for failure in failures)
 
 

@@ -3,8 +3,6 @@
 What it is: the storage seam over HDFS, without a JVM.
 What it promises: nothing is overwritten, also not under a race; a failure is told by what it means:
 NotApplied (no active NameNode took the call), AnswerUnknown (the answer was lost), an answer.
-What it must not know: retries, deadlines, which NameNode is active. A call may hang for ever: the
-storage is to be wrapped.
 """
 
 import logging

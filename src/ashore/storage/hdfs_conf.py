@@ -2,7 +2,6 @@
 
 What it is: from `hdfs://AUTHORITY` and options to the addresses of NameNodes and the settings.
 What it promises: reads core-site.xml and hdfs-site.xml, and nothing else; options win over files.
-What it must not know: the client library.
 """
 
 import os

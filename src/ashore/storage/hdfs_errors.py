@@ -3,7 +3,6 @@
 What it is: from what `hdfs_native` raises to the error tree, by type and words.
 What it promises: NotApplied only where no NameNode can have applied the call; what is not known
 here may have been applied.
-What it must not know: which call it was, but for its name.
 """
 
 import re

@@ -3,7 +3,6 @@
 What it is: the storage seam over a POSIX file system.
 What it promises: the order of syncs that the landing protocol asks for; content and names survive
 a power cut as soon as a call says so; nothing is overwritten, also not under a race.
-What it must not know: logs, batches, retries, deadlines.
 """
 
 import errno

@@ -3,7 +3,6 @@
 What it is: the storage seam without a disk, for tests and for trying things out.
 What it promises: the same answers as every other storage; any number of threads, and of
 "processes" of a test, may share one.
-What it must not know: who reads it.
 """
 
 import posixpath

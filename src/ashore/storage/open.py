@@ -3,7 +3,6 @@
 What it is: the one door through which jobs, commands and executors get a storage.
 What it promises: every call has a deadline, safe calls are repeated; opening touches no lake, so
 that an executor opens its own from the address, the options and its HADOOP_CONF_DIR.
-What it must not know: job files.
 """
 
 import functools

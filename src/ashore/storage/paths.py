@@ -2,7 +2,6 @@
 
 What it is: the rule for paths that every storage holds to, and the one name storages make up.
 What it promises: a path that passes cannot leave the lake root, and has one spelling.
-What it must not know: what the paths mean; that is `log.names`.
 """
 
 import posixpath

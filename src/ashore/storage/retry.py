@@ -4,7 +4,6 @@ What it is: a storage around another one, and the delays between tries.
 What it promises: only calls that change nothing are repeated (stat, list, read), and such as no
 server took (NotApplied). An answer (PathMissing, PathExists) is never asked for again, and a failed
 sync never repeated.
-What it must not know: what kind of storage is inside.
 """
 
 import logging

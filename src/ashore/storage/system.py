@@ -3,7 +3,6 @@
 What it is: a seam under `LocalStorage`, so that a test can stop it between any two system calls.
 What it promises: each method is one step of the operating system, raises OSError as it does, and
 decides nothing. Paths are absolute.
-What it must not know: lakes, storages, retries.
 """
 
 # These are the system calls by their own names; Path would hide which ones are made.

@@ -2,7 +2,6 @@
 
 What it is: the states of a FileWriter; a storage adds how bytes are appended and finished.
 What it promises: after one failure no later call can make the file look finished.
-What it must not know: where the bytes go.
 """
 
 from abc import ABC, abstractmethod

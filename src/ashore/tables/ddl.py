@@ -4,7 +4,6 @@ What it is: a parser for `id BIGINT, tags ARRAY<STRING>, s STRUCT<a: INT>`, and 
 What it promises: the names and aliases are Spark's; `parse_ddl(to_ddl(schema)) == schema`; what is
 not understood is refused with its position. Names that differ only by case are refused, because
 Hive cannot hold both.
-What it must not know: Arrow, files, decoders, Spark itself. Comments are read and dropped.
 """
 
 import functools

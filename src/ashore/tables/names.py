@@ -3,7 +3,6 @@
 What it is: escaping, and paths such as `date=2026-11-21/hour=08`.
 What it promises: what Hive's FileUtils and Spark escape is escaped the same way, and
 `parse_partition_path` gives back what `partition_path` was given.
-What it must not know: where the values come from.
 """
 
 import re

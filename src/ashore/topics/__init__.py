@@ -2,5 +2,4 @@
 
 What it is: from below to above `read`, `decode` and `route`, `write`, `loop` (the driver's loop
 over the landing log), `run` (the processes and Spark tasks that write), `use` (use cases).
-What it must not know: queries and their state.
 """

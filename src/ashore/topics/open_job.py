@@ -1,7 +1,6 @@
 """A job file with the lake and the source that it names, opened for commands. No Spark.
 
 What it promises: whoever only looks loads nothing that writes, and connects to Kafka when it asks.
-What it must not know: what commands do with it; terminals.
 """
 
 import contextlib

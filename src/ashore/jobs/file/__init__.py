@@ -2,7 +2,6 @@
 
 Promises: a `Job` is valid as a whole, frozen, and never shows a secret; a file that cannot be run
 is refused with every problem at once, each with file, line, key and what to write instead.
-Must not know: decoding, Kafka clients, storage, Spark.
 """
 
 from ashore.jobs.file.columns import Column

@@ -4,7 +4,6 @@ What it is: `add_declared`, from a job file as data to the same with one list of
 `sql.topics`, and the way from a key of these lists to where it is written.
 What it promises: of a table that both name, both say the same, or the job is refused. Nothing that
 one of them says is left out.
-What it must not know: what is right in an item.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,7 +3,6 @@
 What it is: the models of such a file, and `load_cases`, the one door that it comes through.
 What it promises: cases that are whole, or JobFileInvalid with every problem at once, each with file
 and line.
-What it must not know: how a case is run; which tables a job has.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 What it is: checks over items of `tables` that are right by themselves.
 What it promises: pure; a broken item keeps no other item from being checked.
-What it must not know: how DDL is parsed (it is told the columns), how findings are shown.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -2,7 +2,6 @@
 
 What it is: `Column`, and the way from a name in the job file to one.
 What it promises: pure; a column whose own name has a dot is found before a field of a struct.
-What it must not know: how DDL is parsed.
 """
 
 import re

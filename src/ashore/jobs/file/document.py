@@ -4,7 +4,6 @@ What it is: one document of YAML, composed by ruamel's round-trip loader, its no
 dicts, lists and scalars here, so that lines are known and a key given twice is seen.
 What it promises: any text yields data and findings, never another exception; keys are text as
 written; a timestamp stays text.
-What it must not know: what a job file is.
 """
 
 import re

@@ -3,7 +3,6 @@
 What it is: `job_schema`, of draft 7, which the YAML language server of editors reads.
 What it promises: the same schema for the same models; what the loader accepts the schema accepts.
 What keys say together, and what DDL, SQL and variables mean, only the loader tells.
-What it must not know: where the schema is kept.
 """
 
 import types

@@ -3,7 +3,6 @@
 What it is: reading, then YAML, then models, then what keys say together.
 What it promises: a Job that can be run as far as the file alone tells, or JobFileInvalid with
 every problem at once: file, line, key, what is wrong, what to write instead.
-What it must not know: DDL, brokers, lakes. Who knows DDL hands in `check_schema`.
 """
 
 import errno

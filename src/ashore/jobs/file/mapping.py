@@ -4,7 +4,6 @@ What it is: the models of such a file, `load_mapping`, the one door that it come
 `write_mapping`.
 What it promises: a mapping that is whole, or JobFileInvalid with every problem at once, each with
 file and line. Which operators there are is not known here.
-What it must not know: queries.
 """
 
 import json

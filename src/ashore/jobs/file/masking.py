@@ -5,7 +5,6 @@ What it is: `mask_secrets`, which puts a mark in the place of each secret that i
 What it promises: a secret is what is a value of a key that is called like one, unless it is made of
 variables alone; a comment may hold one that says such a name, or stands on the line of a secret. A
 text whose secrets cannot be found is refused, not shown.
-What it must not know: who looks.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""The section `metrics` of a job file.
-
-What it must not know: which metrics there are.
-"""
+"""The section `metrics` of a job file."""
 
 from typing import Annotated
 

@@ -2,7 +2,6 @@
 
 What it is: the single description of the job file; the reference page is generated from it.
 What it promises: a key that is not here is refused; values are in milliseconds, bytes and tuples.
-What it must not know: how a file is read (see `load`), or what two keys say together (`checks`).
 """
 
 import hashlib

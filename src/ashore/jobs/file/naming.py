@@ -2,7 +2,6 @@
 
 What it is: each kind's parser, and the error that says what to write instead.
 What it promises: a name that is accepted is one that Kafka, Hive and every lake take.
-What it must not know: which key a name stands at.
 """
 
 import re

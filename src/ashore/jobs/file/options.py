@@ -3,7 +3,6 @@
 What it is: the mappings that readers and producers hand on, and the options that are Ashore's own.
 What it promises: an option that would change what is read, from where, or whether what is written
 is there, never gets through; secret values are shown by nothing but the mapping's own lookup.
-What it must not know: other clients' names for the same options.
 """
 
 import re

@@ -2,7 +2,6 @@
 
 What it is: one located problem; the words for what pydantic found; the error that carries all.
 What it promises: no value of the file is repeated that could be a secret.
-What it must not know: how problems are found.
 """
 
 from collections.abc import Mapping, Sequence

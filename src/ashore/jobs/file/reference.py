@@ -1,7 +1,6 @@
 """The reference page of the job file, rendered from the models.
 
 What it promises: the same text for the same models; every key, its type, default and meaning.
-What it must not know: where the page is kept.
 """
 
 import types

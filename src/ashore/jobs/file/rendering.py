@@ -4,7 +4,6 @@ What it is: `show_settings`, one line for each value.
 What it promises: the same lines for job files that say the same; an item of a list is called by
 what it is of, so that a new one changes no other's lines. No secret: a value is masked by its name,
 variables of the environment are shown by name.
-What it must not know: who compares them.
 """
 
 import json

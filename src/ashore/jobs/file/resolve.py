@@ -2,7 +2,6 @@
 
 What it is: the match of topics and items, and the side tables that come with a table.
 What it promises: each topic has exactly one table, or the job does not start.
-What it must not know: which topics there are; it is told.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -2,7 +2,6 @@
 
 What it is: one frozen mapping, and look-ups that errors and the reference share.
 What it promises: keys are looked up by the names that users write.
-What it must not know: which keys there are.
 """
 
 import json

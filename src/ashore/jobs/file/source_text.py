@@ -4,7 +4,6 @@ What it is: `WrittenText`, the value of a scalar in YAML, or a whole file, which
 column for each place in it.
 What it promises: pure. White space aside, a scalar and its value hold the same characters in the
 same order: so a place is found by counting them, and it is told where that does not hold.
-What it must not know: what the text means; YAML's grammar, but for how scalars are quoted.
 """
 
 import re

@@ -2,7 +2,6 @@
 
 What it is: checks for tables that SQL writes, and for topics that only SQL reads.
 What it promises: pure; a key that would have no effect is refused, not ignored.
-What it must not know: SQL: statements are looked at by Spark, when the job starts.
 """
 
 from collections.abc import Iterator, Mapping

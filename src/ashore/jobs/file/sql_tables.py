@@ -4,7 +4,6 @@ What it is: `find_tables`, from the text of the SQL to items of `tables` and, wh
 says so, of `sql.topics`, each with its place.
 What it promises: pure. An option is a key of such an item, with dots for what is nested: it is read
 as there. What is not understood is refused, with its place, and never left out.
-What it must not know: other statements; what an item may say.
 """
 
 import re

@@ -2,7 +2,6 @@
 
 What it is: topics, the table that they fill, and how their records are decoded, placed and kept.
 What it promises: each field is right by itself; what fields say together is held by `checks`.
-What it must not know: Kafka, the other items.
 """
 
 from typing import Annotated, Literal

@@ -2,7 +2,6 @@
 
 What it is: data; each entry goes away when its part is built.
 What it promises: what is named here is refused before anything starts, never ignored.
-What it must not know: how a file is read.
 """
 
 import re

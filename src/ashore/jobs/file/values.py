@@ -2,7 +2,6 @@
 
 What it is: each kind's parser, its written form, and the error that says what to write instead.
 What it promises: a value that is accepted is exact; a secret is shown by nothing but `reveal`.
-What it must not know: which key a value stands at.
 """
 
 import re

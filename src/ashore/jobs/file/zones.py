@@ -3,7 +3,6 @@
 What it is: the check of a zone's name against the tz database.
 What it promises: an abbreviation such as `PST`, which means another offset in summer or elsewhere,
 is answered with the places that use it.
-What it must not know: which key a zone stands at.
 """
 
 import re

@@ -2,7 +2,6 @@
 
 What it is: `JobMetrics` counts, `exported` shows; `families` says what there is; `traces` is for
 OpenTelemetry.
-What it must not know: how a job works; who runs it.
 """
 
 from ashore.jobs.metrics.export import exported

@@ -3,7 +3,6 @@
 What it is: `exported`, which serves a registry while inside.
 What it promises: a port that is taken is refused before anything starts. The file is replaced as a
 whole, now and then and at the end; it stays, so that the last exit code can be read.
-What it must not know: what the metrics are.
 """
 
 import threading

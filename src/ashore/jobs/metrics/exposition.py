@@ -3,7 +3,6 @@
 What it is: `write_families`, and `merge_files`.
 What it promises: each metric has its HELP and TYPE once, whatever number of jobs has it; a line
 that is no sample is left out; of one job no more samples than allowed are kept.
-What it must not know: what the metrics are of.
 """
 
 import re

@@ -4,7 +4,6 @@ What it is: `FAMILIES`, which the reference page, the alert rules and the dashbo
 with.
 What it promises: names and labels follow Prometheus: base units, `_total` for what only grows. Each
 has the label `ashore_job`, so that files of several jobs can lie in one directory.
-What it must not know: where values come from.
 """
 
 from dataclasses import dataclass

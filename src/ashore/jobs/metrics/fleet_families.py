@@ -1,7 +1,6 @@
 """The metrics of a server of jobs, beside those of its jobs.
 
 What it is: `FLEET_FAMILIES`, which the reference page and the alert rules are compared with.
-What it must not know: where values come from.
 """
 
 from ashore.jobs.metrics.families import Family, Kind

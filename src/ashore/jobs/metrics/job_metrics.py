@@ -3,7 +3,6 @@
 What it is: `JobMetrics`, which `ashore run` hands each event; others read its registry.
 What it promises: counters only grow while `ashore run` lives; ages are those of the moment that
 asks. Every sample follows from events: nothing is asked of the lake, of Kafka or of Spark.
-What it must not know: how values are shown (see `export`).
 """
 
 from collections.abc import Iterator

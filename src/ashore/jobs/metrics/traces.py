@@ -3,7 +3,6 @@
 What it is: `traced`, which sends them while inside to where OpenTelemetry's variables say.
 What it promises: what receives traces keeps no job from its work: spans wait in memory, and those
 for which there is no room are dropped.
-What it must not know: how batches land; whether traces are wanted.
 """
 
 import os

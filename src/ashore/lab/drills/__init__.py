@@ -4,7 +4,6 @@ What it is: faults, workloads, checkers, and scenarios that read as an incident 
 one and gives a verdict.
 What it promises: a drill turns green only when every record that was produced can be read once; its
 schedule of faults is a pure function of seed and length.
-What it must not know: terminals; Spark, whose jobs are processes here.
 """
 
 from ashore.lab.drills.drill import Drill

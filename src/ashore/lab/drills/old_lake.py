@@ -3,7 +3,6 @@
 What it is: `OldLake`: the files of a small lake whose job was killed twice: while its tasks wrote,
 which left dirty in-progress files, and in the midst of the moves of its second batch.
 What it promises: a lake of a format is the same for ever; `tools.old_lakes` has written it.
-What it must not know: what is done with it.
 """
 
 import json

@@ -3,7 +3,6 @@
 What it is: verdict, figures, a timeline, the schedule, for the templates beside it.
 What it promises: no script and no address of anything outside; readable in light and in dark; what
 is told by colour is told by a word or a shape as well; no text of a record is taken for HTML.
-What it must not know: how a drill is played.
 """
 
 from jinja2 import Environment, PackageLoader, StrictUndefined

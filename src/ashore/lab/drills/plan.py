@@ -2,7 +2,6 @@
 
 What it is: values: how much is played (`Length`), the servers it needs, the faults of its schedule.
 What it promises: frozen; what stands here and a seed decide every fault.
-What it must not know: what happens then.
 """
 
 from dataclasses import dataclass, replace

@@ -2,7 +2,6 @@
 
 What it is: `Recorder`: marks and samples with their time, counts of faults and starts.
 What it promises: any thread may tell it something; time is the drill's clock.
-What it must not know: what the verdict will be.
 """
 
 import threading

@@ -1,7 +1,6 @@
 """What a drill leaves behind: a JSON document, a page, and a log.
 
 What it promises: a directory of its own for each run, which is never written to again.
-What it must not know: terminals.
 """
 
 import json

@@ -3,7 +3,6 @@
 What it is: `run_drill`: schedule, stage, scenario, checkers, verdict.
 What it promises: whatever happens there is a verdict, but for Ctrl-C; a scenario that breaks off is
 red, and its lakes are checked all the same. One that is not over in time is red as well.
-What it must not know: any one scenario; terminals.
 """
 
 import sys

@@ -4,7 +4,6 @@ What it is: `Stage`: the length and the schedule, sites to play on, and a way to
 expected and did not happen.
 What it promises: every site that was asked for is checked, by itself, once. A scenario cannot turn
 a drill green: it can only add problems and doubts.
-What it must not know: any one scenario.
 """
 
 import posixpath

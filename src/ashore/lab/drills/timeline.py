@@ -2,7 +2,6 @@
 
 What it is: places and labels in the units of an SVG, for a template.
 What it promises: pure; as many marks as there are, lines of charts thinned to POINTS_MAX.
-What it must not know: HTML.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,6 @@
 
 What it is: values: what was in flight, the timeline, figures and verdict.
 What it promises: frozen; `to_dict` gives what `--json` prints and what is written beside the page.
-What it must not know: how a drill is played or shown.
 """
 
 from dataclasses import asdict, dataclass

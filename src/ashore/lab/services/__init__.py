@@ -4,5 +4,4 @@ What it is: Kafka, HDFS, a Hive metastore, ZooKeeper, a Spark standalone cluster
 behind `ashore services`.
 What it promises: no containers, nothing to install but Java; every server is stopped by its
 process id, and what it leaves is one directory.
-What it must not know: jobs and tables. A job never uses this package.
 """

@@ -5,7 +5,6 @@ holds, then kills what the notes in the servers' directory name.
 What it promises: servers do not outlive an owner that is killed with SIGKILL, also those that were
 started again meanwhile. Only processes of the notes are signalled. A server whose note is not yet
 written when its owner is killed is not found: microseconds after its start.
-What it must not know: which servers they are.
 """
 
 import subprocess

@@ -5,7 +5,6 @@ What it is: a small cluster that fails as large ones do: NameNodes are switched,
 What it promises: nothing fails over by itself; what was killed starts again at its address with its
 data; after `stop` no process is left, frozen ones included. There is no fencing but the journal's:
 a NameNode that was frozen while another became active ends itself at its next write.
-What it must not know: what is stored in it.
 """
 
 import shutil
@@ -456,7 +455,7 @@ class Hdfs(GuardedServers):
         return not state.is_safe_mode and state.live_datanodes >= len(self._datanodes)
 
     def _is_reachable(self, index: int) -> bool:
-        """Tell whether the NameNode answers and the proxy has seen that."""
+        """Return whether the NameNode answers and the proxy has seen that."""
         return self.state(index) is not None and is_listening(self._ports().namenodes[index].proxy)
 
     def _set_mode(self, index: int, mode: proxy.Mode, answers: int | None = None) -> None:

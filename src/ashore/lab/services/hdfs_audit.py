@@ -2,7 +2,6 @@
 
 What it is: the parser of the lines that `log4j.properties` of the hdfs service lays out.
 What it promises: pure and total: every line is an entry or a ServiceError that names it.
-What it must not know: where logs are.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,6 @@ What it is: the two calls of Hadoop's `HAServiceProtocol` that `hdfs haadmin` ma
 NameNode's own page about itself; the quota of a directory, as `hdfs dfsadmin` sets it; and a delete
 as a client asks for it, as one call.
 What it promises: every call has a deadline; what did not answer is an error, never a guess.
-What it must not know: processes and directories; which NameNode should be active.
 """
 
 import json

@@ -4,7 +4,6 @@ Java virtual machine starts.
 What it is: Hadoop's RPC over one connection for one call, and the little of protobuf that it needs.
 What it promises: a call has a deadline; what did not answer is an error, never a guess. Answers
 have no content but that they are there.
-What it must not know: which calls there are.
 """
 
 import os

@@ -2,7 +2,6 @@
 
 What it is: ports, and the settings that follow from them, as Hadoop's XML files want them.
 What it promises: pure. Servers know each other's own addresses; clients know the proxies' only.
-What it must not know: processes. It writes no file.
 """
 
 from collections.abc import Mapping
@@ -80,7 +79,7 @@ class Ports:
 
     @property
     def is_ha(self) -> bool:
-        """Tell whether there is more than one NameNode."""
+        """Return whether there is more than one NameNode."""
         return len(self.namenodes) > 1
 
 

@@ -3,7 +3,6 @@
 What it is: the metastore server, its database and port kept in one directory.
 What it promises: after `stop` or `kill`, `start` comes back on the same port with the same tables.
 It is up when it has answered a call, so its schema is made by then.
-What it must not know: databases and tables; whether HDFS runs, it is only told where to look.
 """
 
 import socket
@@ -95,7 +94,7 @@ class Hive(SingleServer):
 
 
 def is_answering(port: int) -> bool:
-    """Tell whether the metastore on `port` answers `get_all_databases`."""
+    """Return whether the metastore on `port` answers `get_all_databases`."""
     method = b"get_all_databases"
     head = struct.pack(">Ii", CALL, len(method)) + method
     try:

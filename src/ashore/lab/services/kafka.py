@@ -3,7 +3,6 @@
 What it is: broker and controller in one process, data and ports kept in one directory.
 What it promises: after `stop` or `kill`, `start` comes back on the same port with the same data;
 topics exist only when somebody makes them; transactions work with one broker.
-What it must not know: topics, clients, Ashore's jobs.
 """
 
 import subprocess

@@ -4,7 +4,6 @@ What it is: three `Kafka` of one KRaft cluster; topics have three replicas unles
 number.
 What it promises: with two brokers left everything works; after `kill`, `start` comes back with the
 same ports and the same data.
-What it must not know: topics, clients, Ashore's jobs.
 """
 
 from concurrent.futures import ThreadPoolExecutor

@@ -2,7 +2,6 @@
 
 What it promises: a reader sees a whole note or none; what is chosen once is chosen by one process,
 however many ask at the same time; a damaged note is named, never guessed at.
-What it must not know: what is noted.
 """
 
 import json

@@ -4,7 +4,6 @@ What it promises: a port that nobody listened on a moment ago, below the range f
 kernel takes ports for outgoing connections. So a server that is down keeps its port: a client that
 tries to reconnect cannot be given that very port, and so cannot connect to itself.
 Ports that are chosen for a directory stay its own.
-What it must not know: who will listen.
 """
 
 import secrets
@@ -42,7 +41,7 @@ def choose_ports(path: Path, keys: tuple[str, ...]) -> dict[str, int]:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen on `port` now. Connections that ended do not count."""
+    """Return whether a server could listen on `port` now. Connections that ended do not count."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -53,7 +52,7 @@ def is_free(port: int) -> bool:
 
 
 def is_listening(port: int) -> bool:
-    """Tell whether somebody accepts connections on `port`."""
+    """Return whether somebody accepts connections on `port`."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((LOOPBACK, port)) == 0

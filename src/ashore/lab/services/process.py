@@ -5,7 +5,6 @@ which lets another process stop it later.
 What it promises: a process is signalled only if pid and start time are those of the note, so a
 reused pid is never hit; nothing is ever looked up by name; a server that does not come up is
 stopped, and the error holds the end of its log.
-What it must not know: which server it is.
 """
 
 import os
@@ -45,12 +44,12 @@ class ProcessId:
     started: int
 
     def is_alive(self) -> bool:
-        """Tell whether this very process runs. A zombie does not."""
+        """Return whether this very process runs. A zombie does not."""
         _reap(self.pid)
         return _start_ms(self.pid) == self.started
 
     def is_frozen(self) -> bool:
-        """Tell whether this very process is stopped by SIGSTOP: alive, and doing nothing."""
+        """Return whether this very process is stopped by SIGSTOP: alive, and doing nothing."""
         with suppress(psutil.NoSuchProcess):
             return self.is_alive() and psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
         return False
@@ -91,7 +90,7 @@ class ServerProcess:
         return ProcessId(int(note["pid"]), int(note["started"])) if note else None
 
     def is_alive(self) -> bool:
-        """Tell whether the process runs."""
+        """Return whether the process runs."""
         known = self.id()
         return known is not None and known.is_alive()
 
@@ -151,7 +150,7 @@ class ServerProcess:
         self._wait_until(lambda: not self.is_frozen())
 
     def is_frozen(self) -> bool:
-        """Tell whether the process is frozen."""
+        """Return whether the process is frozen."""
         known = self.id()
         return known is not None and known.is_frozen()
 

@@ -7,7 +7,6 @@ clients of a server that is down are refused, as they should be. `black_hole` ho
 and new: nothing comes through and nothing is closed, as with a host that is dead. What was held is
 delivered when the route is restored, as retransmission does: a call that was given up may still
 arrive. `drop_answer` forwards requests, drops the answer and closes the connection.
-What it must not know: the protocol that is spoken through it.
 """
 
 import asyncio

@@ -3,7 +3,6 @@
 What it is: `up`, `down` and `status` over one directory, with a directory below for each service.
 What it promises: any later process can stop what an earlier one started; a service that died, or a
 machine that was restarted, is seen as such and cleaned up; a service that is up is left alone.
-What it must not know: how a service is started. Not for jobs, which name their servers themselves.
 """
 
 import os

@@ -2,7 +2,6 @@
 
 What it is: stop, kill, freeze and come back, for one server process in one directory.
 What it promises: the server keeps its address and its data through all of them.
-What it must not know: which server it is.
 """
 
 from abc import abstractmethod

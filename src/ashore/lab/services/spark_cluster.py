@@ -3,7 +3,6 @@
 What it is: real master, worker and executor processes, from PySpark's own jars.
 What it promises: workers and executors can be killed one by one; nothing of them is left after
 `stop`, executors and their Python processes included.
-What it must not know: the applications that run on it.
 """
 
 import os

@@ -2,7 +2,6 @@
 
 What it is: a standalone server, data and port kept in one directory.
 What it promises: after `stop` or `kill`, `start` comes back on the same port with the same nodes.
-What it must not know: what is kept in it.
 """
 
 import socket
@@ -79,7 +78,7 @@ class ZooKeeper(SingleServer):
 
 
 def is_well(port: int) -> bool:
-    """Tell whether the server on `port` answers `ruok`."""
+    """Return whether the server on `port` answers `ruok`."""
     try:
         with socket.create_connection((LOOPBACK, port), PROBE_DEADLINE_S) as connection:
             connection.sendall(b"ruok")

@@ -4,7 +4,6 @@ What it is: `FaultyCatalog`, around any Catalog, beside the FaultyStorage of the
 What it promises: storage and catalog calls are numbered together, so that one list of faults
 strikes at both and a stop ends both. What was injected comes as CatalogUnreachable, after which
 nobody can know whether the call was applied.
-What it must not know: what the calls are for.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,7 +2,6 @@
 
 What it is: a Clock whose time passes only when a test, or a sleep, says so.
 What it promises: sleeping returns at once and advances; many threads may share one.
-What it must not know: what is waited for.
 """
 
 import random

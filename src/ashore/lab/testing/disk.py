@@ -5,7 +5,6 @@ What it promises: after `power_cut` only what POSIX and a journal promise is sur
 content synced by `sync_file`, and names synced by `sync_directory`. The rest survives or not, as
 a policy chooses against the program. A rename is never half lost: its old name goes only where
 its new one, and the directories above that, stay.
-What it must not know: storages, logs.
 """
 
 import errno

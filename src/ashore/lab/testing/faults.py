@@ -3,7 +3,6 @@
 What it is: values that say which call fails and how, and `FaultyStorage`, which obeys them.
 What it promises: calls are numbered from 1, so that a test can strike at each of them; the same
 faults over the same calls do the same.
-What it must not know: what the calls are for.
 """
 
 import threading

@@ -4,7 +4,6 @@ What it is: `RecordedRunner`, a BatchRunner over a RecordedSource.
 What it promises: real files through the storage, in staging names, closed and synced before the
 results are given out; a row a record that says which record it is. Every record ends in exactly
 one place: a partition of its table, its dead-letter table, or dropped.
-What it must not know: formats, lateness, the log.
 """
 
 import hashlib
@@ -188,7 +187,7 @@ class _Task:
         )
 
     def _keeps(self, target: Target | None, key: ShardKey, offset: int) -> bool:
-        """Tell whether a record is wanted: in a reland only what the lost files held is."""
+        """Return whether a record is wanted: in a reland only what the lost files held is."""
         keep = self.order.keep
         if keep is None:
             return True

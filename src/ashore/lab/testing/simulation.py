@@ -1,7 +1,6 @@
 """Servers over simulated jobs: no Kafka, no Spark, real processes.
 
 What it is: `simulated_command`, for `Processes`; `write_simulated_job`.
-What it must not know: pytest.
 """
 
 import sys

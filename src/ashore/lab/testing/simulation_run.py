@@ -4,7 +4,6 @@ What it is: what `ashore.fleet.run` is to a server: it holds the lock, says whic
 where it is, and how it ended. `behave.json` beside its files says what becomes of it.
 What it promises: it starts in a hundredth of a second, so tests and benchmarks can have hundreds.
 That two of one job live at once is written to `doubled`.
-What it must not know: Ashore; it is run by path.
 """
 
 import fcntl

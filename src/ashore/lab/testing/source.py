@@ -4,7 +4,6 @@ What it is: a Source in memory: streams with shards, offsets with holes, retenti
 streams that are created again.
 What it promises: the same answers as every other source; what is appended is stable at once,
 unless an open transaction holds it up.
-What it must not know: who reads it.
 """
 
 import threading

@@ -1,7 +1,6 @@
 """A storage that hands every call on, for those that change one or two.
 
 What it promises: nothing happens that the inner storage does not do.
-What it must not know: faults.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,6 @@ What it is: in the file of a kind, the body of such an entry, the rules that it 
 what it changes in the fold. `frame` makes bytes of entries, and entries of bytes.
 What it promises: a kind knows the fold before it and nothing of the kinds beside it, but where it
 gives up or brings back what another one has prepared.
-What it must not know: the order of entries, which is `ashore.log.extend`'s.
 """
 
 from ashore.log.effects import Closing, DeferredAction, FailedTries

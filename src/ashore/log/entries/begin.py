@@ -3,7 +3,6 @@
 What it promises: the first entry about a query in its slice, and at most one: before it nothing was
 joined, planned or landed there. What follows goes on from the batch that it names: its offsets, its
 lineage, the SQL that made its state. Nothing up to that batch is said to be in this slice's table.
-What it must not know: savepoints; whether the other table is still there.
 """
 
 from dataclasses import dataclass
@@ -49,6 +48,6 @@ def fold_begin(fold: Fold, body: Begin, written_ms: int) -> Changes:
 
 
 def is_empty(fold: Fold) -> bool:
-    """Tell whether a slice may begin after a batch of a query: nothing is in its log of its own."""
+    """Return whether a slice may begin after a batch of a query: nothing is in its log of its own."""
     is_new = fold.query is None and fold.plan is None and fold.version is None
     return is_new and fold.next_batch == 0 and not fold.shards and not fold.partitions

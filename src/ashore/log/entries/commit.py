@@ -1,7 +1,6 @@
 """`commit`: closes the last entry on its own, or tells of effects that are done since.
 
 What it promises: it is never written for nothing.
-What it must not know: when a writer has nothing else to write.
 """
 
 from dataclasses import dataclass

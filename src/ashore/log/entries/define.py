@@ -3,7 +3,6 @@
 What it promises: the files that entries before it list were written as the definition before it
 says. So what is about to be written is compared with what readers have, without a catalog and
 without opening a file.
-What it must not know: which change readers can stand.
 """
 
 from collections.abc import Iterable, Mapping

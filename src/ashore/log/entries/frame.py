@@ -4,7 +4,6 @@ What it is: `Entry`, with what every entry has besides its body; writing and rea
 What it promises: the bytes of an entry never change with the release that writes them without a
 new `format_version`; `docs/formats/landing-log.md` describes them, golden files hold them.
 Reading is total: whatever the bytes are, the answer is an Entry or EntryInvalid with the reason.
-What it must not know: where an entry is stored, what it changes.
 """
 
 import hashlib

@@ -3,7 +3,6 @@
 What it promises: where reading begins is in the log before anything is read, so that a crash does
 not resolve `latest` again (I1). A shard joins once. The generations of a stream are 1, 2, 3 ...,
 each with an identity of its own.
-What it must not know: how an offset was resolved.
 """
 
 from dataclasses import dataclass

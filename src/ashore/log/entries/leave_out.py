@@ -4,7 +4,6 @@ What it promises: it stands in the log before a batch is run without them, so th
 batch leaves out the same, also one for the state alone. Only records that no batch of the log has
 read are named, each once. They are dead letters of the batch that reads them (`prepare`). Another
 plan may compute them: it takes back those that are not read yet (`plan`).
-What it must not know: how they were found.
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,6 @@ and state change together. It names the attempt whose state was rewritten, which
 appends it has made; all attempts before that one count no more. An undo is the same entry the other
 way round, with the plan and the tables of before. What a person has said of which operator is which
 is kept until another migration says something else. Only a slice of a query has one.
-What it must not know: how state is rewritten; how plans are compared.
 """
 
 from dataclasses import dataclass

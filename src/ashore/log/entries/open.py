@@ -2,7 +2,6 @@
 
 What it promises: epochs are the writers of a slice in their order, 1, 2, 3 ... (I4). It closes
 nothing: what is unclosed stays so, and is the new writer's to finish (I5).
-What it must not know: how a writer wins the number.
 """
 
 from dataclasses import dataclass

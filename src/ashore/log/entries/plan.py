@@ -2,7 +2,6 @@
 
 What it promises: a plan stands in the log before Spark goes on with a state under it, so that the
 next one can be compared with the plan that the state came from. Only a slice of a query has one.
-What it must not know: how plans are compared, or what one holds.
 """
 
 from dataclasses import dataclass

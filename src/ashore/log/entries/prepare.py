@@ -5,7 +5,6 @@ dead + filtered + dropped, and its files hold exactly those that landed or are d
 the records that it left aside are counted: its rows come from no single offset. Batches are
 numbered without a hole; time and watermarks never go back. A slice lands topics, or the batches of
 one query, one after the other from 0, or from where a `begin` says.
-What it must not know: how a batch was written.
 """
 
 from collections import Counter

@@ -3,7 +3,6 @@
 What it promises: it brings back exactly what was lost: the same rows of the same partitions, by the
 time and the watermarks of the entry that listed them. It adds no range. It closes that entry, and
 its own files are now those that are unclosed.
-What it must not know: how files were lost.
 """
 
 from dataclasses import dataclass, replace

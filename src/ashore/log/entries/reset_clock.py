@@ -3,7 +3,6 @@
 What it promises: time goes back in no other entry. Nothing that was landed or sealed changes with
 it: rows stay in their partitions, versions of sealed partitions go on. Who did it and why stand in
 the log for ever.
-What it must not know: clocks; who may decide it.
 """
 
 from collections.abc import Mapping

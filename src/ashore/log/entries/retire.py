@@ -1,7 +1,6 @@
 """`retire`: table partitions dropped on purpose.
 
 What it promises: verification no longer asks for their files.
-What it must not know: who drops the files.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,6 @@ What it promises: offsets are given back from the end of what was read, and are 
 files of the batches that come to nothing leave the table, but those of sealed partitions, which
 others have read. The lineage goes on from that batch. The table is defined again as it was then: no
 file of the later ones is in it.
-What it must not know: which batches those were; checkpoints.
 """
 
 from dataclasses import dataclass, replace

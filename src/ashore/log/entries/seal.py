@@ -2,7 +2,6 @@
 
 What it promises: the versions of a partition grow; a version is sealed once. The actions
 that it asks for stand in it, so that whoever finishes the entry does the same.
-What it must not know: when a partition is complete.
 """
 
 from dataclasses import dataclass, replace

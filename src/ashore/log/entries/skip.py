@@ -3,7 +3,6 @@
 What it promises: nothing is given up silently: who did it and why stand in the log for ever.
 Offsets are skipped where reading goes on (I1). Lost files are those of the entry that it closes,
 and their rows are counted, shard by shard.
-What it must not know: who may decide it.
 """
 
 from dataclasses import dataclass, replace

@@ -3,7 +3,6 @@
 What it promises: nothing is decided by it: it is there to be read. Versions of a query are numbered
 from 1, each names the entry of the one before, and the batch that comes next; a rollback does not
 take one back. Only a slice of a query has some. The fold holds the last one without its document.
-What it must not know: what a document says.
 """
 
 from dataclasses import dataclass

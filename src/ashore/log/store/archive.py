@@ -7,7 +7,6 @@ frozen; so it goes only where that writer looks for the archive of its number af
 each archive the first and the last `open` stay: who came before the first one is told elsewhere,
 and the last one tells who has the slice. Archives are never deleted, the two newest snapshots stay.
 Off the commit path; may stop anywhere and run again, also twice at the same time.
-What it must not know: the fold.
 """
 
 import contextlib
@@ -122,7 +121,7 @@ def _remove_packed(storage: Storage, name: SliceName, index: int, listing: LogLi
 
 
 def _is_settled(storage: Storage, name: SliceName, there: list[int]) -> bool:
-    """Tell whether of these entries nothing but what stays has a file."""
+    """Return whether of these entries nothing but what stays has a file."""
     found: list[Entry] = []
     for number in there:
         try:

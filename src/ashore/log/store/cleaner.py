@@ -4,7 +4,6 @@ What it is: lists the staging directories of a slice and what processes that die
 them, applies what `plan_clean` allows. `delete_staged` is for the writer of a batch that failed.
 What it promises: cleaning is off the commit path. It may run anywhere, also beside the job: what it
 deletes is decided by a fold, and epochs and batches only grow.
-What it must not know: final files.
 """
 
 import contextlib

@@ -7,7 +7,6 @@ unless some topic partition's newest record is of about that time. The storage i
 counts. So a job may have been away for any time, and on a disk whose clock is the machine's own a
 jump is seen while the process lives, and not at its start. Kafka is asked only in case of doubt.
 A log that is as far above both clock and storage is refused, whatever Kafka says.
-What it must not know: what is planned.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,6 @@
 What it is: what a log would go back to, looked up, and the `reset_clock` entry that says who did it
 and why.
 What it promises: a log that is not ahead is not taken over. Nothing that was landed is moved.
-What it must not know: terminals.
 """
 
 from ashore.log.names import SliceName

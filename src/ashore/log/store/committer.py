@@ -3,7 +3,6 @@
 What it is: the function that applies the steps which `plan_commit` makes.
 What it promises: applying them again is harmless, on any machine. Moves are durable before the
 closing is given out.
-What it must not know: where the entry came from, a batch just written or a log read.
 """
 
 from dataclasses import dataclass, field

@@ -2,7 +2,6 @@
 
 What it promises: pure; what is counted of a batch is what its entry says, so that counters and log
 agree.
-What it must not know: who counts.
 """
 
 from collections import Counter, defaultdict

@@ -2,7 +2,6 @@
 
 What it is: the use of the same steps as in the loop, from a command.
 What it promises: nothing is appended, so that it may run beside anything.
-What it must not know: terminals.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,6 @@ What it is: `Effects`, which runs deferred actions: success files, catalog calls
 What it promises: each effect may be repeated. A failure delays an effect and never stops landing:
 what is not done stays deferred in the log, with how often it was tried, and is tried again after a
 pause.
-What it must not know: when an effect became due.
 """
 
 import contextlib

@@ -5,7 +5,6 @@ closing that the next entry carries.
 What it promises: after an unclear append, or moves that failed, nothing is appended before a new
 `open`. Actions that may come late are deferred in the log. What others say of the time is known
 from each `open` on.
-What it must not know: what the entries are for.
 """
 
 from collections.abc import Callable, Collection

@@ -5,7 +5,6 @@ What it promises: `read` returns what `read_log` would: a fold is used again onl
 entry is still that of the log. A look costs what was appended since: the log is listed where
 something is odd, and each `LIST_EVERY` looks, which finds an entry that is missing before others.
 What is kept is bounded, whatever the sizes of jobs.
-What it must not know: who looks.
 """
 
 import threading
@@ -107,7 +106,7 @@ class KnownFolds:
         return found
 
     def is_whole(self, storage: Storage, name: SliceName, now_ms: int) -> bool:
-        """Tell whether the tables of a log were found lately to have nothing after its end."""
+        """Return whether the tables of a log were found lately to have nothing after its end."""
         known = self._known(storage, name)
         is_recent = 0 <= now_ms - known.whole_ms < WHOLE_MS
         return is_recent and 0 <= known.whole_end <= known.fold.end

@@ -5,7 +5,6 @@ What it promises: an entry is appended by exclusive creation of the next number,
 append is settled by reading that number. Of two writers at most one appends (I4). A number that
 was archived may have been removed, and is free again: so a writer looks for the archive of its
 number after each append, and before it does anything that the log must be its own for.
-What it must not know: what the entries are for.
 """
 
 import contextlib

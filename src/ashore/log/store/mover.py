@@ -4,7 +4,6 @@ What it is: many moves at once, each with an outcome.
 What it promises: nothing is overwritten or deleted; a move whose answer is unclear is settled by
 looking at the source and then at the target. A file that is at neither end is only called lost
 after a look that the log is still ours.
-What it must not know: which entry the files belong to.
 """
 
 import hashlib
@@ -116,7 +115,7 @@ def look_at_move(storage: Storage, place: FilePlace) -> MoveOutcome:
 
 
 def _is_file(storage: Storage, place: FilePlace) -> bool:
-    """Tell whether the bytes at the target are the file's.
+    """Return whether the bytes at the target are the file's.
 
     Asked only where the source is there as well: a move leaves one of the two, or one file under
     both names, so that another process may have written the target.

@@ -6,7 +6,6 @@ What it promises: the model's reading rule, in `_read_undisturbed`: whoever has 
 what looks like damage, looks for a snapshot or archive newer than what the reading began with, and
 begins again if there is one. A number that an archive holds is read from the archive alone, so that
 a stray late entry at a removed number is never seen. Every damaged, empty or foreign file is named.
-What it must not know: who appends.
 """
 
 import gzip
@@ -198,7 +197,7 @@ def _try(
 
 
 def must_begin_again(began: LogListing, ended: LogListing) -> bool:
-    """Tell whether what was read between two listings may have been removed, or be stray.
+    """Return whether what was read between two listings may have been removed, or be stray.
 
     Entries are removed only after an archive of them is there, and archives stay, so a listing
     without a new one proves that every entry was there and true when it was read. One that the
@@ -261,7 +260,7 @@ def _fold_from(storage: Storage, name: SliceName, known: Fold, listing: LogListi
 
 
 def _is_last(storage: Storage, name: SliceName, known: Fold) -> bool:
-    """Tell whether the last entry of a fold stands in a log: then so do those before it.
+    """Return whether the last entry of a fold stands in a log: then so do those before it.
 
     It has been parsed once, so its bytes are compared only. Raises LogDamaged.
     """

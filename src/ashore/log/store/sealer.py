@@ -2,7 +2,6 @@
 
 What it is: `Sealer`, which makes the body of the next `seal` entry from what is due.
 What it promises: nothing is written here; the seal's effects follow from its entry.
-What it must not know: batches.
 """
 
 from collections.abc import Callable, Sequence

@@ -6,7 +6,6 @@ What it promises: a table whose directory was deleted, moved or is not mounted s
 it is claimed, which would create the directory, or before a batch counts whose tasks have created
 it. Such a directory has no owner file, so the next start refuses it too. Rows that were retired,
 rolled back or given up count no longer, so no directory is required for them.
-What it must not know: what is in the directories: `verify` looks at that.
 """
 
 from collections.abc import Iterable
@@ -67,7 +66,7 @@ class TableDirectories:
 
 
 def _is_gone(storage: Storage, table: str) -> bool:
-    """Tell whether a table has no directory, or one that only tasks have created again."""
+    """Return whether a table has no directory, or one that only tasks have created again."""
     if storage.stat(owner_path(table, 0)) is not None:
         return False
     return (

@@ -5,7 +5,6 @@ What it promises: reads only, and a bounded number of listings: of each table th
 its writers stage in, and its root; and of all tables together `LISTINGS_MAX` directories below, the
 latest changed first. So every epoch that has staged anything is seen; of final files those in the
 directories that changed last. A large table is not listed as a whole: `verify` does that.
-What it must not know: what is done about a log that has lost its end.
 """
 
 import heapq

@@ -4,7 +4,6 @@ What it is: `read_window`, the entries of some numbers; `read_batches`, what the
 and how long their steps took, as far as the log tells.
 What it promises: reads only, and of a long log only what is asked for: files of entries that have
 not been archived, else the archive that has them.
-What it must not know: what entries look like to people.
 """
 
 from collections.abc import Iterator

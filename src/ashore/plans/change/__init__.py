@@ -2,5 +2,4 @@
 
 What it is: `judge_query`, the verdict on each operator and column of a state.
 What it promises: pure; nothing is read or written.
-What it must not know: Spark sessions, checkpoints, terminals.
 """

@@ -3,7 +3,6 @@
 What it is: `judge_aggregate`.
 What it promises: pure. A function is the same where it computes the same of the same columns, with
 the same filters; its name and its place in the SELECT play no part.
-What it must not know: what stands below the operator, which is the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -93,7 +92,7 @@ def find_source(old: KeptOperator, new: KeptOperator, term: int) -> int | None:
 
 
 def only_widens_keys(old: KeptOperator, new: KeptOperator) -> bool:
-    """Tell whether each key is an old one, or that as a wider number: no two groups become one."""
+    """Return whether each key is an old one, or that as a wider number: no two groups become one."""
     taken = {
         next((each for each in old.keys if _is_same_or_wider(old, each, new, term)), None)
         for term in new.keys
@@ -107,7 +106,7 @@ def _is_same_or_wider(old: KeptOperator, before: int, new: KeptOperator, after: 
 
 
 def is_wider(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
-    """Tell whether a key is an old one as a wider number: no two values become one."""
+    """Return whether a key is an old one as a wider number: no two values become one."""
     is_same = is_same_value(old.side, before, new.side, after)
     return is_same and is_lossless(_type_of_key(old, before), _type_of_key(new, after))
 
@@ -118,7 +117,7 @@ def _type_of_key(operator: KeptOperator, term: int) -> str:
 
 
 def _is_multiple(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
-    """Tell whether windows are made of whole windows that were there."""
+    """Return whether windows are made of whole windows that were there."""
     was, now = old.side.term(before), new.side.term(after)
     small, large = _tumbling(was), _tumbling(now)
     if small is None or large is None or not small.length_us or not large.length_us:
@@ -145,7 +144,7 @@ def _has_session(operator: KeptOperator) -> bool:
 
 
 def _is_forgotten(old: KeptOperator, new: KeptOperator) -> bool:
-    """Tell whether a group may be made of some that a watermark has let go."""
+    """Return whether a group may be made of some that a watermark has let go."""
     kept = set(new.digests(new.keys))
     times = [each for each in old.keys if old.side.term(each).kind is TermKind.WINDOW]
     is_as_before = bool(times) and all(old.side.digests[each] in kept for each in times)

@@ -5,7 +5,6 @@ that fills them of a replay: of the state that the new query has after all recor
 batch of the old one.
 What it promises: pure. What a replay would give otherwise than the query, had it run all the time,
 is refused with the reason: nothing is filled by halves.
-What it must not know: how a replay is run; whether its records are still there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -179,5 +178,5 @@ def _refuse(rewrite: OperatorRewrite, why: str) -> QueryRefused:
 
 
 def is_filled(rewrites: Sequence[OperatorRewrite]) -> bool:
-    """Tell whether anything is filled of a replay."""
+    """Return whether anything is filled of a replay."""
     return any(value.is_filled for each in rewrites for value in each.values)

@@ -2,7 +2,6 @@
 
 What it is: `compare_plans`, both plans without the inputs of unions that only one of them has.
 What it promises: pure. Operators keep the ids and numbers that they have in the whole plans.
-What it must not know: verdicts.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,6 @@ What it is: `judge_query`, from the plan that made a state and the one that is t
 What it promises: pure. `full` is said only where the state means the same to both plans: operators
 are compared by what they compute down to the columns of sources, never by types or names. What
 cannot be compared is refused, and so is a state that would have to be rewritten and cannot be.
-What it must not know: checkpoints, logs; how large a state is.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,7 +2,6 @@
 
 What it is: `judge_deduplicate` and `judge_join`.
 What it promises: pure.
-What it must not know: what stands below the operator, which is the same.
 """
 
 from collections.abc import Iterator
@@ -55,7 +54,7 @@ def _judge_fewer(old: KeptOperator, new: KeptOperator) -> tuple[StateVerdict, st
 
 
 def _keeps_times(old: KeptOperator, new: KeptOperator) -> bool:
-    """Tell whether all keys stay that can be the time by which rows were forgotten."""
+    """Return whether all keys stay that can be the time by which rows were forgotten."""
     kept = set(new.digests(new.keys))
     typed = old.node.state.keys if old.node.state else ()
     times = [each for each in typed if "timestamp" in each.type]

@@ -5,7 +5,6 @@ what a log is to keep of those of a whole job.
 What it promises: pure. Ids are those of two plans: what was said is used for the same plan again,
 as after an undo, and the other way round for the plan that came of it, so that the way back pairs
 what the way forth has paired. An operator that is there before and after is itself.
-What it must not know: how operators are paired.
 """
 
 from collections.abc import Collection, Iterable, Iterator

@@ -3,7 +3,6 @@
 What it is: `ReplayLook`, and `find_missing_records`, from the log's first offsets and the earliest
 that the source still has.
 What it promises: pure. Nothing is complete that was not looked at.
-What it must not know: how a source is asked; how it is shown.
 """
 
 from collections.abc import Iterable, Mapping

@@ -5,7 +5,6 @@ operator of the new plan what its stores are made of; `find_obstacles`, what it 
 What it promises: pure. What is not known to be right is refused with a sentence, never guessed; a
 rewrite keeps no more than the verdict says. Operators are named by the numbers that they have in
 the checkpoints of their plans.
-What it must not know: how stores are read and written.
 """
 
 from collections import Counter
@@ -443,7 +442,7 @@ def _placed(old: KeptOperator) -> Iterator[tuple[str, int, KeptColumn]]:
 
 
 def _has_same_bytes(old: KeptOperator, new: KeptOperator) -> bool:
-    """Tell whether the stores of one operator are those of the other: then none of it is read."""
+    """Return whether the stores of one operator are those of the other: then none of it is read."""
     if old.digests(old.keys) != new.digests(new.keys):
         return False
     if old.digests(old.grouped) != new.digests(new.grouped):
@@ -457,7 +456,7 @@ def _is_same_form(
     was: Sequence[KeptColumn],
     now: Sequence[KeptColumn],
 ) -> bool:
-    """Tell whether columns have the same bytes, whether or not they may be NULL."""
+    """Return whether columns have the same bytes, whether or not they may be NULL."""
     old, new = operators
     return len(was) == len(now) and all(
         (old.side.digests[one.term], one.part, one.side, one.type)

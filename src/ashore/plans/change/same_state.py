@@ -4,7 +4,6 @@ What it is: `find_same_state`, the functions of an aggregate whose state is that
 the result differs that Spark computes of it, as for another fraction of a percentile.
 What it promises: pure. Of each function it is known that its class keeps nothing of what is left
 out here.
-What it must not know: how a state is written; columns that get wider.
 """
 
 from ashore.base.codec import Json

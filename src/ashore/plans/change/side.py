@@ -3,7 +3,6 @@
 What it is: `Side`, a stored plan with what is derived of it once, and `KeptOperator`.
 What it promises: pure. Digests of two sides can be compared: those of the old one are over the ids
 that its operators have in the new one.
-What it must not know: verdicts on what differs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,7 +95,7 @@ class Side:
         return KeptOperator(self, operator, state, self._nodes[number], self._regions[number])
 
     def is_same_text(self, other: "Side") -> bool:
-        """Tell whether both have the same statements and Python functions."""
+        """Return whether both have the same statements and Python functions."""
         mine, theirs = self.plan, other.plan
         return (mine.texts, mine.functions) == (theirs.texts, theirs.functions)
 
@@ -190,7 +189,7 @@ class KeptOperator:
         return any(each is not None for each in states)
 
     def is_continued_by(self, new: "KeptOperator") -> bool:
-        """Tell whether rows of its state are such as the new operator takes from now on."""
+        """Return whether rows of its state are such as the new operator takes from now on."""
         return self.region.digest == new.region.digest and not self.loses_inputs
 
     @property
@@ -214,7 +213,7 @@ class KeptOperator:
         return frozenset(by_plan | by_conditions)
 
     def is_null_excluded(self, term: int) -> bool:
-        """Tell whether Spark may take a term for never NULL, though the plan does not say so.
+        """Return whether Spark may take a term for never NULL, though the plan does not say so.
 
         Of a stream of files each batch is planned with fewer columns, so that a filter may stand
         right below the operator: what its conditions leave out is never NULL then. Spark adds such

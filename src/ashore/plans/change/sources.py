@@ -4,7 +4,6 @@ What it is: `match_sources`, pairs of Kafka sources, and `judge_sources`, the ve
 What it promises: pure. A source is known by the topics that it reads, never by its place alone.
 Two readings of one topic are told apart by what stands above them; where that is the same they are
 not guessed, unless all of them have the places that they had.
-What it must not know: checkpoints; where a topic begins and ends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +74,7 @@ def match_sources(old: PlanGraph, new: PlanGraph) -> SourceMapping:
 
 
 def moves_offsets(source: SourceVerdict) -> bool:
-    """Tell whether a checkpoint has to have other offsets of a source."""
+    """Return whether a checkpoint has to have other offsets of a source."""
     return source.old != source.new or source.verdict is not StateVerdict.FULL
 
 

@@ -3,7 +3,6 @@
 What it is: `add_spark`.
 What it promises: pure. No verdict is changed: what Spark compares says nothing of what numbers
 mean, and what it refuses may be rewritten.
-What it must not know: how Spark is asked; how the two are shown.
 """
 
 from dataclasses import replace

@@ -2,7 +2,6 @@
 
 What it is: `tell_verdict`.
 What it promises: pure. What is kept as it is is not told.
-What it must not know: who is told, and what follows.
 """
 
 from collections.abc import Iterator

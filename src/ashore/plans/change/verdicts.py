@@ -2,7 +2,6 @@
 
 What it is: `StateVerdict`, and the values that say it of a column, an operator, a query.
 What it promises: pure; the verdict of a whole is that of its worst part.
-What it must not know: how a verdict is found or shown.
 """
 
 from collections.abc import Iterable

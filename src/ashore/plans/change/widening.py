@@ -6,7 +6,6 @@ wider type. A value gets wider by a cast, or because the column of a source does
 What it promises: pure. Each value of the old type is one of the new, and the functions here give of
 the wider values what they gave, widened. What is not known to be so is not widened: a record that
 is read as a DOUBLE has other values than as a FLOAT.
-What it must not know: how a state is written.
 """
 
 import re
@@ -30,7 +29,7 @@ _UNSCALED = "UnscaledValue"  # Spark sums small decimals as integers, without th
 
 
 def is_lossless(was: str, now: str) -> bool:
-    """Tell whether a type has all values of another one, and is not the same."""
+    """Return whether a type has all values of another one, and is not the same."""
     if was in _EXACT.get(now, ()):
         return True
     old, new = _digits(was), _digits(now)
@@ -42,7 +41,7 @@ def is_lossless(was: str, now: str) -> bool:
 
 
 def is_same_value(old: Side, before: int, new: Side, after: int) -> bool:
-    """Tell whether an expression has the value of another one, of whatever width."""
+    """Return whether an expression has the value of another one, of whatever width."""
     forms = (hash_form(_narrow_value(*each)) for each in ((old, before), (new, after)))
     return len(set(forms)) == 1 and _is_read_as_before(_read(old, before), _read(new, after))
 
@@ -98,7 +97,7 @@ def _of(operator: KeptOperator, term: int) -> Sequence[KeptColumn]:
 
 
 def _is_wider(was: Sequence[KeptColumn], now: Sequence[KeptColumn]) -> bool:
-    """Tell whether all that is kept for a function can be written as what is kept from now on."""
+    """Return whether all that is kept for a function can be written as what is kept from now on."""
     return [each.part for each in was] == [each.part for each in now] and all(
         one.type == other.type or is_lossless(one.type, other.type)
         for one, other in zip(was, now, strict=True)
@@ -158,5 +157,5 @@ def _are_read_as_before(old: Side, before: int, new: Side, after: int) -> bool:
 
 
 def _is_read_as_before(was: str, now: str) -> bool:
-    """Tell whether a column has the values that it had: as integers and decimals they are exact."""
+    """Return whether a column has the values that it had: as integers and decimals they are exact."""
     return was == now or (_digits(now) is not None and is_lossless(was, now))

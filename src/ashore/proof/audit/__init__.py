@@ -4,7 +4,6 @@ What it is: `auditor` looks, `judge` says what a look means, `proof` has the ver
 entry, `rounds` says whose turn it is, `activity` whether the log tells of a job.
 What it promises: decides in pure functions, reads in others, writes nothing.
 Importing what it answers loads no Arrow: take `audit_once` and `follow` from `follow`.
-What it must not know: terminals, Spark.
 """
 
 from ashore.proof.audit.pace import ONE_PASS, Pace

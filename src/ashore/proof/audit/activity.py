@@ -4,7 +4,6 @@ What it is: `ActivityWatch`, which is told of each look at the log.
 What it promises: pure. A job is silent when there is something for it to do, and its log has not
 grown for longer than a batch should take. Where nothing is to be done, a job that runs and one that
 was stopped look the same, and neither is silent.
-What it must not know: processes; who reads the log.
 """
 
 from typing import NamedTuple

@@ -6,7 +6,6 @@ rest, so that a running job raises no false alarm.
 What it promises: reads only, holds nothing open. New entries are proven in the interval that sees
 them; everything else is bounded: so many directories, so many bytes. A lake or a source that is
 away is counted, and what was found before stays.
-What it must not know: terminals, Spark.
 """
 
 import contextlib
@@ -107,7 +106,7 @@ class _Due:
         return is_known and self.unclosed.get(file.slice) != file.listed
 
     def is_published(self, file: SuccessFile) -> bool:
-        """Tell whether the log had said before the listings that a success file is there."""
+        """Return whether the log had said before the listings that a success file is there."""
         return file.entry <= self.ends.get(file.slice, -1)
 
 

@@ -1,7 +1,6 @@
 """One look, or one in every interval until told to stop.
 
 What it promises: an interval begins on time, or at once where the one before took longer.
-What it must not know: terminals, signals.
 """
 
 from collections.abc import Callable, Iterator

@@ -4,7 +4,6 @@ What it is: `Book` holds the last statement about each subject and tells what ha
 functions make statements of observations.
 What it promises: pure, and the same observations give the same findings. A finding is raised
 once and cleared once.
-What it must not know: how observations are made.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,7 +53,7 @@ class Book:
             self._said[subject] = statement
 
     def has(self, subject: Subject) -> bool:
-        """Tell whether something is wrong with a subject."""
+        """Return whether something is wrong with a subject."""
         return subject in self._said
 
     def add(self, subject: Subject, problems: Iterable[Problem]) -> None:

@@ -1,7 +1,4 @@
-"""How much an audit does at once.
-
-What it must not know: what is done.
-"""
+"""How much an audit does at once."""
 
 from dataclasses import dataclass
 

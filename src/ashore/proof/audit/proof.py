@@ -4,7 +4,6 @@ What it is: `prove` reads an entry's files, asks the source about what is in non
 lets the verifier's judge speak.
 What it promises: reads only. What the source could not be asked about is told apart from what it
 does not have: the entry waits then.
-What it must not know: when it is an entry's turn.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,6 @@
 What it is: `Published`, which takes the entries of all slices, oldest first.
 What it promises: pure. It computes by itself and does not lean on the fold. What is still deferred,
 or whose entry is not closed, was told to nobody yet.
-What it must not know: what is there.
 """
 
 from collections import defaultdict
@@ -42,7 +41,7 @@ class _Open:
     unclosed: HasEffects | None = None
 
     def is_deferred(self, table: str, partition: str) -> bool:
-        """Tell whether a catalog is still to be told of a partition."""
+        """Return whether a catalog is still to be told of a partition."""
         return any(
             each.action == Action.REGISTER and (each.table, each.partition) == (table, partition)
             for each in self.deferred.values()

@@ -3,7 +3,6 @@
 What it is: `judge_success` and `judge_catalog`, which make statements of what was observed;
 `CatalogLook`, which asks a catalog.
 What it promises: the judges are pure. Each finding says what to type.
-What it must not know: when it is time to look.
 """
 
 from collections import defaultdict

@@ -2,7 +2,6 @@
 
 What it is: two rounds over everything, a bounded part of them in each interval.
 What it promises: everything has its turn once a round. What is new joins the next round.
-What it must not know: what is found.
 """
 
 from collections import deque
@@ -68,7 +67,7 @@ class ReadingRound:
         self._took_ms: int | None = None
 
     def is_due(self, now_ms: int) -> bool:
-        """Tell whether a round should begin."""
+        """Return whether a round should begin."""
         return self._began_ms is None and now_ms >= self._due_ms
 
     def begin(self, files: Callable[[], Iterator[LoggedFile]], now_ms: int) -> None:

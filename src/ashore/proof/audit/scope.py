@@ -3,7 +3,6 @@
 What it is: `WatchedFiles`. Of each file: what an entry says, and what a listing has shown last.
 What it promises: of a file that an entry lists with a hundred others about 80 bytes stay, however
 few files each entry has put into a directory. What is unpacked is of one directory, and let go of.
-What it must not know: what is wrong with a file.
 """
 
 import pickle
@@ -37,7 +36,7 @@ class Watched:
     shown: ListedState | None = None  # None: it was not there
 
     def is_suspect(self, now: FileStat | None) -> bool:
-        """Tell whether a file must be looked at: it is not as it was, or not as it should be."""
+        """Return whether a file must be looked at: it is not as it was, or not as it should be."""
         if not self.is_seen:
             return now is None or now.size != self.file.file.size_bytes
         before = self.shown

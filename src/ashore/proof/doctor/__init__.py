@@ -1,7 +1,6 @@
 """`doctor`: repairs what can be repaired without guessing, and says what it will not do.
 
 What it promises: `observe` reads only, `plan_doctor` is pure, `apply_steps` does what was shown.
-What it must not know: terminals, Spark.
 """
 
 from ashore.proof.doctor.apply import Done

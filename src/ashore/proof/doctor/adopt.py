@@ -5,7 +5,6 @@ What it promises: no file is touched. Names carry epoch and batch, so each entry
 epoch and with the number that its files bear; batches without a file become empty ones. Before the
 first entry there is a staging directory of an epoch above all others, which only the last step
 opens: until then every start stops with `log-lost`, and the doctor goes on where it was.
-What it must not know: how files were chosen.
 """
 
 import contextlib

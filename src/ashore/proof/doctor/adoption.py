@@ -5,7 +5,6 @@ and the source.
 What it promises: pure. Every partition of an adopted topic joins in one entry, at the offset where
 the former writer durably stopped; a partition that it never wrote begins at its beginning. One
 doubt about any of them refuses the whole.
-What it must not know: storages.
 """
 
 from collections.abc import Iterator

@@ -3,7 +3,6 @@
 What it is: `apply_steps`, the one function that does the steps which `plan_doctor` makes.
 What it promises: nothing is overwritten or deleted. Steps are done in their order; after an error
 the rest is not, and a new diagnosis goes on from what is there.
-What it must not know: how a step came to be planned.
 """
 
 from collections.abc import Callable, Sequence

@@ -6,7 +6,6 @@ What it promises: the files of a topic partition must be without holes, and hold
 there are offsets in their names. Where they cannot be counted, they must not overlap and must lie
 in one directory: a sink that fills several renames their files one by one, and names alone do not
 show that some are missing. Anything else is Unclear.
-What it must not know: Ashore's log.
 """
 
 import re
@@ -46,7 +45,7 @@ def parse_connect(file_name: str) -> ConnectName | None:
 
 
 def looks_like_connect(file_name: str) -> bool:
-    """Tell whether Connect may have made the name, with or without a last offset."""
+    """Return whether Connect may have made the name, with or without a last offset."""
     return bool(_FINAL.fullmatch(file_name) or _NO_END.fullmatch(file_name))
 
 

@@ -3,7 +3,6 @@
 What it is: the answer of a look at what Spark's file sink or Kafka Connect left, or the reason why
 there is none.
 What it promises: offsets below `next_of` are in `files`; offsets from there on are in no file.
-What it must not know: Ashore's log.
 """
 
 from collections.abc import Mapping

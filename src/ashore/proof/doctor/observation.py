@@ -2,7 +2,6 @@
 
 What it is: the log, the tables, the source and a former writer as they were found.
 What it promises: plain values, so that every judgement can be tried without a lake.
-What it must not know: how anything was read.
 """
 
 from collections.abc import Mapping
@@ -119,7 +118,7 @@ class OwnFile:
     shards: tuple[FileShard, ...] | None  # None: it cannot be read, or holds no offsets
 
     def holds(self, shard: StreamShard) -> bool:
-        """Tell whether it has rows of a topic partition."""
+        """Return whether it has rows of a topic partition."""
         return bool(self.of(shard))
 
     def of(self, shard: StreamShard) -> list[FileShard]:
@@ -127,7 +126,7 @@ class OwnFile:
         return [each for each in self.shards or () if (each.stream, each.shard) == shard]
 
     def overlaps(self, other: FileShard) -> bool:
-        """Tell whether it has some of these offsets too."""
+        """Return whether it has some of these offsets too."""
         return any(
             intersect(each.offsets, other.offsets).size
             for each in self.shards or ()

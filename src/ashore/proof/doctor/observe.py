@@ -3,7 +3,6 @@
 What it is: `observe`, all the reading that a diagnosis needs.
 What it promises: reads only. What cannot be read is seen as damage, and raises only where nothing
 at all can be said. Judges nothing.
-What it must not know: what is done about it.
 """
 
 import contextlib

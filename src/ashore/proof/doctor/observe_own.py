@@ -3,7 +3,6 @@
 What it is: `see_own`: the files are read whole, and the source is asked what is missing among them.
 What it promises: reads only. Of records that are in no file only the first of each topic partition
 is looked for: landing goes on there.
-What it must not know: what is done about it.
 """
 
 import hashlib

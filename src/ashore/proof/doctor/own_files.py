@@ -5,7 +5,6 @@ against the log, as far as there is one, and against what the source holds.
 What it promises: pure. Every record below the offset where landing goes on stands in one file that
 is kept, or the source has it no more, or has never had it. A file that would make a record stand
 twice, or that holds records which are landed again, is moved aside.
-What it must not know: storages.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

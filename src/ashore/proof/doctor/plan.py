@@ -3,7 +3,6 @@
 What it is: `plan_doctor`, from what was seen to steps and refusals.
 What it promises: pure. Nothing is guessed: a step is planned only where what was seen leaves one
 answer; everything else is a refusal that says why and what a person can do.
-What it must not know: storages.
 """
 
 from collections.abc import Iterator

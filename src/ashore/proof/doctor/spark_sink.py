@@ -5,7 +5,6 @@ came.
 What it promises: the sink's own log decides. A batch that stands in `_spark_metadata` is readable,
 also where the query was killed before `commits` had it; one that does not is not, whatever files it
 left. Anything that does not fit together is Unclear.
-What it must not know: Spark itself, Ashore's log.
 
 A query writes, in this order: `offsets/N`, the data files, `_spark_metadata/N`, `commits/N`.
 """

@@ -1,7 +1,6 @@
 """The doctor's steps and refusals.
 
 What it promises: each step may be interrupted anywhere and planned again from what is seen then.
-What it must not know: how a step came to be, or how it is done.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,6 @@
 
 What it is: the two use cases behind the command.
 What it promises: what is done is what `diagnose` shows.
-What it must not know: terminals.
 """
 
 from collections.abc import Callable

@@ -4,5 +4,4 @@ What it is: the ledger of a log, offsets and runs in files, rows read by a decod
 records read once more from Kafka.
 What it promises: nothing here leans on the code that landed the records, so that a mistake there
 does not hide itself.
-What it must not know: which verdict follows.
 """

@@ -4,7 +4,6 @@ What it is: lists beside the job's log, `<lake>/.ashore/<job>/_adopted-<unique>.
 once and sealed with a checksum.
 What it promises: they tell verification which files without an entry are no orphans. Landing
 never reads them: where reading begins stands in the log, as a `join` with the policy `adopted`.
-What it must not know: who wrote the files.
 """
 
 import re

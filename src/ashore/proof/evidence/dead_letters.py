@@ -4,7 +4,6 @@ What it is: `read_dead_letters`, from the newest files of the dead-letter tables
 `explain_letters`, a sentence of them.
 What it promises: reads only; of a file at most some rows, of a slice at most some files. What
 cannot be shown is named with why.
-What it must not know: how values are shown.
 """
 
 from collections import Counter
@@ -126,7 +125,7 @@ def _newest_files(
 
 
 def _is_of(table: str, entry: Entry, file: DataFile, _target: Target) -> bool:
-    """Tell whether a file has dead letters of a main table."""
+    """Return whether a file has dead letters of a main table."""
     shards = entry.body.shards if isinstance(entry.body, Prepare) else ()
     return any(shards[span.shard].table == table for span in file.spans)
 

@@ -3,7 +3,6 @@
 What it is: the listing of tables and the reading of files, both many at a time.
 What it promises: reads only. A file that is moved while it is looked for is found. No file is
 held in memory as a whole.
-What it must not know: whether what it sees is right.
 """
 
 import hashlib

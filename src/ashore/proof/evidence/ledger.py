@@ -3,7 +3,6 @@
 What it is: `LedgerBuilder` takes the entries of all slices, oldest first, and gives a `Ledger`.
 What it promises: pure. It computes by itself and does not lean on the fold, so that a mistake
 there does not hide itself. Of files that were ever listed little stays in memory: they are packed.
-What it must not know: which files exist.
 """
 
 from collections import Counter, defaultdict
@@ -120,7 +119,7 @@ class Ledger:
         return frozenset(file.final for file in self.excused_files)
 
     def is_in_flight(self, file: LoggedFile) -> bool:
-        """Tell whether a file may not have been moved yet."""
+        """Return whether a file may not have been moved yet."""
         return self.unclosed.get(file.slice) == file.listed
 
 
@@ -183,7 +182,7 @@ class LedgerBuilder:
         return excuse
 
     def has_left(self, file: LoggedFile) -> bool:
-        """Tell whether a file must not be in its table any more: readers would see its rows twice.
+        """Return whether a file must not be in its table any more: readers would see its rows twice.
 
         Until the slice's last rollback is closed, it may still be on its way.
         """
@@ -380,7 +379,7 @@ class LedgerBuilder:
     # ---- at the end
 
     def _is_retired(self, file: LoggedFile) -> bool:
-        """Tell whether the partition was retired after the file was listed, not before."""
+        """Return whether the partition was retired after the file was listed, not before."""
         return any(
             entry.number > file.listed
             if slice_name == file.slice

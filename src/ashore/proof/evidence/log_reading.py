@@ -2,7 +2,6 @@
 
 What it is: `LogReading`, which gives each new entry to a `LedgerBuilder`.
 What it promises: reads only. Each entry is given once, and follows the one before it.
-What it must not know: what entries claim.
 """
 
 from collections.abc import Callable

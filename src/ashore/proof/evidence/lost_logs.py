@@ -3,7 +3,6 @@
 What it is: `find_lost_logs`, the look that a start takes as well, and `count_waiting`.
 What it promises: reads only, a bounded number of listings. What `LogLost` says of a slice is what a
 start of the job would say.
-What it must not know: who asks.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,6 @@
 What it is: the provenance columns of Parquet, ORC and JSON lines, a shard at a time.
 What it promises: only the footer and the provenance columns are read (of JSON lines, which have
 neither, everything). Memory is bounded by one file's offsets.
-What it must not know: logs, Kafka.
 """
 
 import io
@@ -48,7 +47,7 @@ class FileShard:
     generations: tuple[int, ...] = ()  # that its rows name, each once; none: they do not
 
     def is_of_other(self, generation: int) -> bool:
-        """Tell whether some row names another generation of the topic."""
+        """Return whether some row names another generation of the topic."""
         return any(each != generation for each in self.generations)
 
 

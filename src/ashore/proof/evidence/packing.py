@@ -3,7 +3,6 @@
 What it is: `Packed`, lists of values that are read one after the other, again and again.
 What it promises: iterating gives back what was added, in that order, as equal values. Of a hundred
 files that an entry lists about 50 bytes each stay, where the values themselves take 650.
-What it must not know: what the values are. They come from this process and go nowhere else.
 """
 
 import pickle
@@ -60,5 +59,5 @@ class Packed(Generic[T]):
         return self._count
 
     def __contains__(self, value: object) -> bool:
-        """Tell whether a value is there: looks at all of them."""
+        """Return whether a value is there: looks at all of them."""
         return any(each == value for each in self)

@@ -7,7 +7,6 @@ where only the types of columns come: a mistake there does not hide itself. A va
 text, bytes, list or dict; a time is microseconds since 1970, so that equal rows are equal values.
 It may take what the first decoder refuses (it reads rows that are there), never the other way
 round.
-What it must not know: topics, files.
 """
 
 import base64
@@ -141,7 +140,7 @@ def plain_value(value: Any, data_type: DataType) -> Any:
 
 
 def is_same(left: Any, right: Any) -> bool:
-    """Tell whether two values are one: not-a-number is itself, true is not 1, -0.0 is not 0.0."""
+    """Return whether two values are one: not-a-number is itself, true is not 1, -0.0 is not 0.0."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(is_same(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):

@@ -5,7 +5,6 @@ reader believes the lengths that a file states, and a wrong one may end the proc
 What it promises: such a file is Unreadable, and this process goes on. One process reads for all
 callers, one file after the other; one that has died is followed by another. It opens no storage:
 bytes are handed to it.
-What it must not know: what offsets mean.
 """
 
 import atexit

@@ -4,7 +4,6 @@ What it is: `find_warnings`, for `status`, `verify` and whatever shows them: of 
 of `find_filtered`, tables whose `where` passes nothing; of `find_nulls`, columns that no row sets.
 What it promises: reads only; a slice without a bad record costs nothing. An entry is read once by
 a process that looks again and again.
-What it must not know: terminals.
 """
 
 import json

@@ -1,7 +1,6 @@
 """What verification says: values for a terminal, for `--json`, for an exit code.
 
 What it promises: frozen; `to_dict` gives what `--json` prints.
-What it must not know: how anything was found out.
 """
 
 from collections.abc import Callable, Iterable

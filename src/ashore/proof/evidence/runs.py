@@ -3,7 +3,6 @@
 What it is: the arithmetic of verification, vectorised. Offsets of a shard are nearly contiguous,
 so a million of them are a handful of runs.
 What it promises: pure; no function changes its arguments.
-What it must not know: files, logs, Kafka.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,6 @@
 What it is: `read_again`, over the offsets that the log cannot account for.
 What it promises: few contiguous ranges a shard. What the source no longer has is never taken for
 a hole: its bounds and the stream's identity are read once more after the records.
-What it must not know: tables, files.
 """
 
 from collections import defaultdict

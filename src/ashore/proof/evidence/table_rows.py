@@ -3,7 +3,6 @@
 What it is: the table's side of a comparison: blocks of rows of Parquet, ORC and JSON lines.
 What it promises: only the row groups and stripes that hold such rows are read as a whole; of JSON
 lines the rest is passed over. Memory is bounded by one of them.
-What it must not know: Kafka, what rows should hold.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,6 @@
 What it is: `read_fleet`, the status of each job file, read side by side.
 What it promises: a job that cannot be read is a row that says so, and keeps no other from being
 read; jobs of one Kafka cluster share a client.
-What it must not know: terminals.
 """
 
 from collections.abc import Callable, Sequence

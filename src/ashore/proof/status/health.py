@@ -2,7 +2,6 @@
 
 What it is: `check_health`, which compares a status, and a log, with what somebody allows.
 What it promises: reads only. What could not be looked at is told as that, never as health.
-What it must not know: terminals.
 """
 
 from collections.abc import Iterator

@@ -3,7 +3,6 @@
 What it is: `QueryStatus` and `read_query`.
 What it promises: pure. What only the job process knows (watermark, state, why the query stopped) is
 None without a heartbeat that is believed: the job runs on another machine, or never ran here.
-What it must not know: terminals.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,6 @@
 What it is: `read_status`, an account of each slice, and warnings that say what to do.
 What it promises: reads only; works while the job runs, before it ever ran, and when Kafka does
 not answer (what only Kafka knows is None then).
-What it must not know: terminals.
 """
 
 from collections import Counter
@@ -311,12 +310,12 @@ def _ask(source: Source, fold: Fold) -> SourceState:
 
 
 def _is_of(key: ShardKey, source: Source) -> bool:
-    """Tell whether a shard is read from the source: by a query, under a name of its own."""
+    """Return whether a shard is read from the source: by a query, under a name of its own."""
     return plain_source(key.source) == source.name
 
 
 def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool:
-    """Tell whether the source's shard of this name is the one that the log knows."""
+    """Return whether the source's shard of this name is the one that the log knows."""
     info = streams.get(key.stream)
     if info is None or info.stream_id != fold.shards[key].stream_id:
         return False

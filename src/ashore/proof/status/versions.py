@@ -2,7 +2,6 @@
 
 What it is: the use cases behind `versions`: the list, and what differs between two.
 What it promises: reads only.
-What it must not know: terminals.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,6 @@
 What it is: `Waiting`, which ends the sentences of a status.
 What it promises: the words are those of the error that stops the job, so that no view repeats it.
 Where the job continues all the same, no topic is said to wait.
-What it must not know: terminals.
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,6 @@ for `--values` a second decoder (`plain_rows`), and what compares with it (`samp
 What it promises: decides in pure functions, reads in others, writes nothing. See `job` for the
 order, which lets a running job be verified.
 Importing what it answers loads no Arrow: take `verify_job` from `job`.
-What it must not know: terminals, Spark.
 """
 
 from ashore.proof.evidence.result import (

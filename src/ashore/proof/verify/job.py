@@ -4,7 +4,6 @@ What it is: the order of things: list the tables, then read the logs to their en
 the files, then compare a sample of rows if wanted, then ask the source about what is missing.
 What it promises: a running job raises no false alarm: a file that was listed before the log was
 read stands in the log. Reads only.
-What it must not know: terminals, Spark.
 """
 
 import contextlib

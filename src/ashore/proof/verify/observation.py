@@ -4,7 +4,6 @@ What it is: `Evidence` takes one file after the other and keeps, per shard and e
 rows there are and which offsets.
 What it promises: pure. Memory grows with the runs of offsets, not with rows; the runs of an entry
 are united as soon as its last file has come.
-What it must not know: how files are read; what is in Kafka.
 """
 
 from collections import Counter

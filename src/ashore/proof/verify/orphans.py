@@ -3,7 +3,6 @@
 What it is: `count_orphans`, which reads such files and compares their offsets with those of the
 files that the log lists.
 What it promises: reads only. What cannot be counted is said to be so, and never counted as nothing.
-What it must not know: what else is wrong with these files.
 """
 
 from collections import defaultdict
@@ -77,7 +76,7 @@ class _Seen:
         self._runs = {partition: unite(parts)[0] for partition, parts in runs.items()}
 
     def knows(self, shards: tuple[FileShard, ...]) -> bool:
-        """Tell whether all offsets of these shards that stand in listed files are known."""
+        """Return whether all offsets of these shards that stand in listed files are known."""
         return not any((each.stream, each.shard) in self._unknown for each in shards)
 
     def add(self, shards: tuple[FileShard, ...]) -> tuple[int, tuple[int, ...]]:

@@ -4,7 +4,6 @@ What it is: `choose_sample`, from what the log says of files, and the rate that 
 What it promises: pure; the same seed chooses the same rows of the same files. Of each table at
 least one block is chosen. Blocks lie evenly over a table's files, which are ordered by partition,
 so that a small rate reaches many of them and reads a part of each.
-What it must not know: what is in files.
 """
 
 import random

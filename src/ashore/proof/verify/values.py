@@ -4,7 +4,6 @@ What it is: `compare_values`, over a sample of rows. The records come through a 
 second decoder: nothing that made the rows has a part in it.
 What it promises: reads only. Each row of the sample is compared, or counted with the reason why it
 could not be: what the source no longer has is never taken for a difference.
-What it must not know: how a sample is chosen; whether a row should be there at all.
 """
 
 import hashlib
@@ -130,7 +129,7 @@ class Access:
     since_ms: int | None  # files of entries before are not read
 
     def reads(self, file: LoggedFile) -> bool:
-        """Tell whether a file's contents are read at all."""
+        """Return whether a file's contents are read at all."""
         return self.since_ms is None or file.written_ms >= self.since_ms
 
 

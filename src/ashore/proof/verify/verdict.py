@@ -3,7 +3,6 @@
 What it is: the last, pure step: what is lost, what is there twice, what cannot be proved.
 What it promises: pure. A record counts as lost only where that is certain; what is between the
 certain and the possible is unprovable.
-What it must not know: where claims and evidence came from.
 """
 
 from collections import defaultdict

@@ -4,7 +4,6 @@ What it is: what Ashore asks of a catalog, and the values that it hands over.
 What it promises: every call may be repeated, and may be made by several processes at once; it does
 what is not done yet. A catalog is never the truth about a job: the landing log is. Files are never
 touched.
-What it must not know: batches, logs, how an implementation reaches its server.
 """
 
 from collections.abc import Mapping, Sequence

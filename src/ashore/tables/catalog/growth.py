@@ -3,7 +3,6 @@
 What it is: a comparison of columns, by name and type.
 What it promises: pure; names are compared as Hive does, without case; a column is never dropped,
 renamed, moved or given another type.
-What it must not know: what a catalog calls its types.
 """
 
 from collections.abc import Sequence

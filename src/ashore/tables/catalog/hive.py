@@ -4,7 +4,6 @@ What it is: `Catalog` in calls of the metastore's thrift interface.
 What it promises: partitions go a hundred a call. What others keep with a table or a partition
 (owner, comments, properties) stays. A partition has no statistics until it is sealed: they would be
 wrong soon, and the metastore would list its directory to find them.
-What it must not know: which partitions are deferred.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -339,7 +338,7 @@ def _location(table: CatalogTable, partition: CatalogPartition) -> str:
 
 
 def _is_at_home(there: Any, table: CatalogTable, partition: CatalogPartition) -> bool:
-    """Tell whether the metastore's partition has its own directory."""
+    """Return whether the metastore's partition has its own directory."""
     return same_location(there.sd.location) == same_location(_location(table, partition))
 
 

@@ -4,7 +4,6 @@ What it is: one connection at a time, made when it is needed.
 What it promises: a call answers or raises CatalogUnreachable within `timeout_s`, whatever the
 servers do. A connection that breaks is replaced, by the next address if there is one, and the call
 is made again: so only calls that may be repeated go through here. Threads take turns.
-What it must not know: what a call is about.
 """
 
 import threading

@@ -2,7 +2,6 @@
 
 What it is: one question about one table, for checkers.
 What it promises: reads only.
-What it must not know: lakes and jobs.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,6 @@ What it is: column types as Hive writes them, SerDes, and the properties in whic
 Hive's types cannot say: the case of names, timestamps without a zone, JSON.
 What it promises: pure. A type that two readers would understand differently is not written for one
 of them only: Spark's properties and Hive's columns name the same columns in the same order.
-What it must not know: thrift.
 """
 
 import json

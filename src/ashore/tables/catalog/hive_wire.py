@@ -4,7 +4,6 @@ What it is: the interface (`hive_metastore.thrift`) as classes, and calls over a
 What it promises: a call ends at its deadline, however slowly bytes come (looking up a host's name
 aside, which is the machine's affair). It ends with an answer, or with a Refusal, which is an answer
 too; or it raises, and the connection is of no use any more.
-What it must not know: other addresses, whether a call may be repeated.
 """
 
 import socket

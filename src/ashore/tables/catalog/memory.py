@@ -3,7 +3,6 @@
 What it is: the rules of `Catalog` without a server.
 What it promises: the same answers as a metastore; while `is_reachable` is false every call raises
 CatalogUnreachable and changes nothing. Any number of threads may use it.
-What it must not know: files.
 """
 
 import threading

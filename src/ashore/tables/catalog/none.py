@@ -1,7 +1,6 @@
 """No catalog: readers look at the directories.
 
 What it promises: every call does nothing and succeeds.
-What it must not know: anything.
 """
 
 from collections.abc import Sequence

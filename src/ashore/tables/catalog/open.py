@@ -1,7 +1,6 @@
 """From what the job file says to a catalog.
 
 What it promises: nobody is asked yet; a catalog that is away does not keep a job from starting.
-What it must not know: job files.
 """
 
 from collections.abc import Iterator

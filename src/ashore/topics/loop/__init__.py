@@ -2,5 +2,4 @@
 
 What it promises: what is planned, written and landed follows from the log alone, so that whoever
 takes a job over continues where it stopped.
-What it must not know: Spark. A batch is read and written behind the seam `batch.BatchRunner`.
 """

@@ -3,7 +3,6 @@
 What it is: `JobAssembly`, the one place where the parts of a job meet: lake, source, catalog, logs,
 effects, rhythm. Job processes, drills and tests use it alike.
 What it promises: nothing is read or written before a worker is opened.
-What it must not know: Spark, processes, where events go.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,7 +4,6 @@ What it is: step 2 in halves of halves, where a record makes a library in C end 
 What it promises: one such record costs about as many further runs as its batch's size has binary
 digits. What is returned covers the whole order, as one run would. Nothing is prepared meanwhile,
 so a failure or a kill in the midst leaves only staged files that no entry names.
-What it must not know: how tasks run, and what is in a record.
 """
 
 from collections.abc import Callable, Iterable

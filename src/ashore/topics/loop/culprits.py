@@ -4,7 +4,6 @@ What it is: `find_culprits`, which runs parts of a batch until each record to bl
 What it promises: a record is blamed only where it fails alone. One of them costs about as many runs
 as the batch's size has binary digits, half of them again. No more are looked for than the caller
 allows. Nothing is written.
-What it must not know: SQL, how a part is run.
 """
 
 from collections.abc import Callable, Sequence

@@ -6,7 +6,6 @@ it.
 What it promises: nothing that readers of a table cannot stand is written there, also where no
 catalog is. What they can stand is told and recorded. A table that the log does not know yet, of a
 first start or of an older release, is recorded as it is.
-What it must not know: job files, Spark, catalogs.
 """
 
 import functools

@@ -6,7 +6,6 @@ Where there is nothing to skip, the
 slice is not taken over. Where a history was cut below the next offset, a `skip` of no offsets says
 that somebody goes on all the same; of a query nothing else can be given up, as Spark's checkpoint
 says what it reads next.
-What it must not know: terminals.
 """
 
 from collections.abc import Callable
@@ -106,7 +105,7 @@ def _plan(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
 
 
 def _is_too_large(wish: SkipWish, state: ShardState, there: ShardOffsets) -> bool:
-    """Tell whether all that is to be skipped is what readers refuse as too large."""
+    """Return whether all that is to be skipped is what readers refuse as too large."""
     if not there.earliest <= state.next < wish.to <= there.end:
         return False
     found = wish.find_too_large(wish.shard, OffsetRange(state.next, wish.to))

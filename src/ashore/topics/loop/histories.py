@@ -5,7 +5,6 @@ last range was planned. A leader that lacked records (an unclean election) may h
 partition below that, and what has grown since would be read on from the next offset.
 What it promises: a position whose history was cut is refused, never read on from. Where the leader
 is the same, or the log knows none (it is older, or offsets were skipped), nothing is asked.
-What it must not know: Kafka.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

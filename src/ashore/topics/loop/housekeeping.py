@@ -3,7 +3,6 @@
 What it is: `Housekeeping`: packs the log, deletes staged files that nothing can want any more.
 What it promises: looking whether something is due costs nothing. A storage that fails delays it and
 stops nothing; a bug is raised.
-What it must not know: which thread it has.
 """
 
 from collections.abc import Callable, Sequence

@@ -3,7 +3,6 @@
 What it is: the translation of a `Job` into table specifications, limits and first offsets.
 What it promises: no Arrow is loaded, for commands that only look; what rows need to be decoded and
 written is checked by `table_checks`.
-What it must not know: how batches run.
 """
 
 import math
@@ -110,7 +109,7 @@ def landing_spec(resolved: ResolvedTable, fold: Fold = EMPTY) -> LandingSpec:
 
 
 def _has_generation(resolved: ResolvedTable, fold: Fold) -> bool:
-    """Tell whether rows have the generation of their topic.
+    """Return whether rows have the generation of their topic.
 
     What a table has is not changed by an upgrade: by default only a table that is new has it.
     """
@@ -189,7 +188,7 @@ def _items_of(job: Job, specs: Mapping[str, LandingSpec]) -> dict[str, list[Tabl
 
 
 def _feeds(job: Job, topic: str, table: str) -> bool:
-    """Tell whether a topic would land in a table if it were there."""
+    """Return whether a topic would land in a table if it were there."""
     return any(
         item.is_landed and item.matches(topic) and str(item.table_of(topic)) == table
         for item in job.tables

@@ -3,7 +3,6 @@
 What it is: `JobLoop`, which runs each `Worker` in a thread of its own: slices of topics, queries.
 What it promises: workers fail alone: what stops one does not stop the others. A stop is orderly:
 the batch under way is finished, or cancelled at half of the grace, and the last entry closed.
-What it must not know: Spark; what a worker does.
 """
 
 import math

@@ -3,7 +3,6 @@
 What it is: `JobStreams`, and the plan of the slice that lands them.
 What it promises: a topic that an expression finds later is claimed, joined from its beginning and
 landed without a restart.
-What it must not know: how batches run.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -129,7 +128,7 @@ class JobStreams:
         return self._retire_rules
 
     def waits_for_seal(self, table: str) -> bool:
-        """Tell whether the partitions of a table come into the catalog by their seals."""
+        """Return whether the partitions of a table come into the catalog by their seals."""
         self._look_once()
         return table in self._waiting
 

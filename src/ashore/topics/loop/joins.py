@@ -5,7 +5,6 @@ What it promises: the offset that a policy was resolved to is in the log before 
 that a crash does not resolve `latest` again. A stream that was created again stops the slice,
 also when its offsets look fine. What a broker may tell whose metadata lag (fewer shards, an end
 that went back, a stream that is not there) stops nothing at once: it is looked at again.
-What it must not know: Kafka.
 """
 
 from collections import defaultdict

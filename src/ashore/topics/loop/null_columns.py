@@ -4,7 +4,6 @@ What it is: `find_null_columns`, from the footers of the newest data files and a
 `NullColumnWatch`, which a running slice asks now and then.
 What it promises: reads only, and few bytes: the footer of a file once. A column that is rightly
 NULL is not reported: a record has to have the field, and none may have the column's own.
-What it must not know: what is done about it.
 """
 
 import struct
@@ -215,7 +214,7 @@ def unset_columns(footer: bytes) -> frozenset[str]:
 
 
 def _is_null(chunk: Any) -> bool:
-    """Tell whether a column chunk has statistics that say that each value is NULL."""
+    """Return whether a column chunk has statistics that say that each value is NULL."""
     statistics = chunk.statistics
     if statistics is None or not statistics.has_null_count:
         return False

@@ -3,7 +3,6 @@
 What it promises: a lake that the executors do not share, a mount or an encryption zone between
 staging and table, missing rights, names that ignore case: all are found before the first batch is
 read.
-What it must not know: batches.
 """
 
 import contextlib

@@ -5,7 +5,6 @@ machine. Started by the control plane, which loads neither.
 What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. SIGTERM and
 SIGINT are an orderly stop; SIGKILL is always safe. It does not outlive its parent by more than
 ORPHAN_S: nobody would see it, and somebody may already have started the job again.
-What it must not know: terminals; what an engine is.
 """
 
 import argparse

@@ -7,7 +7,6 @@ What it promises: no batch goes on after records that the topic does not hold an
 recorded with a leader only if that leader has all of it, before any of it is read, and was the
 leader when the run began: else what is read may be what another one had. The rules are those of
 `model/histories.py`.
-What it must not know: Spark, checkpoints, Kafka.
 """
 
 from collections.abc import Iterable, Mapping

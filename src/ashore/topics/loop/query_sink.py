@@ -5,7 +5,6 @@ What it promises: the rows of each batch of the query are in the table once, wha
 frozen or run again: what a batch would do is decided from the log before it runs, and the log has
 closed it before Spark hears of its end. Of two processes that run the query one appends. Rows that
 go into a topic are there at least once: nothing takes them back where their batch comes to nothing.
-What it must not know: Spark, checkpoints' files, Kafka.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

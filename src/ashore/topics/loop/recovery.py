@@ -2,7 +2,6 @@
 
 What it is: the use of the same steps as in the loop, from a command.
 What it promises: the slice is taken over first.
-What it must not know: terminals.
 """
 
 import functools

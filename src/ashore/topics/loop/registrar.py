@@ -4,7 +4,6 @@ What it is: `Registrar`, between the tables of a job and a Catalog.
 What it promises: a table that the catalog knows with another schema is refused before anything is
 written there. A catalog that is away delays registration and stops nothing: what is not registered
 stays deferred in the landing log.
-What it must not know: which catalog it is, when a partition is due.
 """
 
 from collections import defaultdict

@@ -6,7 +6,6 @@ What it promises: off the commit path, and bounded: a look takes about `STEP_S` 
 next turn. Only files are deleted whose names this slice has made, and success files; a partition
 that holds others stays as a whole, and that is told. A storage or a catalog that is away delays it
 and stops nothing. What a process that died has left undone is found by the files that are left.
-What it must not know: how an entry is appended.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +68,7 @@ class Retirer:
         self._reported: set[PartitionKey] = set()
 
     def is_due(self) -> bool:
-        """Tell whether it is time for a look, or for more of one."""
+        """Return whether it is time for a look, or for more of one."""
         return self._parts.clock.monotonic_s() >= self._next_s
 
     def plan(self, fold: Fold) -> tuple[RetirePartition, ...]:

@@ -5,7 +5,6 @@ entry: the catalog forgets it, its files go.
 What it promises: the entry comes first, the files last: as long as files are there, whoever looks
 finds that something is left to do. Of a partition without data nobody would find that; so the
 catalog forgets it before the entry. Each step may be repeated.
-What it must not know: who decides what is dropped.
 """
 
 from collections import defaultdict

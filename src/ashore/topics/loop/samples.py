@@ -4,7 +4,6 @@ What it is: `read_samples`; `find_respelled`, fields that are named nearly as co
 `explain_times`, what the event times of records would be in another unit.
 What it promises: one request for each topic, and no error: a source that does not answer gives no
 samples. What is found is an explanation, never a decision.
-What it must not know: tables' files, terminals.
 """
 
 import json

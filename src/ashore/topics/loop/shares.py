@@ -4,7 +4,6 @@ What it is: `summarize`, what counts of a batch; `ShareWindow`, the last records
 `count_filtered`, the records that `where` has filtered since a row landed.
 What it promises: pure. One bad record of a small topic is no warning: there are `FEW` at least, or
 nothing landed at all. Nor is a filter that passes few records.
-What it must not know: files, terminals.
 """
 
 from collections import Counter, deque
@@ -209,7 +208,7 @@ class ShareWindow:
         self._bad += sign * (bool(batch.bad) or any(each.bad for each in batch.tables))
 
     def _is_whole_without_last(self) -> bool:
-        """Tell whether the oldest batch is beyond the last records of each of its tables."""
+        """Return whether the oldest batch is beyond the last records of each of its tables."""
         return all(
             self._fetched[each.table] - each.fetched >= self._records
             for each in self._batches[-1].tables

@@ -1,7 +1,6 @@
 """Tables that SQL writes, as tasks write them: from an item of the job file and a query's columns.
 
 What it promises: what could not be written is refused before the query starts.
-What it must not know: SQL.
 """
 
 from io import BytesIO

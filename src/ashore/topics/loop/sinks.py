@@ -2,7 +2,6 @@
 
 What it promises: what could not be written is refused before the query starts. Two tables may have
 an INSERT of one name (`a__b.c`, `a.b__c`): the log of one is never taken for the other's.
-What it must not know: SQL.
 """
 
 from ashore.base.suggest import suggest

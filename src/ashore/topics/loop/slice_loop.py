@@ -4,7 +4,6 @@ What it is: `SliceLoop`, the six steps of a batch in order; the same numbers sta
 `docs/internals/commit.md`.
 What it promises: the landing log is the only truth. A failure in steps 1 and 2 needs no new
 `open`; after an unclear step 3 or later the loop goes on only through one.
-What it must not know: Spark, Kafka, other slices.
 """
 
 from collections.abc import Callable, Collection, Mapping

@@ -4,7 +4,6 @@ What it is: `find_slices`, the slice of its topics and those of its INSERTs; `re
 table that a slice does not know yet, and that another one filled; `find_removed`, the INSERTs that
 the job file no longer has.
 What it promises: reads only, and only the logs of slices that could have filled such a table.
-What it must not know: what becomes of the table.
 """
 
 from collections.abc import Collection, Mapping

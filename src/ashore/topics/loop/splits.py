@@ -2,7 +2,6 @@
 
 What it is: splits, each read by one task, for all streams that Spark does not decode.
 What it promises: pure; every offset of these streams is in one split, and splits are about even.
-What it must not know: how a split is read.
 """
 
 import math

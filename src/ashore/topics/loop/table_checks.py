@@ -1,7 +1,6 @@
 """Whether the rows of a topic's table can be decoded, placed and written.
 
 What it promises: what a task would trip over at its first record is refused before a job starts.
-What it must not know: how batches run.
 """
 
 from io import BytesIO

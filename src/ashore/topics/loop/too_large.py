@@ -3,7 +3,6 @@
 What it is: `Oversized`, what a slice has found too large and its log is not past yet.
 What it promises: what comes before such offsets is landed first, and nothing beyond them. Nothing
 is kept: a start finds them again.
-What it must not know: who decides whether they are skipped.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 What it is: `read_versions`, from the newest to the first, each from its own entry.
 What it promises: reads only, and only the entries of versions: each names the one before.
-What it must not know: how versions are compared or shown.
 """
 
 from collections.abc import Iterator

@@ -5,7 +5,6 @@ error of the lake that has a path below a table gets the names of the table and 
 What it promises: the batches of a job are of all its topics, so one topic or table that stops them
 stops every other one. Whoever reads the error, the status or a page sees both: which one it is, and
 which wait. A view that compares texts finds the same one everywhere.
-What it must not know: job files, Kafka.
 """
 
 import re

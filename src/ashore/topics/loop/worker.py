@@ -2,7 +2,6 @@
 
 What it is: `Worker`, whose turns a `JobLoop` takes until it is drained, stopped or broken.
 What it promises: whether an error is worth another turn is decided in one place.
-What it must not know: threads; what a worker does.
 """
 
 from enum import StrEnum
@@ -69,7 +68,7 @@ class Worker(Protocol):
 
 
 def ends_worker(error: AshoreError) -> bool:
-    """Tell whether an error ends a worker, rather than being retried in another turn."""
+    """Return whether an error ends a worker, rather than being retried in another turn."""
     if isinstance(error, SyncFailed | CallsHang):
         return True
     return not isinstance(error, StorageError | SourceError | BatchFailed | ClockAhead)

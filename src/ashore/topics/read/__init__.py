@@ -2,5 +2,4 @@
 
 Promises: a job only asks and reads; nothing is written to a source (`producer` is the demo's).
 Importing the seam (`base`) loads no client: take `KafkaSource` from `kafka`.
-Must not know: tables, batches, the log, how executors read.
 """

@@ -4,7 +4,6 @@ What it is: what the landing loop and the verifier ask: which streams there are,
 and to read a range again.
 What it promises: an end is stable: below it no record can appear or vanish by an open
 transaction.
-What it must not know: tables, batches, the log.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

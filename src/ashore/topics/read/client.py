@@ -4,7 +4,6 @@ What it is: the settings that every connection has, and one way to ask with a de
 What it promises: a passing error (a leader that moves, a connection that breaks) is asked again
 until the deadline; this is the one place that repeats, and whatever is asked here may be asked
 twice. The library writes nothing to the terminal: what it says goes to logging, at DEBUG.
-What it must not know: offsets, ranges, what the answers are used for.
 """
 
 import logging

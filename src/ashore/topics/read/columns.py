@@ -3,7 +3,6 @@
 What it is: records as the client hands them out, gathered into batches of Arrow.
 What it promises: every record of the ranges is in one batch, its bytes as they are; a batch is
 bounded in records and bytes, and holds the records of a partition together, in order.
-What it must not know: tables, decoding, Spark.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

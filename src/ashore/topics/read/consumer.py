@@ -2,7 +2,6 @@
 
 What it is: the consumer of every reading that the native reader does not make.
 What it promises: it joins no group and commits nothing; no batch is too large for Arrow.
-What it must not know: ranges, tables.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

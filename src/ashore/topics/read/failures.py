@@ -4,7 +4,6 @@ What it is: the error codes that matter, the memory of what a connection complai
 from the library's errors to Ashore's.
 What it promises: a call that timed out is told by its cause where the connection gave one: a
 refused login, a failed TLS handshake, a broker that is not there.
-What it must not know: which call failed.
 """
 
 # ruff: noqa: SLF001 -- the library's names for its own errors, as against the broker's, begin so

@@ -1,7 +1,6 @@
 """Headers of a record, as Python's Kafka client has them.
 
 What it promises: what the client cannot read is told, and leaves no error behind.
-What it must not know: columns: whoever reads a single record loads no Arrow for it.
 """
 
 from operator import methodcaller

@@ -7,7 +7,6 @@ partition's end, is the answer.
 What it promises: waits as long as another partition answers within the cluster's timeout, or within
 PATIENCE_S where that is less; never takes silence for a yes, and names the silent partitions. No
 answer depends on the size of a batch.
-What it must not know: what the log says.
 """
 
 import logging

@@ -5,7 +5,6 @@ transactions, ranges to read again.
 What it promises: an end is the last stable offset, so that no transaction that is open can add or
 drop a record below it. Asked by several threads at once. Nothing is written to Kafka but, where
 the job names a group for it, that group's offsets.
-What it must not know: tables, batches, the log.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,7 +3,6 @@
 What it is: `open_later`, for commands of which many never ask.
 What it promises: neither the client nor Arrow is loaded, and no connection is made, until somebody
 asks. May be asked by several threads at once.
-What it must not know: what is asked.
 """
 
 import threading

@@ -2,7 +2,6 @@
 
 What it is: the limits of a reading, and the error for what exceeds them.
 What it promises: the defaults hold wherever a job file says nothing. The error names offsets.
-What it must not know: job files, what becomes of such offsets.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,6 @@
 
 What it is: a second way to the same records, for who checks the first: no column, no C of ours.
 What it promises: committed records, in order; ends at the range's end, or where Kafka ends.
-What it must not know: how tasks read.
 """
 
 from collections.abc import Iterator

@@ -6,7 +6,6 @@ epochs.
 What it promises: committed records only, all of them, those of a partition in order. What it cannot
 do, or cannot mend, ends as `GaveUp`; `rest` says from where another reader has to go on. Arrow is
 loaded by the first records.
-What it must not know: what becomes of the records, how the other reader works.
 """
 
 from base64 import urlsafe_b64decode

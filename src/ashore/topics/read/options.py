@@ -4,7 +4,6 @@ What it is: one translation. Spark's reader takes the Java names of the job file
 driver's client (librdkafka) has other names for some options and no counterpart for others.
 What it promises: pure. An option that decides whom one trusts or who one is gets translated or
 refused, never left out. A value that may be secret is in no message.
-What it must not know: which calls the client is used for.
 """
 
 import re

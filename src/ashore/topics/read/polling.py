@@ -3,7 +3,6 @@
 What it is: the settings of such a reader, and `next_answer`.
 What it promises: a failure that passes is waited out until a deadline; any other is told as what it
 is. The end of a partition, and a position that it does not have, are answers.
-What it must not know: what is read, or why.
 """
 
 from confluent_kafka import Consumer, KafkaError, Message

@@ -2,7 +2,6 @@
 
 What it promises: `send` waits while the queue is full; leaving the context delivers
 everything or raises.
-What it must not know: what the records mean.
 """
 
 from collections.abc import Mapping

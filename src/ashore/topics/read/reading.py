@@ -7,7 +7,6 @@ also where it ends in transaction markers or in offsets that compaction has empt
 longer than the cluster's timeout for an offset to advance, or half as long again where the native
 reader waited first; and never takes silence for an end. Errors that pass, and records that were
 delivered before, are no progress.
-What it must not know: what becomes of the records.
 """
 
 import logging

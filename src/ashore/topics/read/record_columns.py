@@ -4,7 +4,6 @@ What it is: one schema: of Spark's Kafka source, of ours, of recorded sources in
 What it promises: a record's bytes as they are; its time in microseconds, as Kafka has it, or null
 where that is not within the years 1 to 9999: no table could hold it. Headers where they are asked
 for: in their order, none left out; null where a record has none, as Spark's source has it.
-What it must not know: who reads.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,6 @@ What it is: the values of the partition columns for each row, in columns: `date`
 `minute` of a time in the table's zone, and columns of the table.
 What it promises: values are the strings that stand in paths, before escaping. Partition columns are
 not part of the files: readers take them from the path, and Hive cannot have them twice.
-What it must not know: lateness, directories, files.
 """
 
 from collections.abc import Sequence

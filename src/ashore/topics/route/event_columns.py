@@ -1,7 +1,6 @@
 """Where a row says when it happened: a column, or a field below one.
 
 What it is: `EventColumn`, a value; `event_reading` reads its times.
-What it must not know: Arrow, buckets, lateness.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,6 @@
 
 What it promises: a field of a struct that is null is null; a column whose own name has a dot is
 found before a field. What cannot be a time is refused before a row is read.
-What it must not know: buckets, lateness.
 """
 
 from collections.abc import Sequence

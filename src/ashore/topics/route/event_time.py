@@ -3,7 +3,6 @@
 What it is: the event-time column of a table, whatever its type, as milliseconds since 1970 UTC.
 What it promises: rounding is towards the past, so that a bucket never begins too early. A time that
 is missing, or that no calendar holds in every zone, is null.
-What it must not know: buckets, lateness.
 """
 
 import pyarrow as pa

@@ -3,7 +3,6 @@
 What it is: the late policy of a table, applied to the event times of a batch.
 What it promises: every row gets a time, so every row has a bucket. It depends on nothing but the
 arguments: a batch that is written again is filed the same way.
-What it must not know: partition columns, files.
 
 A record is *late* if it happened more than `after_ms` before the watermark, the highest event time
 that was landed before this batch; *future* if it happened more than `future_max_ms` after the

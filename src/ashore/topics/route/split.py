@@ -4,7 +4,6 @@ What it is: the cut of a batch along its buckets.
 What it promises: each row is in exactly one part, rows of a part keep their order. With one bucket
 nothing is copied; with more each part owns its memory, so that a small part which waits in an
 encoder does not keep its whole batch alive.
-What it must not know: what the buckets mean.
 """
 
 import pyarrow as pa

@@ -1,5 +1,4 @@
 """Use cases over the topics of a job: run, stop, clean, recover, reset a clock, propose a file.
 
 What it promises: no Spark here: a job runs in a process of its own.
-What it must not know: terminals, pages.
 """

@@ -1,7 +1,6 @@
 """`clean`: files in progress that nothing refers to any more.
 
 What it promises: plans are values: what `--explain` shows is what is applied.
-What it must not know: terminals; what may be deleted.
 """
 
 from ashore.log.plan_clean import DeleteFile

@@ -4,7 +4,6 @@ What it promises: an unreachable broker, a missing topic, a lake that cannot be 
 that two items claim, a log that is damaged or ahead of the clock, a table of another job, a table
 whose directory is gone, a gap, a topic that was created again: each is an error with a hint, in
 seconds. Nothing is claimed and nothing appended.
-What it must not know: Spark.
 """
 
 import contextlib

@@ -3,7 +3,6 @@
 What it is: `preview_job`: the writer that a job has, over a lake in memory.
 What it promises: nothing is written anywhere. Rows, places and reasons are those of the writer
 itself; what cannot be shown is named with why.
-What it must not know: how rows are shown.
 """
 
 import io

@@ -3,7 +3,6 @@
 What it is: `sample_topic`, the newest records of a topic; `propose_table`, what an item of `tables`
 may say of it.
 What it promises: what is proposed has decoded the sample.
-What it must not know: terminals, job files.
 """
 
 import re

@@ -4,7 +4,6 @@ What it is: what may be said of topics, as values; `job_text`, the file; `write_
 where nothing is.
 What it promises: what is unsure is a comment. A file that is there is never touched, and nothing is
 written unless the loader takes it.
-What it must not know: terminals, how records are looked at.
 """
 
 import contextlib

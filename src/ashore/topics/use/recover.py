@@ -2,7 +2,6 @@
 
 What it promises: plans are values: what `--explain` shows is what is applied. Nothing is appended,
 so that it may run beside anything.
-What it must not know: terminals.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
 """What commands require of a job before they change it.
 
 What it promises: reads only; raises where the command is not for this job, or not now.
-What it must not know: terminals; what is changed.
 """
 
 from ashore.errors import JobFileInvalid, LogGrows, QueryRefused

@@ -3,7 +3,6 @@
 What it is: the use case behind `reset-clock`.
 What it promises: only logs that are ahead are taken over. What `plan` shows is what `apply` does,
 but for the seconds between.
-What it must not know: terminals.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,6 @@
 What it is: `running`, for whoever shows or collects the events of a run: the command, a library.
 What it promises: metrics are served before the process is started and until it has ended; a process
 that is silent for the job's `patience` is killed.
-What it must not know: how a run is shown.
 """
 
 import os

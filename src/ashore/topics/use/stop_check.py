@@ -3,7 +3,6 @@
 What it is: `look_at_logs`.
 What it promises: reads only. A job is said to have stopped where its logs say so, or its heartbeat
 does and nothing came to the logs since; otherwise who may still run it is named.
-What it must not know: terminals.
 """
 
 import math

@@ -3,7 +3,6 @@
 What it is: `check_tables`, the tables of topics against the log, and `find_pending`, all of it in
 words.
 What it promises: reads only. What a start refuses is said as well, where nothing may be raised.
-What it must not know: Spark, so that the columns of `select` and of queries are compared later.
 """
 
 from collections.abc import Mapping

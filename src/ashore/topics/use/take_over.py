@@ -3,7 +3,6 @@
 What it is: the use cases behind `recover --reland`, `recover --accept-loss` and `rejoin`.
 What it promises: it looks first: a job that runs, or for which there is nothing to do, is left
 alone.
-What it must not know: terminals.
 """
 
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ def find_losses(opened: OpenJob) -> dict[SliceName, int]:
 
 
 def is_relandable(opened: OpenJob, *, takes_over: bool) -> bool:
-    """Tell whether a job process is to take the job over and read lost files again.
+    """Return whether a job process is to take the job over and read lost files again.
 
     False where no file is lost: nothing is to be done, and a job that runs is left alone. Raises
     LogGrows; QueryRefused where files of a query are lost: their rows were read from no topic.

@@ -4,7 +4,6 @@ What it is: a small job with SQL and state that is played without Kafka, in a JV
 classes down when it ends.
 What it promises: nothing but the archive stays. It is made when somebody asks for it: a JVM that
 writes one takes three times the work of one that does not (decision 0033).
-What it must not know: terminals.
 """
 
 import json

@@ -4,7 +4,6 @@ What it is: the rows of all visible files of the query's table, compared with co
 computed from the workload.
 What it promises: reads visible files as any reader would, without the log and without the state.
 Every hour that is over must be there once, with its exact count, and no other. Reads only.
-What it must not know: which faults there were; how a query keeps its state.
 """
 
 from collections import Counter

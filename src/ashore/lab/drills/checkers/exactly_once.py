@@ -4,7 +4,6 @@ What it is: two proofs that share no code: the rows of all visible files are com
 workload, record by record; and `verify` compares log, files and source.
 What it promises: reads visible files as any reader would, without the log. A row counts only if it
 is, byte for byte, what was produced. Reads only.
-What it must not know: which faults there were.
 """
 
 import io

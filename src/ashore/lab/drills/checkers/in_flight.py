@@ -2,7 +2,6 @@
 
 What it is: `InFlight`, counted from the log, the staged files and what was produced.
 What it promises: reads only. What older processes have left lying about is not in flight.
-What it must not know: what strikes.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,6 @@ What it is: success files, compared with the entries that seal, with what reader
 was produced: three sources that share no code with the sealing.
 What it promises: reads only. It counts the seals that it has seen, so that a drill in which none
 was due does not pass for one that proves something.
-What it must not know: when a partition was sealed.
 """
 
 import json

@@ -14,7 +14,7 @@ JobFault = (
 
 
 def concerns_what_is_begun(fault: JobFault) -> bool:
-    """Tell whether a fault proves anything only where a batch is half done.
+    """Return whether a fault proves anything only where a batch is half done.
 
     A process that ends or stands still must leave something behind, and what strikes moves must
     find some. Of servers and clocks it is enough that there is something to do without them.

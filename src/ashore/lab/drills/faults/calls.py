@@ -3,7 +3,6 @@
 What it is: how a planned strike becomes a fault of `FaultyStorage`.
 What it promises: the call that is struck is the n-th of a process, whatever it is. In each pass
 over the calls each has its turn once, and in the next pass with another kind of fault.
-What it must not know: the job.
 """
 
 import random

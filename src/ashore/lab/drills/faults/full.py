@@ -3,7 +3,6 @@
 What it is: `DiskFull`, and `FullStorage`, which obeys it by the drill's clock.
 What it promises: while the disk is full nothing new fits; half of what was to be written may be
 there. Moves, reads and deletes work: they need no room.
-What it must not know: what is written.
 """
 
 import errno

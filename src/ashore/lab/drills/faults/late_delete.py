@@ -5,7 +5,6 @@ What it promises: a delete is applied when it is made, whatever it finds, and ag
 `deliver`: as a call that was given up and repeated, and then arrived after all. (What that of a
 directory does, each call struck late, is in `tests/crash`.) All who share one `DeleteCalls` share
 the calls, whoever made them and whether they are alive.
-What it must not know: what the deletes are for.
 
 Here the network is played within the process, so that nothing else is needed. On a real HDFS calls
 are held by a proxy: see `sites/held_deletes.py`.

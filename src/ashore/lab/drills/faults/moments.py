@@ -2,7 +2,6 @@
 
 What it promises: the steps are those that a job tells of: `open`, `plan`, `write`, `prepare`,
 `move`, `idle`, and `landed`, which comes after a batch is readable.
-What it must not know: what strikes.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,6 @@
 
 What it is: `Outage`: what is out, when it begins, and how long it takes.
 What it promises: a value. It goes on when the job's process ends, and the next one finds it.
-What it must not know: how a site breaks and mends its servers, or only plays that it does.
 """
 
 import math

@@ -4,7 +4,6 @@ What it is: `Ahead`, for one real site. Starting Spark is most of what a short f
 next process does it while the one before is at work.
 What it promises: a process that waits has read no log and written nothing: it goes on, by the job
 file as it is then, when it is taken. Whatever happens, none is left.
-What it must not know: what the processes are for.
 """
 
 import threading

@@ -5,7 +5,6 @@ What it promises: each call is made, as one call to the active NameNode, while a
 through; it is given up, another NameNode becomes active, and the delete is made again there. When
 the first NameNode is active and reached again, it does as it was told. Bytes that are repeated
 would not do: a NameNode knows a repeated call by its id, and answers without doing it again.
-What it must not know: what the deletes are for.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,6 @@
 """Following a job's log from outside: how much has landed by now.
 
 What it promises: reads only what is new. What cannot be read now is read the next time.
-What it must not know: who writes.
 """
 
 from contextlib import suppress

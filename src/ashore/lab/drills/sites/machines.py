@@ -3,7 +3,6 @@
 What it is: `Machines`: master, workers and one directory, in which the job file stands too.
 What it promises: what is destroyed is gone: processes by SIGKILL, and every file. The lake and the
 broker are elsewhere. Whatever happens, no process is left.
-What it must not know: scenarios.
 """
 
 import json

@@ -3,7 +3,6 @@
 What it is: a Site without Spark, Kafka and disks, on a clock that nobody waits for.
 What it promises: the same seed and faults give the same run, but for the order of parallel moves.
 Beside kills and freezes its processes take any fault of `FaultyStorage`.
-What it must not know: scenarios.
 """
 
 import math

@@ -5,7 +5,6 @@ process of the job calls meanwhile.
 What it promises: nothing is written without DataNodes, or beyond a quota. A call that no NameNode
 answers is on its way, and applied once there is one again, but where that was killed. Of a switch
 one answer is lost.
-What it must not know: what the calls are for.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +54,7 @@ class Outages:
         self._answers_to_lose = 0
 
     def has(self, which: frozenset[Out]) -> bool:
-        """Tell whether one of these is out of order now."""
+        """Return whether one of these is out of order now."""
         now_s = self._clock.monotonic_s()
         return any(now_s < self._until_s.get(each, now_s) for each in which)
 

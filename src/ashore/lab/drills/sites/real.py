@@ -4,7 +4,6 @@ What it is: a Site whose lives are processes of `python -m ashore.queries.spark.
 of their own.
 What it promises: what a fault does is what happens to users: SIGKILL and SIGSTOP to the process and
 its JVM, a broker that is killed and comes back. Whatever happens, no process is left.
-What it must not know: scenarios.
 """
 
 import os

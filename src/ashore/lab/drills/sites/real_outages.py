@@ -4,7 +4,6 @@ What it is: `RealOutages`, for one site.
 What it promises: what is broken is mended when its time is over, whatever the job does meanwhile.
 What is mended can be used; a spare, which nobody waits for, comes later: `wait` and `end` return
 when that is at work as well.
-What it must not know: jobs; why something breaks.
 """
 
 import math

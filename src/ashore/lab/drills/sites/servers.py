@@ -2,7 +2,6 @@
 
 What it is: `Servers`, from which real sites come.
 What it promises: at the end everything that was started is stopped.
-What it must not know: scenarios.
 """
 
 import shutil

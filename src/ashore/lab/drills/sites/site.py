@@ -4,7 +4,6 @@ What it is: what a scenario asks for: records, lives of the job with a fault in 
 to look at afterwards.
 What it promises: the same scenario can be played in memory within seconds, which is also how its
 checkers are seen to fail, and on real servers.
-What it must not know: scenarios.
 """
 
 import json

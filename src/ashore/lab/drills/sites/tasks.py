@@ -3,7 +3,6 @@
 What it is: a BatchRunner that hands records of a source to `write_task`, the very function that
 executors run.
 What it promises: real decoding, real files, through the storage that it is given.
-What it must not know: faults.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,7 +4,6 @@ What it is: `Numbered`, the records of one topic, and `Produced`, how many there
 What it promises: record n of a partition is always the same bytes; its number is its offset, for
 nothing else is produced to the topic (once it is created again, offsets begin again, and numbers go
 on). Poisoned records are invalid in one of many forms.
-What it must not know: where records go.
 """
 
 import json
@@ -86,7 +85,7 @@ class Numbered:
         return poison(value, record) if self.is_poisoned(partition, number) else value
 
     def is_poisoned(self, partition: int, number: int) -> bool:
-        """Tell whether a record is invalid."""
+        """Return whether a record is invalid."""
         if not self.poison_every:
             return False
         return (number * self.partitions + partition) % self.poison_every == 0

@@ -2,7 +2,6 @@
 
 What it is: `LocalJob`, what `ashore.queries.spark.assembly` is for Spark.
 What it promises: connections and processes are let go of at the end.
-What it must not know: signals, where events go.
 """
 
 import os

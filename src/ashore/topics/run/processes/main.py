@@ -2,7 +2,6 @@
 
 What it is: processes of this machine as the engine of a job process.
 What it promises: see `ashore.topics.loop.process`.
-What it must not know: terminals.
 """
 
 import sys

@@ -5,7 +5,6 @@ What it promises: a worker that dies fails the round that it was in, which says 
 the next round has new workers. So does one that is frozen: each beats while it works, and one that
 neither beats nor computes for `frozen_s` is killed; a call may take as long as it likes. However
 the process that started them ends, workers end with it.
-What it must not know: what is worked on.
 """
 
 import multiprocessing

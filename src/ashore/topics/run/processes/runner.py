@@ -2,7 +2,6 @@
 
 What it promises: a task that fails fails its batch, whose files are seen by nobody; the next try
 has workers of its own. Nothing is asked of Spark or Java.
-What it must not know: the log.
 """
 
 import os
@@ -95,7 +94,7 @@ def _landed(result: TaskResult | None) -> TaskResult:
 
 
 def _is_crash(exit_code: int | None) -> bool:
-    """Tell whether a record may have ended a worker: a signal, which nobody sends from outside.
+    """Return whether a record may have ended a worker: a signal, which nobody sends from outside.
 
     Without its fork server a worker has exit code 255, however it ended.
     """

@@ -2,7 +2,6 @@
 
 What it promises: what it returns and raises can be pickled. It imports no Spark, and nothing of the
 driver's side.
-What it must not know: other tasks; how the driver goes on.
 """
 
 import gc

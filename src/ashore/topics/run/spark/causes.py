@@ -2,7 +2,6 @@
 
 What it is: the causes in the text of an error of Spark, or of Py4J.
 What it promises: never a stack trace, never empty, also once the JVM has ended.
-What it must not know: what was to be done.
 """
 
 import re

@@ -5,7 +5,6 @@ takes a second of CPU time: at the start of a job, and after each task that fail
 What it promises: a worker differs from one of `pyspark.daemon` in the time that it takes to start,
 and in nothing else. What forks has one thread, and no file open but those it was started with.
 What cannot be loaded here is left to the task that needs it, which says so.
-What it must not know: what a task does.
 """
 
 import gc
@@ -66,7 +65,7 @@ def prefer_installed(paths: list[str]) -> list[str]:
 
 
 def _is_installed(archive: Path, paths: list[str]) -> bool:
-    """Tell whether a path is an archive inside a PySpark package that `paths` lead to."""
+    """Return whether a path is an archive inside a PySpark package that `paths` lead to."""
     library = Path("pyspark", "python", "lib")
     is_inside = archive.suffix == ".zip" and archive.parent.parts[-3:] == library.parts
     return is_inside and str(archive.parents[3]) in paths

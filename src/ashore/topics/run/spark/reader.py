@@ -6,7 +6,6 @@ What it promises: every record of the plan is read by one task. `read_committed`
 and the offsets are ours. Large ranges are cut into the plan's pieces, small ranges share tasks.
 Of a record that exceeds the limits only its size is looked at: it is not parsed, and not handed on.
 Nothing is read here: the frames are lazy.
-What it must not know: what becomes of the records.
 """
 
 import json

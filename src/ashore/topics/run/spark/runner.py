@@ -2,7 +2,6 @@
 
 What it promises: one action a batch; the jobs of a slice run in a pool of its own and can be
 cancelled together.
-What it must not know: the log.
 """
 
 import contextlib

@@ -2,7 +2,6 @@
 
 What it promises: settings that correctness or speed rests on are ours; everything else may be set
 in the job file under `spark.conf`.
-What it must not know: batches.
 """
 
 import atexit

@@ -4,7 +4,6 @@ What it is: `StoppedWorkers`, a thread beside the session of a job process.
 What it promises: Spark waits for ever for such a worker, so one that is stopped for `STOPPED_S` is
 reported with its process id and killed, which is safe at any moment. Only workers of this machine
 are looked at: those below the JVM that this process has started.
-What it must not know: what a task does.
 """
 
 import threading

@@ -3,7 +3,6 @@
 What it promises: the only row that a task yields is its result, so that counts of failed and
 speculative attempts vanish with them. An error that another attempt would meet again, or must not
 repeat (a failed sync), comes back as a row, not as a failed task.
-What it must not know: how the driver goes on.
 """
 
 import gc

@@ -4,7 +4,6 @@ What it is: names of methods that are called like functions, and the few ways fr
 objects to those of the JVM.
 What it promises: nothing else in this folder reaches into the JVM, so that a test which compares
 these declarations with the JVM has seen all of it.
-What it must not know: what the answers mean.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,7 +4,6 @@ What it is: `NumberedJobs`: a function of Python runs once for each number, on e
 What it promises: Spark plans nothing, no row passes through Arrow, and the JVM is asked for little:
 that is most of what a small job costs. A Spark that nobody has looked into does the same by
 PySpark's own way, which takes half as long again.
-What it must not know: what the tasks do.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,6 @@
 """Which Sparks are known from inside.
 
 What it promises: a release that is not on the list is refused in words, before any internal call.
-What it must not know: what is called.
 """
 
 from pyspark.sql import SparkSession
@@ -13,7 +12,7 @@ KNOWN_SPARKS = ("4.2.0",)
 
 
 def is_known(version: str) -> bool:
-    """Tell whether a release of Spark is one that Ashore knows from inside."""
+    """Return whether a release of Spark is one that Ashore knows from inside."""
     return version in KNOWN_SPARKS
 
 
