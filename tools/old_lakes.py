@@ -9,8 +9,8 @@ import socket
 import sys
 from pathlib import Path
 
-from ashore.lab.drills.old_lake import OPTIONS, OldLake
 from ashore.lab.drills.recorder import Recorder
+from ashore.lab.drills.scenarios.upgrade import OPTIONS, OldLake
 from ashore.lab.drills.sites.memory import MemorySite
 from ashore.lab.drills.sites.site import TABLE
 from ashore.lab.testing import FakeClock, StopProcess

@@ -25,7 +25,7 @@ from tests.crash.storage_calls import Case
 
 from ashore.errors import AshoreError
 from ashore.jobs.file import parse_job
-from ashore.lab.drills.sites.tasks import TaskRunner
+from ashore.lab.drills.sites.memory import TaskRunner
 from ashore.lab.testing import (
     Call,
     FailBefore,

@@ -73,7 +73,6 @@ from ashore.log.store import log, mover
 from ashore.log.store.archive import archive_log
 from ashore.log.store.cleaner import apply_cleaning, plan_cleaning
 from ashore.log.store.clock_guard import ClockGuard
-from ashore.log.store.clock_reset import reset_clock
 from ashore.log.store.committer import Committer
 from ashore.log.store.dead_job import help_dead, plan_help
 from ashore.log.store.log import LandingLog, LogContext
@@ -81,6 +80,7 @@ from ashore.log.store.reader import list_log, read_log
 from ashore.storage import LocalStorage, Storage
 from ashore.topics.loop.recovery import rejoin
 from ashore.topics.loop.worker import Tick, ends_worker
+from ashore.topics.use.reset_clock import reset_clock
 
 T = TypeVar("T")
 ROOT = "/data/lake"

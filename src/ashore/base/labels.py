@@ -76,7 +76,7 @@ class Selector:
         return cls(tuple(_parse_term(each.strip(), text) for each in _BETWEEN.split(text)))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether labels meet all terms. `key!=value` is met by labels without the key too."""
+        """Return whether labels meet all terms. Labels without the key meet `key!=value`."""
         return all(each.meets(labels) for each in self.terms)
 
     def __str__(self) -> str:

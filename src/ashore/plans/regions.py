@@ -203,7 +203,7 @@ class _Digests:
                 yield hash_form([self._terms[part], stands_on]), part
 
     def _reads_apart(self, union: PlanNode) -> bool:
-        """Return whether a union's inputs read other sources each: terms are told apart by these."""
+        """Return whether each input of a union reads other sources, which distinguish terms."""
         firsts = {min(self._below_of[each], default=None) for each in union.inputs}
         return len(firsts) == len(union.inputs)
 

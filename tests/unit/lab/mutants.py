@@ -12,8 +12,8 @@ from ashore.errors import AnswerUnknown, BatchFailed, CatalogError, PathMissing,
 from ashore.lab.drills.faults.full import _FullWriter
 from ashore.lab.drills.faults.late_delete import LateDeletes
 from ashore.lab.drills.sites import site
+from ashore.lab.drills.sites.memory import TaskRunner
 from ashore.lab.drills.sites.site import NAME
-from ashore.lab.drills.sites.tasks import TaskRunner
 from ashore.lab.testing.faults import _FaultyWriter
 from ashore.log import extend, names, plan_seal
 from ashore.log.entries import Body, Closing, Prepare, ResetClock, frame

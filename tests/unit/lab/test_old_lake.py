@@ -7,8 +7,8 @@ from importlib.resources import files
 import pytest
 from tools.old_lakes import leave_lake
 
-from ashore.lab.drills.old_lake import OPTIONS, OldLake, load_old_lake
 from ashore.lab.drills.recorder import Recorder
+from ashore.lab.drills.scenarios.upgrade import OPTIONS, OldLake, load_old_lake
 from ashore.lab.drills.sites.memory import MemorySite
 from ashore.lab.testing import FakeClock
 

@@ -15,7 +15,7 @@ from ashore.errors import (
     SourceUnreachable,
 )
 from ashore.jobs.file import parse_job
-from ashore.lab.drills.sites.tasks import TaskRunner
+from ashore.lab.drills.sites.memory import TaskRunner
 from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Join, Open, Prepare, ResetClock, Seal, SealedPartition

@@ -9,7 +9,7 @@ import pytest
 from ashore.base.unique import unique
 from ashore.errors import LogAhead
 from ashore.jobs.file import parse_job
-from ashore.lab.drills.sites.tasks import TaskRunner
+from ashore.lab.drills.sites.memory import TaskRunner
 from ashore.lab.testing import FailBefore, FakeClock, FaultyStorage, RecordedSource
 from ashore.log import names
 from ashore.log.entries import Retire

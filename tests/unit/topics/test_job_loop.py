@@ -36,8 +36,7 @@ from ashore.storage.base import FileStat, Storage
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop import job_loop
 from ashore.topics.loop.housekeeping import CleanRule
-from ashore.topics.loop.job_loop import JobLoop, JobParts, Rhythm
-from ashore.topics.loop.probe import probe_lake
+from ashore.topics.loop.job_loop import JobLoop, JobParts, Rhythm, probe_lake
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.base import FirstOffset

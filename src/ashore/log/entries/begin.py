@@ -48,6 +48,6 @@ def fold_begin(fold: Fold, body: Begin, written_ms: int) -> Changes:
 
 
 def is_empty(fold: Fold) -> bool:
-    """Return whether a slice may begin after a batch of a query: nothing is in its log of its own."""
+    """Return whether a slice may begin after a batch of a query: its log has nothing of its own."""
     is_new = fold.query is None and fold.plan is None and fold.version is None
     return is_new and fold.next_batch == 0 and not fold.shards and not fold.partitions

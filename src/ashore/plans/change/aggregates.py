@@ -92,7 +92,7 @@ def find_source(old: KeptOperator, new: KeptOperator, term: int) -> int | None:
 
 
 def only_widens_keys(old: KeptOperator, new: KeptOperator) -> bool:
-    """Return whether each key is an old one, or that as a wider number: no two groups become one."""
+    """Return whether each key is an old one, or a wider form of one: no two groups become one."""
     taken = {
         next((each for each in old.keys if _is_same_or_wider(old, each, new, term)), None)
         for term in new.keys

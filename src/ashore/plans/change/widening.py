@@ -157,5 +157,5 @@ def _are_read_as_before(old: Side, before: int, new: Side, after: int) -> bool:
 
 
 def _is_read_as_before(was: str, now: str) -> bool:
-    """Return whether a column has the values that it had: as integers and decimals they are exact."""
+    """Return whether a column keeps its values: integers and decimals are exact."""
     return was == now or (_digits(now) is not None and is_lossless(was, now))

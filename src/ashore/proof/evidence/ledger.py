@@ -182,7 +182,7 @@ class LedgerBuilder:
         return excuse
 
     def has_left(self, file: LoggedFile) -> bool:
-        """Return whether a file must not be in its table any more: readers would see its rows twice.
+        """Return whether a file must not be in its table: readers would see its rows twice.
 
         Until the slice's last rollback is closed, it may still be on its way.
         """

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from ashore.base.operator import operator
 from ashore.errors import JobFileInvalid
 from ashore.log.names import SliceName
-from ashore.log.plan_reset import ClockReset
-from ashore.log.store.clock_guard import show_time
-from ashore.log.store.clock_reset import find_reset, reset_clock
+from ashore.log.plan_reset import ClockReset, is_ahead, plan_reset
+from ashore.log.store.clock_guard import RecordTimes, require_right_clock, show_time
+from ashore.log.store.committer import Committer
+from ashore.log.store.reader import read_history, read_log
+from ashore.storage.base import Storage
 from ashore.topics.open_job import OpenJob
 from ashore.topics.use.requirements import require_stopped
 
@@ -87,3 +89,36 @@ def apply(opened: OpenJob, why: str, *, takes_over: bool) -> tuple[SliceReset, .
         if reset is not None:
             done.append(SliceReset(each.name, reset))
     return tuple(done)
+
+
+def find_reset(
+    storage: Storage, name: SliceName, now_ms: int, by: str, why: str
+) -> ClockReset | None:
+    """Return what `reset_clock` would do at a time; None: the log is not ahead of it.
+
+    Looks only, beside whatever runs. Raises LogDamaged, StorageError.
+    """
+    fold = read_log(storage, name)
+    if not is_ahead(fold.latest_ms, now_ms):  # its whole history need not be read
+        return None
+    return plan_reset(fold, read_history(storage, name), now_ms, by, why)
+
+
+def reset_clock(committer: Committer, source: RecordTimes, by: str, why: str) -> ClockReset | None:
+    """Set a log back to what the time is: a `reset_clock` entry says so for ever.
+
+    Takes the slice over, unless its log is not ahead. Raises ClockAhead where this machine's clock
+    is not to be believed either, having appended an `open` only; and what finishing the unclosed
+    entry raises: FilesLost, FileConflict, Fenced, StorageError.
+    If interrupted: the log is set back, or not; doing it again is harmless.
+    """
+    log, storage, clock = committer.log, committer.storage, committer.clock
+    if find_reset(storage, log.name, clock.now_ms(), by, why) is None:
+        return None
+    log.open()
+    require_right_clock(committer, source)
+    closing = committer.finish()
+    planned = plan_reset(log.fold, read_history(storage, log.name), clock.now_ms(), by, why)
+    if planned is not None:
+        log.append(planned.body, closing)
+    return planned

@@ -11,17 +11,54 @@ reads it after the rollback is this release.
 
 import json
 import random
+from dataclasses import asdict, dataclass
+from importlib.resources import files
 
+from ashore.errors import check
 from ashore.lab.drills.drill import Drill
 from ashore.lab.drills.faults import BATCH_STEPS, Kill, Moment
-from ashore.lab.drills.old_lake import OPTIONS, OldLake, load_old_lake
 from ashore.lab.drills.plan import Length, PlannedFault, Schedule
 from ashore.lab.drills.sites.memory import MemorySite
-from ashore.lab.drills.sites.site import NAME, TABLE
+from ashore.lab.drills.sites.site import NAME, TABLE, SiteOptions
 from ashore.lab.drills.stage import Stage
+from ashore.lab.drills.workloads.numbers import Numbered, Produced
 from ashore.log import names
 from ashore.log.plan_commit import find_moves
 from ashore.topics.use.recover import plan_recover
+
+# JSON lines, so that the whole lake can be read by people.
+OPTIONS = SiteOptions(batch_records=12, table={"format": "jsonl", "partition_by": ["country"]})
+
+
+@dataclass(frozen=True, slots=True)
+class OldLake:
+    """What an earlier release has left: path and content of each file, and what was produced."""
+
+    format_version: int
+    seed: int
+    records: int
+    files: dict[str, str]
+
+    def dump(self) -> str:
+        """Return the text that `load_old_lake` reads."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    def put(self, site: MemorySite) -> None:
+        """Put the lake, and the topic that it was landed from, on a new site of OPTIONS."""
+        check(site.produced.total == 0, "a lake is put where nothing is yet")
+        workload = site.produced.workload
+        site.produced = Produced(Numbered(workload.topic, self.seed, workload.partitions))
+        site.produce(self.records)
+        for path, content in self.files.items():
+            site.machine.create(path, content.encode())
+        site.sample()
+
+
+def load_old_lake(format_version: int) -> OldLake:
+    """Return the lake that the first release of a format has left."""
+    path = files("ashore.lab.drills").joinpath("lakes", f"format-{format_version}.json")
+    return OldLake(**json.loads(path.read_text("utf-8")))
+
 
 FORMATS = (1,)  # of releases before this one, and of this one
 

@@ -8,11 +8,14 @@ Beside kills and freezes its processes take any fault of `FaultyStorage`.
 import math
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from ashore.errors import AshoreError, SourceUnreachable
+import pyarrow as pa
+
+from ashore.base.unique import Entropy
+from ashore.errors import AshoreError, BatchFailed, SourceUnreachable, StorageError, SyncFailed
 from ashore.jobs.events import Landed
 from ashore.jobs.file import Job, parse_job
 from ashore.lab.drills.checkers.in_flight import judge_flight
@@ -45,7 +48,6 @@ from ashore.lab.drills.sites.site import (
     produced_of,
     skip_gaps,
 )
-from ashore.lab.drills.sites.tasks import TaskRunner
 from ashore.lab.drills.verdict import Flight
 from ashore.lab.testing import (
     Call,
@@ -57,18 +59,23 @@ from ashore.lab.testing import (
     ProcessStopped,
     RecordedSource,
     StopProcess,
+    fetched_batch,
 )
 from ashore.log import names
-from ashore.log.plan_batch import ShardOffsets
-from ashore.log.positions import OffsetRange, StreamShard
+from ashore.log.plan_batch import BatchPlan, ShardOffsets
+from ashore.log.positions import OffsetRange, ShardRange, StreamShard
 from ashore.log.progress import BatchLanded, Quiet, Step
 from ashore.storage.base import Storage
 from ashore.storage.memory import MemoryStorage
 from ashore.tables.catalog import Catalog, MemoryCatalog, NoCatalog
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.job import lake_of
+from ashore.topics.loop.splits import plan_splits
 from ashore.topics.open_job import OpenJob
-from ashore.topics.read.base import Record, StreamInfo
+from ashore.topics.read.base import Record, Source, StreamInfo
+from ashore.topics.write.batch import BatchOrder, TaskResult
+from ashore.topics.write.probe import write_probes
+from ashore.topics.write.task import write_task
 
 INTERVAL_S = 1.0
 LAKE = "file:///drill"
@@ -388,3 +395,40 @@ class _Process:
         except AshoreError as error:
             return End(error.exit_code, error.message)
         return End(0)
+
+
+class TaskRunner:
+    """The BatchRunner of one slice."""
+
+    def __init__(self, source: Source, storage: Storage, entropy: Entropy) -> None:
+        self._source = source
+        self._storage = storage
+        self._entropy = entropy
+
+    def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
+        """See BatchRunner. Task after task, so that calls have the same number in every run."""
+        try:
+            return [
+                write_task(
+                    order, self._storage, number, self._fetch(ranges), self._entropy
+                ).having_read(ranges)
+                for number, ranges in enumerate(plan_splits(plan, dict(order.tables)))
+            ]
+        except SyncFailed:
+            raise
+        except StorageError as error:
+            raise BatchFailed(f"batch {order.batch} failed: {error.message}") from error
+
+    def probe(self, files: Mapping[str, bytes]) -> None:
+        """See BatchRunner."""
+        write_probes(self._storage, files)
+
+    def cancel(self) -> None:
+        """See BatchRunner. A batch in memory is over soon."""
+
+    def _fetch(self, ranges: Iterable[ShardRange]) -> Iterator[pa.RecordBatch]:
+        for asked in ranges:
+            shard = StreamShard(asked.key.stream, asked.key.shard)
+            found = list(self._source.read_again(shard, asked.offsets))
+            if found:
+                yield fetched_batch(shard, found)
