@@ -50,8 +50,8 @@ setup-native: .venv/.native
 		&& $(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock; }
 	@cp requirements.lock $@
 
-.venv/.ashore: .venv/.packages pyproject.toml
-	@$(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python $(BIN)/python -e .
+.venv/.ashore: .venv/.packages pyproject.toml lab/pyproject.toml
+	@$(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python $(BIN)/python -e . -e lab
 	@env -u PYTHONPYCACHEPREFIX $(BIN)/python tools/compile.py
 	@touch $@
 

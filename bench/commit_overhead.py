@@ -21,8 +21,6 @@ from statistics import median
 from pyspark.sql import SparkSession
 
 from ashore.jobs.jars import jar_paths
-from ashore.lab.services.kafka import Kafka
-from ashore.lab.testing import FaultyStorage
 from ashore.log.plan_batch import BatchPlan
 from ashore.log.positions import StreamShard
 from ashore.log.progress import BatchLanded, Quiet
@@ -38,6 +36,8 @@ from ashore.topics.read.producer import create_topics
 from ashore.topics.run.spark.session import start_session
 from ashore.topics.write.batch import BatchOrder, TaskResult
 from ashore.topics.write.task import write_task
+from ashore_lab.services.kafka import Kafka
+from ashore_lab.testing import FaultyStorage
 from bench.peers.workload import PARTITIONS, SMALL, Sender, make_records
 from bench.table import Row
 

@@ -27,8 +27,6 @@ from hdfs_native import Client
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.testing import FaultyStorage
 from ashore.log import names
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Closing, Commit, Join, Joined, Prepare, ShardRead
@@ -40,6 +38,8 @@ from ashore.log.store.committer import Committer
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.storage import Storage, open_storage
 from ashore.storage.memory import MemoryStorage
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.testing import FaultyStorage
 from bench.table import Row
 
 CLOCK = SystemClock()

@@ -20,9 +20,6 @@ from pathlib import Path
 from statistics import median
 
 from ashore.base.clock import SystemClock
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.kafka import Kafka
-from ashore.lab.testing import FaultyStorage
 from ashore.proof.status.status import read_status
 from ashore.storage import LocalStorage, Storage, open_storage
 from ashore.tables.catalog import NoCatalog
@@ -33,6 +30,9 @@ from ashore.topics.open_job import open_job
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.producer import create_topics
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.kafka import Kafka
+from ashore_lab.testing import FaultyStorage
 from bench.commit_overhead import TasksHere
 from bench.commit_scale import Calls, Landing, Site
 from bench.log_start import make_log, measure_starts

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ashore.base.unique import unique
-from ashore.lab.services.hdfs import Hdfs
 from ashore.storage import Storage, open_storage
+from ashore_lab.services.hdfs import Hdfs
 from bench.table import Row
 
 ROUNDS = 60

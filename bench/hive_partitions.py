@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ashore.lab.services.hive import Hive
 from ashore.tables.catalog import (
     Catalog,
     CatalogPartition,
@@ -21,6 +20,7 @@ from ashore.tables.catalog import (
     open_catalog,
 )
 from ashore.tables.ddl import parse_ddl
+from ashore_lab.services.hive import Hive
 from bench.table import Row
 
 PARTITIONS = 1_000

@@ -26,11 +26,11 @@ from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
 from ashore.jobs.events import Landed, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.hive import Hive
-from ashore.lab.services.kafka import Kafka
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
 from ashore.tables.catalog.hive_wire import Address
 from ashore.topics.read.producer import Producer, create_topics
+from ashore_lab.services.hive import Hive
+from ashore_lab.services.kafka import Kafka
 from bench.table import Row
 
 SPEED = 120

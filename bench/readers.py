@@ -20,13 +20,13 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from ashore.lab.services.kafka import BrokerOptions, Kafka
-from ashore.lab.services.ports import LOOPBACK, find_free_ports
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.native import choose
 from ashore.topics.read.reading import LIBRDKAFKA, Ranges, ReadReport, Use, read_ranges
+from ashore_lab.services.kafka import BrokerOptions, Kafka
+from ashore_lab.services.ports import LOOPBACK, find_free_ports
 from bench.peers.workload import PARTITIONS, SHAPES, Shape, fill_topic
 from bench.table import Row
 from bench.tasks import Stopwatch

@@ -27,8 +27,8 @@ import psutil
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.jobs.jars import jar_paths
-from ashore.lab.services.kafka import Kafka
 from ashore.topics.read.producer import create_topics
+from ashore_lab.services.kafka import Kafka
 from bench.peers.workload import Sender
 from bench.table import Row
 

@@ -1,6 +1,6 @@
 """What a server of many idle jobs costs: `python -m bench.serve [JOBS]`.
 
-The processes of jobs are simulated (`ashore.lab.testing.simulation_run`): each holds its lock and
+The processes of jobs are simulated (`ashore_lab.testing.simulation_run`): each holds its lock and
 says every ten seconds where it is, as one does whose topics are silent. Memory and CPU are those
 of the server's own process; latencies are those of one client, each request after the other, at
 first alone and then beside 1,000 pollers and 50 clients that send a byte each second. One job has a
@@ -27,8 +27,8 @@ import psutil
 
 from ashore.fleet.layout import ServerFiles
 from ashore.fleet.verbs import Asker, Verbs
-from ashore.lab.testing.simulation import write_simulated_job
 from ashore.storage import LocalStorage
+from ashore_lab.testing.simulation import write_simulated_job
 from bench.log_start import FEW, make_log
 
 SETTLE_S, MEASURED_S, REQUESTS = 10.0, 20.0, 100

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 from ashore.fleet.layout import ServerFiles
-from ashore.lab.services.kafka import Kafka
 from ashore.topics.read.producer import create_topics
+from ashore_lab.services.kafka import Kafka
 from bench.serve import cpu_percent, phases, serving
 
 SETTLE_S, MEASURED_S = 20.0, 30.0

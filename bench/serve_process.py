@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ashore.fleet.operations import OperationFiles
 from ashore.fleet.server.serve import ServerSettings, serve
-from ashore.lab.testing.simulation import simulated_command
+from ashore_lab.testing.simulation import simulated_command
 
 OPERATION = """
 import json, os, sys, time

@@ -30,7 +30,6 @@ from ashore.fleet.records import (
 )
 from ashore.jobs.file import Job
 from ashore.jobs.heartbeat import Heartbeat, heartbeat_path
-from ashore.lab.testing.simulation import write_simulated_job
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Commit, Draft, Join, Joined, Open, Prepare, ShardRead, write_entry
 from ashore.log.extend import extend
@@ -42,6 +41,7 @@ from ashore.log.snapshot import write_snapshot
 from ashore.log.store.log import SNAPSHOT_EVERY
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.read.kafka import KafkaSource
+from ashore_lab.testing.simulation import write_simulated_job
 from bench.log_start import DDL, Writer
 
 EVERY_S, ENTRIES, DAYS, HOURS = 2.0, 1_500, 4, 24

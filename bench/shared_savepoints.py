@@ -17,9 +17,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.kafka import Kafka
 from ashore.topics.read.producer import create_topics
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.kafka import Kafka
 from bench.rescale import FROM, INPUT_PARTITIONS, TOPIC, fill, watch
 from bench.table import Row
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from ashore.jobs.jars import jar_paths
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 from bench.table import Row
 
 RECORDS = 1_000

@@ -16,10 +16,10 @@ from statistics import median
 
 import pyarrow as pa
 
-from ashore.lab.services.kafka import Kafka
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.producer import create_topics
 from ashore.topics.write.task import write_task
+from ashore_lab.services.kafka import Kafka
 from bench.table import Row
 from bench.tasks import make_order, ranges_of
 

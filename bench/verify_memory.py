@@ -18,7 +18,6 @@ from pathlib import Path
 
 from ashore.base.clock import SystemClock
 from ashore.jobs.file import parse_job
-from ashore.lab.testing import RecordedSource
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Closing, Draft, Join, Joined, Open, Prepare, ShardRead, write_entry
 from ashore.log.entries.frame import Body
@@ -31,6 +30,7 @@ from ashore.proof.audit.auditor import Auditor, Pace
 from ashore.proof.verify.job import verify_job
 from ashore.storage.open import open_storage
 from ashore.topics.open_job import OpenJob
+from ashore_lab.testing import RecordedSource
 from bench.table import Row
 
 NAME = SliceName("bench", "main")

@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.jobs.file import parse_job
-from ashore.lab.testing import RecordedSource
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Closing, Join, Joined, Prepare, ShardRead
 from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
@@ -35,6 +34,7 @@ from ashore.topics.decode.registry import open_encoder
 from ashore.topics.open_job import OpenJob
 from ashore.topics.read.base import Record
 from ashore.topics.write.digest import DigestWriter
+from ashore_lab.testing import RecordedSource
 from bench.table import Row
 
 BATCHES, ROWS, SHARDS = 10, 1_000_000, 4

@@ -20,7 +20,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ashore.jobs.jars import jar_paths
-from ashore.lab.services.kafka import Kafka
 from ashore.log.positions import ShardRange
 from ashore.log.progress import Quiet, Step
 from ashore.queries.spark.assembly import SparkJob, assembled
@@ -35,6 +34,7 @@ from ashore.topics.run.spark.session import LIGHT_JVM, start_session
 from ashore.topics.run.spark.task import Report, read_splits
 from ashore.topics.write.batch import BatchOrder, TaskResult
 from ashore.topics.write.task import write_task
+from ashore_lab.services.kafka import Kafka
 from bench.marks import Marks, Span, watched
 from bench.peers.workload import PARTITIONS, SMALL, Sender, make_records
 from bench.table import Row

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from tests.servers import ALONE, SharedServers
 
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.hive import Hive
-from ashore.lab.services.kafka import Kafka
-from ashore.lab.services.zookeeper import ZooKeeper
 from ashore.topics.read import native
 from ashore.topics.read.reading import ANY
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.hive import Hive
+from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.zookeeper import ZooKeeper
 
 SERVERS = pytest.StashKey[SharedServers]()
 

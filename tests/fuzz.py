@@ -22,7 +22,7 @@ from ashore.log.files import Role
 from ashore.proof.evidence.offsets import Unreadable
 from ashore.proof.evidence.reader_process import read_unproven
 from ashore.storage import MemoryStorage
-from ashore.tables.catalog import ddl
+from ashore.tables import ddl
 from ashore.tables.ddl import parse_ddl, to_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.registry import open_encoder

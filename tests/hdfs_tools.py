@@ -1,7 +1,7 @@
 """Mending an HDFS that a test has broken: NameNodes, the proxy in front of them, DataNodes."""
 
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.hdfs_ha import NameNodeRole
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.hdfs_ha import NameNodeRole
 
 
 def active_of(hdfs: Hdfs) -> int:

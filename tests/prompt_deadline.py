@@ -5,9 +5,9 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from ashore.lab.testing import FaultyStorage
 from ashore.storage import DeadlineStorage
 from ashore.storage.deadline import HANGING_MAX
+from ashore_lab.testing import FaultyStorage
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from confluent_kafka.admin import (
 )
 
 from ashore.jobs.java import SHORT_LIVED
-from ashore.lab.services.kafka import BrokerOptions, Kafka
-from ashore.lab.services.ports import LOOPBACK, find_free_ports
 from ashore.topics.read.client import Cluster
+from ashore_lab.services.kafka import BrokerOptions, Kafka
+from ashore_lab.services.ports import LOOPBACK, find_free_ports
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from ashore.jobs.java import SHORT_LIVED
 from ashore.jobs.locks import locked
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.hive import Hive, HiveOptions
-from ashore.lab.services.kafka import BrokerOptions, Kafka
-from ashore.lab.services.zookeeper import ZooKeeper
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.hive import Hive, HiveOptions
+from ashore_lab.services.kafka import BrokerOptions, Kafka
+from ashore_lab.services.zookeeper import ZooKeeper
 
 # Compaction would otherwise be waited for, and so would the start.
 IMPATIENT = BrokerOptions(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, Self
 
-from ashore.lab.services.ports import LOOPBACK
+from ashore_lab.services.ports import LOOPBACK
 
 # Number of the answer on its connection, and the answer; returns what is sent in its place, or None
 # to close the connection. What is longer or shorter than it should be is sent as it is.

@@ -61,20 +61,21 @@ class Installed:
         )
 
 
-def build_wheel(directory: Path) -> Path:
-    """Build the wheel as `pip wheel` does, without its isolation."""
+def build_wheel(directory: Path, project: Path = ROOT) -> Path:
+    """Build the wheel of a project as `pip wheel` does, without its isolation."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=project, check=True, capture_output=True, timeout=120)
     (wheel,) = directory.glob("*.whl")
     return wheel
 
 
-def install(wheel: Path, home: Path, *extras: str) -> Installed:
-    """Make a venv with the wheel, and with what it requires with these extras."""
+def install(wheel: Path, home: Path, *extras: str, lab: Path | None = None) -> Installed:
+    """Make a venv with the wheel, with what it requires with these extras, and with the lab's."""
     venv.create(home, with_pip=False, symlinks=True)
     (packages,) = (home / "lib").glob("python*/site-packages")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(packages)
+    for each in (wheel, *([lab] if lab else [])):
+        with zipfile.ZipFile(each) as archive:
+            archive.extractall(packages)
     (own,) = packages.glob("ashore-*.dist-info")
     requirements = [Requirement(line) for line in Distribution.at(own).requires or ()]
     for name in sorted(_needed(requirements, extras)):

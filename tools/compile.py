@@ -13,6 +13,7 @@ from pathlib import Path
 
 PACKAGES = (
     "ashore",
+    "ashore_lab",
     "annotated_doc",
     "annotated_types",
     "confluent_kafka",

@@ -9,16 +9,16 @@ import socket
 import sys
 from pathlib import Path
 
-from ashore.lab.drills.recorder import Recorder
-from ashore.lab.drills.scenarios.upgrade import OPTIONS, OldLake
-from ashore.lab.drills.sites.memory import MemorySite
-from ashore.lab.drills.sites.site import TABLE
-from ashore.lab.testing import FakeClock, StopProcess
 from ashore.log import names
 from ashore.log.entries import FORMAT_VERSION
 from ashore.storage.base import Storage
+from ashore_lab.drills.recorder import Recorder
+from ashore_lab.drills.scenarios.upgrade import OPTIONS, OldLake
+from ashore_lab.drills.sites.memory import MemorySite
+from ashore_lab.drills.sites.site import TABLE
+from ashore_lab.testing import FakeClock, StopProcess
 
-DIRECTORY = Path(__file__).parent.parent / "src" / "ashore" / "lab" / "drills" / "lakes"
+DIRECTORY = Path(__file__).parent.parent / "lab" / "src" / "ashore_lab" / "drills" / "lakes"
 SEED = 1
 RECORDS = 36
 WHILE_TASKS_WRITE = StopProcess(2, kind="close", when="before")

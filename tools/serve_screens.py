@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 BYTES_MAX = 150_000

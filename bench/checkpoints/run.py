@@ -15,11 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Self, cast
 
-from ashore.lab.services.hdfs import Hdfs, HdfsOptions
 from ashore.queries.spark.sql.settings import SNAPSHOT_BATCHES
 from ashore.queries.spark.sql.tuning import MAINTENANCE_S
 from ashore.queries.state.layout import StateKind, StatePath, Store, parse_path
 from ashore.storage import Storage, open_storage
+from ashore_lab.services.hdfs import Hdfs, HdfsOptions
 from bench.checkpoints.modes import Case, Order
 from bench.checkpoints.results import Cut, Shortest, Steady, When
 from bench.checkpoints.samples import Sampler, Spread, save_csv, spread_of

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ashore.lab.services.kafka import BrokerOptions, Kafka
+from ashore_lab.services.kafka import BrokerOptions, Kafka
 from bench.machine import describe_commit, describe_machine
 from bench.peers.flink_peer import ensure_flink_jars
 from bench.peers.measure import can_trace, count_calls, trace_prefix

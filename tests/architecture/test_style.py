@@ -65,7 +65,8 @@ def texts_of(source: str) -> Iterator[tuple[int, str]]:
 def messages() -> tuple[tuple[str, str], ...]:
     return tuple(
         (f"{path.relative_to(ROOT)}:{line}", text)
-        for path in sorted((ROOT / "src" / "ashore").rglob("*.py"))
+        for folder in ("src", "lab")
+        for path in sorted((ROOT / folder).rglob("*.py"))
         for line, text in texts_of(path.read_text("utf-8"))
     )
 

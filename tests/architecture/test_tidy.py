@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CODE = ("src", "tools", "bench", "tests")
+CODE = ("src", "lab", "tools", "bench", "tests")
 TEXT_SUFFIXES = {
     *(".cfg", ".css", ".html", ".ini", ".js", ".json", ".lock", ".md", ".py", ".rs", ".sh"),
     *(".svg", ".toml", ".txt", ".yaml", ".yml", ""),
@@ -206,7 +206,7 @@ def search_text(pattern: re.Pattern[str]) -> Iterator[Finding]:
 def bare_asserts() -> Iterator[Finding]:
     """`python -O` removes them: production code uses ashore.errors.check."""
     for path in modules():
-        if path.startswith("src"):
+        if path.startswith(("src", "lab")):
             for node in nodes(path):
                 if isinstance(node, ast.Assert):
                     yield Finding(path, f"line {node.lineno}")
@@ -215,7 +215,7 @@ def bare_asserts() -> Iterator[Finding]:
 def machine_clocks() -> Iterator[Finding]:
     """Time is an argument (ashore.base.clock)."""
     for path in modules():
-        for node in nodes(path) if path.startswith("src") else ():
+        for node in nodes(path) if path.startswith(("src", "lab")) else ():
             if isinstance(node, ast.Attribute) and ast.unparse(node) in CLOCKS:
                 yield Finding(path, f"line {node.lineno}: {ast.unparse(node)}")
             if isinstance(node, ast.ImportFrom) and node.module == "time":
@@ -223,7 +223,7 @@ def machine_clocks() -> Iterator[Finding]:
 
 
 def mock_imports() -> Iterator[Finding]:
-    """Fakes are in ashore.lab.testing, real servers in ashore.lab.services."""
+    """Fakes are in ashore_lab.testing, real servers in ashore_lab.services."""
     for path in modules():
         for node in nodes(path):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -237,7 +237,7 @@ def shared_class_names() -> Iterator[Finding]:
     """One word, one thing: a class is found by its name. Private ones are at home."""
     homes: dict[str, str] = {}
     for path in sorted(modules()):
-        for node in modules()[path].body if path.startswith("src") else ():
+        for node in modules()[path].body if path.startswith(("src", "lab")) else ():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 if node.name in homes:
                     yield Finding(f"{path}::{node.name}", f"also in {homes[node.name]}")

@@ -5,11 +5,11 @@ from playwright.sync_api import expect
 from tests.browser.conftest import check_everywhere
 from tests.unit.cli.test_versions_commands import JOB, NAME, NEW, OLD
 
-from ashore.lab.testing import FakeClock
 from ashore.log.entries import next_version
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.plans.version import write_version
 from ashore.storage import LocalStorage
+from ashore_lab.testing import FakeClock
 
 
 @pytest.fixture

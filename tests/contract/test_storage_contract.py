@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from ashore.errors import InvariantBroken, PathExists, PathMissing, StorageError
-from ashore.lab.testing import FakeClock, FaultyStorage, SimulatedDisk
 from ashore.storage import (
     DeadlineStorage,
     LocalStorage,
@@ -21,6 +20,7 @@ from ashore.storage import (
 )
 from ashore.storage.base import Links
 from ashore.storage.system import PosixSystem
+from ashore_lab.testing import FakeClock, FaultyStorage, SimulatedDisk
 
 Builder = Callable[[Path], Storage]
 RACERS = 8

@@ -17,22 +17,6 @@ import pytest
 
 from ashore.errors import AshoreError, InvariantBroken, LogError, Stopped
 from ashore.jobs.file import Job, parse_job
-from ashore.lab.testing import (
-    Call,
-    FailAfterEffect,
-    FailBefore,
-    FakeClock,
-    Fault,
-    FaultyStorage,
-    LateEffect,
-    PendingEffects,
-    ProcessStopped,
-    RecordedRow,
-    RecordedRunner,
-    RecordedSource,
-    StopProcess,
-    read_rows,
-)
 from ashore.log import names
 from ashore.log.entries import Entry, Open, Prepare, Reland, Rollback, Skip, read_entry
 from ashore.log.extend import extend
@@ -51,6 +35,22 @@ from ashore.tables.catalog import NoCatalog
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.worker import Tick, ends_worker
+from ashore_lab.testing import (
+    Call,
+    FailAfterEffect,
+    FailBefore,
+    FakeClock,
+    Fault,
+    FaultyStorage,
+    LateEffect,
+    PendingEffects,
+    ProcessStopped,
+    RecordedRow,
+    RecordedRunner,
+    RecordedSource,
+    StopProcess,
+    read_rows,
+)
 
 NAME = SliceName("shop", "main")
 CLICKS, ORDERS = "clicks", "orders"

@@ -23,7 +23,6 @@ from tests.crash.harness import (
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError
-from ashore.lab.testing import FaultyStorage, RecordedRow, RecordedSource
 from ashore.log import names
 from ashore.log.entries import ShardRead
 from ashore.log.files import DataFile, FileSpan, Role, Target
@@ -41,6 +40,7 @@ from ashore.topics.loop.query_sink import BegunBatch
 from ashore.topics.loop.worker import Tick
 from ashore.topics.write.batch import TaskResult
 from ashore.topics.write.specs import OutputSpec
+from ashore_lab.testing import FaultyStorage, RecordedRow, RecordedSource
 
 TABLE = "ods.result"
 TABLES = (TABLE,)

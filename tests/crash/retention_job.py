@@ -25,19 +25,6 @@ from tests.crash.storage_calls import Case
 
 from ashore.errors import AshoreError
 from ashore.jobs.file import parse_job
-from ashore.lab.drills.sites.memory import TaskRunner
-from ashore.lab.testing import (
-    Call,
-    FailBefore,
-    FakeClock,
-    Fault,
-    FaultyCatalog,
-    FaultyStorage,
-    PendingEffects,
-    ProcessStopped,
-    RecordedSource,
-    StopProcess,
-)
 from ashore.log import names
 from ashore.log.entries import Retire
 from ashore.log.names import SliceName
@@ -52,6 +39,19 @@ from ashore.topics.loop import retention
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.worker import Tick
 from ashore.topics.open_job import OpenJob
+from ashore_lab.drills.sites.memory import TaskRunner
+from ashore_lab.testing import (
+    Call,
+    FailBefore,
+    FakeClock,
+    Fault,
+    FaultyCatalog,
+    FaultyStorage,
+    PendingEffects,
+    ProcessStopped,
+    RecordedSource,
+    StopProcess,
+)
 
 NAME, TABLE = SliceName("shop", "main"), "ods.clicks"
 CLICKS = StreamShard("clicks", "0")

@@ -31,7 +31,19 @@ from tests.crash.storage_calls import Case
 from ashore.base.http_post import post_json
 from ashore.errors import AshoreError, StorageError
 from ashore.jobs.file import Job, parse_job
-from ashore.lab.testing import (
+from ashore.log import names
+from ashore.log.entries import Entry, Prepare, Seal
+from ashore.log.extend import extend
+from ashore.log.files import FilePlace, PartitionKey
+from ashore.log.fold import EMPTY, Fold
+from ashore.log.names import SliceName
+from ashore.log.positions import StreamShard
+from ashore.log.progress import Quiet
+from ashore.storage import MemoryStorage, Storage
+from ashore.storage.open import LakeAddress
+from ashore.tables.catalog import MemoryCatalog
+from ashore.topics.loop.assembly import Environment, JobAssembly
+from ashore_lab.testing import (
     Call,
     FailBefore,
     FakeClock,
@@ -45,18 +57,6 @@ from ashore.lab.testing import (
     StopProcess,
     read_rows,
 )
-from ashore.log import names
-from ashore.log.entries import Entry, Prepare, Seal
-from ashore.log.extend import extend
-from ashore.log.files import FilePlace, PartitionKey
-from ashore.log.fold import EMPTY, Fold
-from ashore.log.names import SliceName
-from ashore.log.positions import StreamShard
-from ashore.log.progress import Quiet
-from ashore.storage import MemoryStorage, Storage
-from ashore.storage.open import LakeAddress
-from ashore.tables.catalog import MemoryCatalog
-from ashore.topics.loop.assembly import Environment, JobAssembly
 
 JOB, CLICKS, ORDERS = "shop", "clicks", "orders"
 SLICES = {CLICKS: SliceName(JOB, "main"), ORDERS: SliceName(JOB, "orders")}

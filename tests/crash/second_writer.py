@@ -26,7 +26,10 @@ from tests.crash.harness import (
 from tests.crash.storage_calls import Case
 
 from ashore.errors import Fenced
-from ashore.lab.testing import (
+from ashore.log.fold import Fold
+from ashore.log.store.reader import read_log
+from ashore.storage import Storage
+from ashore_lab.testing import (
     FailAfterEffect,
     FailBefore,
     Fault,
@@ -34,9 +37,6 @@ from ashore.lab.testing import (
     LateEffect,
     StopProcess,
 )
-from ashore.log.fold import Fold
-from ashore.log.store.reader import read_log
-from ashore.storage import Storage
 
 T = TypeVar("T")
 OPENS = 8  # of a crash loop: as many as an archive has entries in its tests

@@ -30,7 +30,10 @@ from tests.marks import but
 from tests.prompt_deadline import PromptDeadline
 
 from ashore.errors import AshoreError, StorageError
-from ashore.lab.testing import (
+from ashore.log import names
+from ashore.log.positions import StreamShard
+from ashore.storage import DeadlineStorage, MemoryStorage, Storage
+from ashore_lab.testing import (
     Call,
     FailAfterEffect,
     FailBefore,
@@ -42,9 +45,6 @@ from ashore.lab.testing import (
     RecordedSource,
     StopProcess,
 )
-from ashore.log import names
-from ashore.log.positions import StreamShard
-from ashore.storage import DeadlineStorage, MemoryStorage, Storage
 
 FIRST_LIFE_ENDS = StopProcess(5, kind="move", when="after")  # the first move of the second batch
 Case = tuple[str, Callable[[], None]]

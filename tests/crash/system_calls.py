@@ -26,7 +26,8 @@ from tests.crash.harness import (
 from tests.crash.storage_calls import TWO_LIVES, Case
 
 from ashore.errors import AnswerUnknown
-from ashore.lab.testing import (
+from ashore.storage import LocalStorage
+from ashore_lab.testing import (
     Call,
     DiskFault,
     FailAfterEffect,
@@ -37,7 +38,6 @@ from ashore.lab.testing import (
     SimulatedDisk,
     StopProcess,
 )
-from ashore.storage import LocalStorage
 
 LIVES = len(TWO_LIVES.lives)
 ROOT = "/data/lake"

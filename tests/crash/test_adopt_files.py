@@ -15,9 +15,9 @@ from tests.unit.proof.lakes import Lake
 from tests.unit.proof.test_doctor_own_files import AT, lose, nexts, plain_lake
 
 from ashore.errors import AshoreError, LogLost
-from ashore.lab.testing import FailAfterEffect, FailBefore, Fault, FaultyStorage, ProcessStopped
-from ashore.lab.testing import StopProcess as Stop
 from ashore.proof.doctor import treat
+from ashore_lab.testing import FailAfterEffect, FailBefore, Fault, FaultyStorage, ProcessStopped
+from ashore_lab.testing import StopProcess as Stop
 
 
 def lost_lake(keep: int, *, has_aside: bool) -> Lake:

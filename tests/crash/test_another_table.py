@@ -30,7 +30,6 @@ from tests.crash.test_resume import SAVED, saved_of
 from tests.crash.test_rollback import back_world
 
 from ashore.errors import CheckpointUnfit
-from ashore.lab.testing import RecordedRow, StopProcess
 from ashore.log.entries import Begin, Prepare
 from ashore.log.plan_query import CheckpointPosition
 from ashore.log.query import PlanState
@@ -40,6 +39,7 @@ from ashore.queries.state import new_table as beginning_module
 from ashore.queries.state.new_table import Beginning, begin, preview_beginning
 from ashore.storage import MemoryStorage
 from ashore.topics.loop.worker import Tick
+from ashore_lab.testing import RecordedRow, StopProcess
 
 
 @dataclass

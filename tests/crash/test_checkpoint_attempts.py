@@ -8,7 +8,8 @@ import pytest
 from tests.unit.queries.test_attempts import STORE, attempts_of, begun, files, snapshot, write
 
 from ashore.errors import StorageError
-from ashore.lab.testing import (
+from ashore.storage import MemoryStorage
+from ashore_lab.testing import (
     FailAfterEffect,
     FailBefore,
     FakeClock,
@@ -18,7 +19,6 @@ from ashore.lab.testing import (
     ProcessStopped,
     StopProcess,
 )
-from ashore.storage import MemoryStorage
 
 STRIKES: dict[str, Callable[[int], Fault]] = {
     "stops before": lambda number: StopProcess(number, when="before"),

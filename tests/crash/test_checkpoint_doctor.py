@@ -10,12 +10,12 @@ from tests.crash.test_savepoints import EVERY_DAY, at, begun, contents, silent, 
 from tests.marks import but
 
 from ashore.errors import CheckpointUnfit, StorageError
-from ashore.lab.testing import FaultyStorage, ProcessStopped
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.diagnosis.diagnose import diagnose
 from ashore.queries.state.diagnosis.observe import observe
 from ashore.queries.state.diagnosis.repair import plan_repair, write_repair
 from ashore.queries.state.savepoints.store import delete_tree
+from ashore_lab.testing import FaultyStorage, ProcessStopped
 
 __all__ = ["source"]  # the fixture
 SOURCES = 2  # one more than the checkpoint has: the copy's offsets are written anew

@@ -13,12 +13,12 @@ from tests.marks import but
 from tests.unit.queries.test_garbage import LATER_MS, clean, keep_last, needs
 
 from ashore.errors import StorageError
-from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import list_files
 from ashore.queries.state.garbage import Garbage, Unneeded
 from ashore.queries.state.leftovers import find_garbage
 from ashore.storage import MemoryStorage, Storage
+from ashore_lab.testing import FakeClock, FaultyStorage, ProcessStopped
 
 KEPT = 2
 CASES = {  # what Spark wrote, and what of it goes beside what goes of each

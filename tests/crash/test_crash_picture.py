@@ -7,10 +7,10 @@ from tests.crash.harness import NAME, World, finish, history, reference, walk
 from tests.crash.storage_calls import keeper_world
 from tools.pictures.crash_points import ROWS
 
-from ashore.lab.testing import Call, ProcessStopped, StopProcess
 from ashore.log import names
 from ashore.log.entries import Prepare
 from ashore.storage import Storage
+from ashore_lab.testing import Call, ProcessStopped, StopProcess
 
 BATCH = 1  # the second one: of two files, as on the picture
 

@@ -9,10 +9,10 @@ from tests.crash.harness import find_failures, report
 from tests.crash.storage_calls import Strike
 from tests.marks import but
 
-from ashore.lab.testing import FailAfterEffect, FailBefore, PowerCutPolicy
-from ashore.lab.testing.faults import STORAGE_CALLS
 from ashore.log import names
 from ashore.log.store import log
+from ashore_lab.testing import FailAfterEffect, FailBefore, PowerCutPolicy
+from ashore_lab.testing.faults import STORAGE_CALLS
 
 
 def test_the_job_makes_every_kind_of_call_in_both_lives() -> None:

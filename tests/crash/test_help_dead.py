@@ -21,13 +21,13 @@ from tests.crash.harness import (
 from tests.crash.second_writer import FrozenStorage
 from tests.crash.storage_calls import FIRST_LIFE_ENDS, Case
 
-from ashore.lab.testing import FaultyStorage, RecordedRow, StopProcess
 from ashore.log import names
 from ashore.log.entries import Prepare, ShardRead
 from ashore.log.plan_commit import MoveFiles, SyncDirectories
 from ashore.log.store.dead_job import help_dead, plan_help
 from ashore.log.store.reader import read_log
 from ashore.storage import Storage
+from ashore_lab.testing import FaultyStorage, RecordedRow, StopProcess
 
 
 def help_it(world: World, storage: Storage) -> None:

@@ -11,13 +11,13 @@ import pytest
 from tests.checkpoint_files import list_paths, opened, unpack
 
 from ashore.base.unique import unique
-from ashore.lab.testing import FakeClock
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.store import list_savepoints
 from ashore.queries.state.savepoints.sweep import remove_savepoint
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.clean import clean
 from ashore.storage import LocalStorage
+from ashore_lab.testing import FakeClock
 
 CASE, FIRST, SECOND = "rocksdb-changelog", 8, 10
 MOMENTS = {False: 10, True: 50}

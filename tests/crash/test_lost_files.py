@@ -25,7 +25,14 @@ from tests.crash.harness import (
 from tests.crash.storage_calls import Case
 
 from ashore.errors import AshoreError, FileConflict, FilesLost, OffsetsGone, Stopped, StreamReplaced
-from ashore.lab.testing import (
+from ashore.log.files import FilePlace
+from ashore.log.plan_batch import BatchPlan
+from ashore.log.plan_commit import places_of
+from ashore.log.positions import StreamShard
+from ashore.log.store.reader import read_log
+from ashore.topics.loop.recovery import LostFiles, accept_loss, open_and_find_lost, reland
+from ashore.topics.write.batch import BatchOrder, TaskResult
+from ashore_lab.testing import (
     FailAfterEffect,
     FailBefore,
     Fault,
@@ -37,13 +44,6 @@ from ashore.lab.testing import (
     StopProcess,
     read_rows,
 )
-from ashore.log.files import FilePlace
-from ashore.log.plan_batch import BatchPlan
-from ashore.log.plan_commit import places_of
-from ashore.log.positions import StreamShard
-from ashore.log.store.reader import read_log
-from ashore.topics.loop.recovery import LostFiles, accept_loss, open_and_find_lost, reland
-from ashore.topics.write.batch import BatchOrder, TaskResult
 
 FILES = 4  # of the second batch
 SUBSETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]

@@ -19,7 +19,6 @@ from tests.strategies import TABLE, key_of
 
 from ashore.base.unique import unique
 from ashore.errors import CheckpointUnfit, QueryRefused, StorageError
-from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Begin, Commit, Define, Joined, MigratedOperator, Prepare, Query
 from ashore.log.entries.prepare import ShardRead
@@ -64,6 +63,7 @@ from ashore.queries.state.survey import take_survey
 from ashore.queries.state.versions import require_migration
 from ashore.storage import MemoryStorage, Storage
 from ashore.topics.loop.definitions import plan_define, require_readable
+from ashore_lab.testing import FakeClock, FaultyStorage, ProcessStopped
 
 BATCH, QUERY = 11, "8f28567c-6f23-4014-ad25-42a4336bdc5a"
 NAME, KEY = SliceName("shop", "ods__per_minute"), key_of(0)

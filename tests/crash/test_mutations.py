@@ -13,7 +13,6 @@ from tests.crash.storage_calls import Case, Strike
 
 from ashore.base.clock import Clock
 from ashore.errors import PathExists, StorageError
-from ashore.lab.testing import PowerCutPolicy, RecordedRunner
 from ashore.log import names, plan_clean
 from ashore.log.entries import Body, Closing, Draft, Prepare, write_entry
 from ashore.log.extend import extend
@@ -32,6 +31,7 @@ from ashore.log.store.reader import read_log
 from ashore.storage import LocalStorage, MemoryStorage, Storage
 from ashore.topics.loop import slice_loop
 from ashore.topics.write.batch import BatchOrder, TaskResult, Written, prepare_of
+from ashore_lab.testing import PowerCutPolicy, RecordedRunner
 
 Patch = pytest.MonkeyPatch
 

@@ -23,7 +23,6 @@ from tests.crash.storage_calls import Case, Life, Scenario, Strike
 from tests.crash.test_rollback import BACK, GoingBack, back_world
 from tests.marks import but
 
-from ashore.lab.testing import RecordedRow, StopProcess
 from ashore.log.entries import LeaveOut, Prepare
 from ashore.log.files import Role
 from ashore.log.plan_commit import places_of
@@ -34,6 +33,7 @@ from ashore.topics.loop import query_sink
 from ashore.topics.loop.query_sink import BegunBatch
 from ashore.topics.loop.recovery import accept_loss, open_and_find_lost
 from ashore.topics.write.batch import TaskResult, Written
+from ashore_lab.testing import RecordedRow, StopProcess
 
 SECOND_BATCH_MOVES = StopProcess(3, kind="move", when="after")
 

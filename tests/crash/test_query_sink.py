@@ -22,7 +22,6 @@ from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
 from ashore.errors import CheckpointUnfit, FilesLost
-from ashore.lab.testing import StopProcess, read_rows
 from ashore.log.entries import Prepare, Query, Version, prepare
 from ashore.log.fold import Fold
 from ashore.log.plan_commit import places_of
@@ -35,6 +34,7 @@ from ashore.log.store.mover import Moved
 from ashore.log.store.reader import read_history, read_log
 from ashore.topics.loop import query_sink
 from ashore.topics.loop.recovery import accept_loss, open_and_find_lost
+from ashore_lab.testing import StopProcess, read_rows
 
 SECOND_BATCH_MOVES = StopProcess(3, kind="move", when="after")
 QUERY = Scenario(query_world, (Life((SECOND_BATCH_MOVES,)), Life()))

@@ -15,12 +15,12 @@ from tests.marks import but
 from tests.unit.queries.test_attempts import attempts_of, files
 
 from ashore.errors import StorageError
-from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped
 from ashore.queries.state.attempts import Attempts
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.rescaling import commit, finish, lay_out, plan_rescale
 from ashore.queries.state.survey import take_survey
 from ashore.storage import MemoryStorage, Storage
+from ashore_lab.testing import FakeClock, FaultyStorage, ProcessStopped
 
 BATCH, WANTED = 11, 3
 

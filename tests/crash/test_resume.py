@@ -32,7 +32,6 @@ from tests.unit.queries.test_attempts import attempts_of, files
 from tests.unit.queries.test_savepoints import shelf_at, silent
 
 from ashore.errors import CheckpointUnfit, StorageError
-from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped, StopProcess
 from ashore.log.plan_query import CheckpointPosition
 from ashore.log.store.committer import Committer
 from ashore.log.store.reader import read_log
@@ -43,6 +42,7 @@ from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.save import save
 from ashore.storage import MemoryStorage
 from ashore.topics.loop.worker import Tick
+from ashore_lab.testing import FakeClock, FaultyStorage, ProcessStopped, StopProcess
 
 SAVED, LAST = 1, 3  # the batch of the savepoint, and that of the table
 

@@ -27,7 +27,6 @@ from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
 from ashore.errors import CheckpointUnfit, QueryRefused
-from ashore.lab.testing import StopProcess
 from ashore.log import extend as extend_module
 from ashore.log.entries import Rollback, Version
 from ashore.log.plan_rollback import Wish
@@ -37,6 +36,7 @@ from ashore.queries.state import rollback as rollback_module
 from ashore.queries.state.rollback import preview_rollback, roll_back
 from ashore.storage import Storage
 from ashore.topics.loop.worker import Tick
+from ashore_lab.testing import StopProcess
 
 WISH = Wish(1, "an operator", "the SQL was wrong")
 

@@ -10,7 +10,6 @@ from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.marks import but
 
 from ashore.errors import CheckpointUnfit, StorageError
-from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import list_files
 from ashore.queries.state.savepoints.restore import restore
@@ -23,6 +22,7 @@ from ashore.queries.state.savepoints.store import (
 )
 from ashore.queries.state.survey import take_survey
 from ashore.storage import MemoryStorage, Storage
+from ashore_lab.testing import FakeClock, FaultyStorage, ProcessStopped
 
 BATCH = 0  # with one change and no snapshot: seven files
 EVERY_DAY = "stops before"

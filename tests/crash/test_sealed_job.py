@@ -15,8 +15,6 @@ from tests.crash.harness import FAULTS, find_failures, report
 from tests.crash.sealed_job import Document, SealedWorld
 from tests.marks import but
 
-from ashore.lab.testing import ProcessStopped
-from ashore.lab.testing.faults import CATALOG_CALLS
 from ashore.log import names
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Closing, DeferredAction, Seal
@@ -27,6 +25,8 @@ from ashore.log.store import entry_writer
 from ashore.log.store.effects import Effects, success_content
 from ashore.log.store.sealer import Sealer
 from ashore.topics.loop import job_loop
+from ashore_lab.testing import ProcessStopped
+from ashore_lab.testing.faults import CATALOG_CALLS
 
 BY_NEAR = {"fails before", "late at the end", "stops after"}  # every day; by `seal` the others
 

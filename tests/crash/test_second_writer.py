@@ -28,11 +28,11 @@ from tests.crash.second_writer import (
 from tests.marks import but
 
 from ashore.errors import Fenced, StorageError
-from ashore.lab.testing import FaultyStorage
 from ashore.log import names
 from ashore.log.store import log
 from ashore.log.store.reader import list_log
 from ashore.storage import Storage
+from ashore_lab.testing import FaultyStorage
 
 
 @pytest.fixture(autouse=True)

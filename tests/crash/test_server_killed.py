@@ -16,7 +16,7 @@ from bench.serve import end_jobs, phases
 
 from ashore.fleet.layout import ServerFiles
 from ashore.fleet.verbs import Asker, Verbs
-from ashore.lab.testing.simulation import write_simulated_job
+from ashore_lab.testing.simulation import write_simulated_job
 
 ROOT = Path(__file__).parents[2]
 JOBS, WITHIN_S = 20, 120.0

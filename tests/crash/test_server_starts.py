@@ -19,7 +19,7 @@ from ashore.fleet.layout import ServerFiles
 from ashore.fleet.processes import Processes
 from ashore.fleet.supervisor import Supervisor
 from ashore.fleet.verbs import Asker, Verbs
-from ashore.lab.testing.simulation import simulated_command, write_simulated_job
+from ashore_lab.testing.simulation import simulated_command, write_simulated_job
 
 WITHIN_S = 60.0
 STEPS_MAX = 600

@@ -12,7 +12,6 @@ from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.marks import but
 
 from ashore.errors import CheckpointUnfit, StorageError
-from ashore.lab.testing import FakeClock, FaultyStorage, ProcessStopped
 from ashore.queries.state import files
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import list_files
@@ -27,6 +26,7 @@ from ashore.queries.state.savepoints.store import Savepoint, list_savepoints
 from ashore.queries.state.savepoints.sweep import remove_savepoint
 from ashore.queries.state.survey import take_survey
 from ashore.storage import MemoryStorage, Storage
+from ashore_lab.testing import FakeClock, FaultyStorage, ProcessStopped
 
 EVERY_DAY = ("a deletion", "stops before")
 FIRST, SECOND = 3, 4  # batches: the second has the files of the first, and some more

@@ -18,11 +18,11 @@ from tests.crash.query_job import REMEMBER_MS, Query, QueryWorld, query_world
 from tests.crash.storage_calls import Case, Strike
 
 from ashore.base.clock import Clock
-from ashore.lab.testing import StopProcess
 from ashore.log.plan_query import QueryBatch
 from ashore.log.positions import ShardKey
 from ashore.log.store.reader import read_log
 from ashore.storage import Storage
+from ashore_lab.testing import StopProcess
 
 Sent = tuple[int, ShardKey, int]  # batch, key, how far the key was read
 

@@ -7,7 +7,7 @@ import pytest
 from tests.fixtures_servers import breaks
 from tests.servers import SharedServers
 
-from ashore.lab.drills.sites.servers import Servers
+from ashore_lab.drills.sites.servers import Servers
 
 
 @pytest.fixture

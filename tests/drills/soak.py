@@ -35,12 +35,12 @@ from tests.drills.jvm import Heap, collect, rises
 from ashore.jobs.events import Landed, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.kafka import Kafka
 from ashore.log import names
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
 from ashore.topics.read.producer import Producer, create_topics
 from ashore.topics.run.spark.session import DRIVER_OPTIONS, LIGHT_JVM
+from ashore_lab.services.kafka import Kafka
 
 PARTITIONS = 4
 RECORDS_A_SECOND = 500

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from ashore.base.clock import SystemClock
-from ashore.lab.drills.recorder import Recorder
-from ashore.lab.drills.sites.servers import Servers
-from ashore.lab.drills.sites.site import NAME, SiteOptions
 from ashore.log.store.reader import list_log
+from ashore_lab.drills.recorder import Recorder
+from ashore_lab.drills.sites.servers import Servers
+from ashore_lab.drills.sites.site import NAME, SiteOptions
 
 CLOCK = SystemClock()
 SPARK = "org.apache.spark"

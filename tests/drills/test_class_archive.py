@@ -4,8 +4,8 @@ import pytest
 
 from ashore.base.clock import SystemClock
 from ashore.jobs.class_archive import archive_stem, find_archive, use_options
-from ashore.lab.drills.recorder import Recorder
-from ashore.lab.drills.sites.servers import Servers
+from ashore_lab.drills.recorder import Recorder
+from ashore_lab.drills.sites.servers import Servers
 
 
 @pytest.mark.early  # each job process of the run takes a third less CPU time after it

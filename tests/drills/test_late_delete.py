@@ -14,24 +14,24 @@ import pytest
 from tests.unit.lab.mutants import delete_before_write
 
 from ashore.base.clock import SystemClock
-from ashore.lab.drills import DrillOrder, Verdict, run_drill
-from ashore.lab.drills.checkers.exactly_once import find_visible, read_rows
-from ashore.lab.drills.faults import Countdown, Moment
-from ashore.lab.drills.faults.late_delete import LateDeletes
-from ashore.lab.drills.recorder import Recorder
-from ashore.lab.drills.scenarios.delete_before_write import DRILL, TABLE, OldProtocol
-from ashore.lab.drills.sites.held_deletes import HeldDeletes
-from ashore.lab.drills.sites.memory import MemorySite
-from ashore.lab.drills.sites.servers import Servers
-from ashore.lab.drills.sites.site import SiteOptions
-from ashore.lab.drills.workloads.numbers import Numbered
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log import names
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.storage.base import Storage
 from ashore.storage.hdfs_conf import CONF_DIR
 from ashore.storage.open import lake_address
+from ashore_lab.drills import DrillOrder, Verdict, run_drill
+from ashore_lab.drills.checkers.exactly_once import find_visible, read_rows
+from ashore_lab.drills.faults import Countdown, Moment
+from ashore_lab.drills.faults.late_delete import LateDeletes
+from ashore_lab.drills.recorder import Recorder
+from ashore_lab.drills.scenarios.delete_before_write import DRILL, TABLE, OldProtocol
+from ashore_lab.drills.sites.held_deletes import HeldDeletes
+from ashore_lab.drills.sites.memory import MemorySite
+from ashore_lab.drills.sites.servers import Servers
+from ashore_lab.drills.sites.site import SiteOptions
+from ashore_lab.drills.workloads.numbers import Numbered
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.testing import FakeClock, RecordedSource
 
 DEADLINE_S = 10.0  # of a storage call; the first NameNode that is asked is cut off
 CLOCK = SystemClock()

@@ -6,11 +6,11 @@ import pytest
 from tests.servers import SharedServers
 
 from ashore.jobs.locks import locked
-from ashore.lab.drills import SCENARIOS, Drill, DrillOrder, run_drill
-from ashore.lab.drills.page import render_page
-from ashore.lab.drills.plan import Server
-from ashore.lab.drills.scenarios import broker_restart
-from ashore.lab.drills.sites.servers import Servers
+from ashore_lab.drills import SCENARIOS, Drill, DrillOrder, run_drill
+from ashore_lab.drills.page import render_page
+from ashore_lab.drills.plan import Server
+from ashore_lab.drills.scenarios import broker_restart
+from ashore_lab.drills.sites.servers import Servers
 
 SEED = 20_261_121
 WITHOUT_SPARK = [each for each in SCENARIOS if not each.short.has_spark]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.drills.soak import FIRST_BATCH_S, Soak, play
 
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "120"))
 # Python runs it as each process starts: it leaks in the job process alone, ten times a second.

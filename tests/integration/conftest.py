@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.served import ServedJob, kill_jobs
 
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from tests.kafka_tools import create_topic
 from tests.unit.cli.test_commands import invoke
 
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 JOB = """\
 job: clicks

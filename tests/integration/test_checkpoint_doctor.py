@@ -13,14 +13,14 @@ from tests.plain_spark import COUNTRIES
 from tests.unit.cli.test_commands import invoke
 
 from ashore.base.clock import SystemClock
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.kafka import Kafka
 from ashore.queries.state.contents import sum_as_hadoop
 from ashore.queries.state.directories import open_directory
 from ashore.queries.state.layout import OffsetsFile
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.doctor import DoctorAsked, Repaired, examine, repair
 from ashore.topics.read.producer import Producer, create_topics, replace_topic
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.kafka import Kafka
 
 RECORDS = 5
 

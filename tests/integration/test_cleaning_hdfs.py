@@ -13,9 +13,9 @@ from tests.checkpoint_files import list_paths, opened, unpack
 from tests.unit.queries.test_garbage import LATER_MS, clean, found, keep_last, needs
 
 from ashore.base.clock import SystemClock
-from ashore.lab.services.hdfs import Hdfs
 from ashore.queries.state.files import list_files
 from ashore.queries.tools.addresses import open_directory
+from ashore_lab.services.hdfs import Hdfs
 
 CALLS = ("list", "read", "stat", "delete", "create", "move")
 

@@ -15,8 +15,11 @@ from tests.crash.harness import Reference, World, explain, reference, report
 from tests.crash.storage_calls import KEEPER_LIVES, Scenario, Strike, small_world
 
 from ashore.base.clock import SystemClock
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.testing import (
+from ashore.log import names
+from ashore.log.store import log, mover
+from ashore.storage import open_storage
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.testing import (
     Call,
     FailAfterEffect,
     FailBefore,
@@ -25,10 +28,7 @@ from ashore.lab.testing import (
     LateEffect,
     StopProcess,
 )
-from ashore.lab.testing.faults import STORAGE_CALLS
-from ashore.log import names
-from ashore.log.store import log, mover
-from ashore.storage import open_storage
+from ashore_lab.testing.faults import STORAGE_CALLS
 
 STRIKES = (
     "fails before",

@@ -30,7 +30,7 @@ from ruamel.yaml import YAML
 from tests.kafka_tools import create_topic, produce
 from tests.wheels import SCRIPT, Installed, install
 
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "examples" / "deploy"

@@ -8,8 +8,6 @@ import pytest
 from tests.unit.cli.test_commands import JOB
 
 from ashore.base.clock import SystemClock
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.testing import RecordedSource
 from ashore.log.names import SliceName
 from ashore.log.positions import StreamShard
 from ashore.log.store.reader import read_log
@@ -18,6 +16,8 @@ from ashore.proof.verify.job import verify_job
 from ashore.storage.open import open_storage
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.open_job import OpenJob
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.testing import RecordedSource
 
 TABLE = "ods.db/clicks"
 

@@ -12,7 +12,7 @@ import pytest
 from tests.full_disk import fill, free, on_small_disk, seen_by
 from tests.served import ServedJob, ended, kill_tree, serving, wait_for
 
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 SAID_S = 5.0
 SIZE = "4m"

@@ -14,12 +14,12 @@ from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
 from ashore.jobs.jars import class_path
 from ashore.jobs.java import find_java
-from ashore.lab.services import registry
-from ashore.lab.services.hdfs import Hdfs, HdfsOptions
-from ashore.lab.services.hdfs_ha import NameNodeRole
-from ashore.lab.services.ports import is_free
-from ashore.lab.services.process import session_members
-from ashore.lab.services.proxy import Mode
+from ashore_lab.services import registry
+from ashore_lab.services.hdfs import Hdfs, HdfsOptions
+from ashore_lab.services.hdfs_ha import NameNodeRole
+from ashore_lab.services.ports import is_free
+from ashore_lab.services.process import session_members
+from ashore_lab.services.proxy import Mode
 
 CLOCK = SystemClock()
 HANG_S = 5

@@ -17,9 +17,9 @@ from tests.marks import but
 import ashore.storage.open as storage_open
 from ashore.base.clock import SystemClock
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, PathMissing, StorageError
-from ashore.lab.services.hdfs import Hdfs
 from ashore.storage import Storage, count_hanging_calls, open_storage
 from ashore.storage.hdfs_conf import HdfsConf, load_conf
+from ashore_lab.services.hdfs import Hdfs
 
 CLOCK = SystemClock()
 DEADLINE_S = 6.0  # of a call, with both NameNodes

@@ -15,7 +15,6 @@ from tests.raw_headers import RawRecord, produce_raw
 
 from ashore.errors import BadRecord
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.kafka import Kafka
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.proof.verify import SampleRate, VerifyResult
 from ashore.proof.verify.job import verify_job
@@ -23,6 +22,7 @@ from ashore.topics.open_job import open_job
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.reading import ANY, LIBRDKAFKA, Use, read_ranges
 from ashore.topics.read.record_columns import FETCHED
+from ashore_lab.services.kafka import Kafka
 
 FOR_CLIENTS = [name for name, odd in ODD.items() if odd.is_for_clients]
 READERS = [ANY, LIBRDKAFKA]

@@ -15,10 +15,6 @@ from tests.unit.tables.contract import COLUMNS, CatalogContract, partition
 
 from ashore.base.clock import SystemClock
 from ashore.errors import CatalogError, CatalogUnreachable, SchemaConflict
-from ashore.lab.services import proxy
-from ashore.lab.services.hive import Hive
-from ashore.lab.services.ports import find_free_ports, is_listening
-from ashore.lab.services.process import Command, ServerProcess
 from ashore.tables.catalog import (
     CatalogPartition,
     CatalogTable,
@@ -29,6 +25,10 @@ from ashore.tables.catalog.hive import HiveCatalog
 from ashore.tables.catalog.hive_locations import load_locations
 from ashore.tables.catalog.hive_wire import Address, Connection, thrift
 from ashore.tables.ddl import parse_ddl
+from ashore_lab.services import proxy
+from ashore_lab.services.hive import Hive
+from ashore_lab.services.ports import find_free_ports, is_listening
+from ashore_lab.services.process import Command, ServerProcess
 
 
 def port_of(hive: Hive) -> int:

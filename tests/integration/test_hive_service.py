@@ -11,12 +11,12 @@ from hdfs_native import Client
 
 from ashore.errors import ServiceError
 from ashore.jobs.java import find_java, pyspark_classpath
-from ashore.lab.services import registry
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.hive import CALL, REPLY, Hive, HiveOptions, is_answering
-from ashore.lab.services.ports import is_free, is_listening
-from ashore.lab.services.process import session_members
-from ashore.lab.services.zookeeper import ZooKeeper, is_well
+from ashore_lab.services import registry
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.hive import CALL, REPLY, Hive, HiveOptions, is_answering
+from ashore_lab.services.ports import is_free, is_listening
+from ashore_lab.services.process import session_members
+from ashore_lab.services.zookeeper import ZooKeeper, is_well
 
 STRING, STRUCT, LIST, STOP = 11, 12, 15, b"\0"
 

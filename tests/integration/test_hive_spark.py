@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ashore.lab.services.hive import Hive
 from ashore.tables.catalog import (
     Catalog,
     CatalogPartition,
@@ -28,6 +27,7 @@ from ashore.tables.ddl import Schema, parse_ddl
 from ashore.tables.names import DEFAULT_PARTITION, partition_path
 from ashore.topics.decode.arrow_types import arrow_type, to_arrow
 from ashore.topics.decode.registry import open_encoder
+from ashore_lab.services.hive import Hive
 
 READER = """
 import json, sys

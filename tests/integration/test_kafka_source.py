@@ -29,8 +29,6 @@ from ashore.errors import (
     SourceUnreachable,
     StreamMissing,
 )
-from ashore.lab.services.kafka import Kafka
-from ashore.lab.services.ports import LOOPBACK, find_free_ports
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.base import FirstOffset, HeldUp, Record, Source
@@ -38,6 +36,8 @@ from ashore.topics.read.client import Cluster
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.reading import ANY, LIBRDKAFKA, Use, read_ranges
+from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.ports import LOOPBACK, find_free_ports
 
 TIMEOUT_S = 20.0
 

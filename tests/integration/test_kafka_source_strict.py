@@ -34,13 +34,13 @@ from ashore.errors import (
     SourceUnreachable,
 )
 from ashore.jobs.java import SHORT_LIVED, find_java
-from ashore.lab.services.kafka import BrokerOptions, Kafka
-from ashore.lab.services.ports import LOOPBACK, find_free_ports
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.base import Position, Record
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.kafka import KafkaSource
+from ashore_lab.services.kafka import BrokerOptions, Kafka
+from ashore_lab.services.ports import LOOPBACK, find_free_ports
 
 TIMEOUT_S = 20.0
 PATIENCE_S = 180.0  # a broker that was killed reads its logs first: a busy machine takes a minute

@@ -9,7 +9,7 @@ from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
 import ashore
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 RECORDS = 1_000
 

@@ -23,7 +23,6 @@ from ashore.base.operator import operator
 from ashore.errors import SchemaConflict
 from ashore.jobs.events import Event, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.kafka import Kafka
 from ashore.log.entries import Define, Entry
 from ashore.log.progress import Step
 from ashore.log.store.reader import read_history
@@ -32,6 +31,7 @@ from ashore.proof.status.health import Allowed, worst
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
 from ashore.topics.read.columns import KafkaAddress
+from ashore_lab.services.kafka import Kafka
 
 PARTITIONS, RECORDS = 2, 4_000
 

@@ -14,9 +14,9 @@ from uuid import uuid4
 from prometheus_client.parser import text_string_to_metric_families
 from tests.kafka_tools import create_topic, produce
 
-from ashore.lab.services.kafka import Kafka
 from ashore.log.store.reader import read_log
 from ashore.topics.open_job import open_job
+from ashore_lab.services.kafka import Kafka
 
 RECORDS, BROKEN = 4_000, 30
 

@@ -22,9 +22,9 @@ from tests.crash.test_migration import (
 )
 
 from ashore.errors import StorageError
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.testing import FaultyStorage, ProcessStopped
 from ashore.storage import Storage, open_storage
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.testing import FaultyStorage, ProcessStopped
 
 STEP = 23
 Act = Callable[[Storage, Storage], None]

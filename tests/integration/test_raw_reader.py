@@ -29,14 +29,14 @@ from tests.three_brokers import ThreeBrokers
 
 from ashore.errors import OffsetsGone, SourceError
 from ashore.jobs.java import SHORT_LIVED
-from ashore.lab.services.kafka import BrokerOptions, Kafka
-from ashore.lab.services.ports import LOOPBACK, find_free_ports
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read import native as raw
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.native import GaveUp, RawReading
 from ashore.topics.read.reading import LIBRDKAFKA, ReadReport, Use, read_ranges
+from ashore_lab.services.kafka import BrokerOptions, Kafka
+from ashore_lab.services.ports import LOOPBACK, find_free_ports
 
 TIMEOUT_S = 60.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

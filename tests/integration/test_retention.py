@@ -12,15 +12,15 @@ from tests.kafka_tools import create_topic, produce
 from ashore.base.clock import SystemClock
 from ashore.jobs.events import Event, Retired
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.hive import Hive
-from ashore.lab.services.kafka import Kafka
 from ashore.log import names
 from ashore.proof.status.status import read_status
 from ashore.proof.verify.job import verify_job
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
 from ashore.tables.catalog.hive_wire import Address
 from ashore.topics.open_job import open_job
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.hive import Hive
+from ashore_lab.services.kafka import Kafka
 
 DAY_MS = 86_400_000
 SHARDS = (0, 1)

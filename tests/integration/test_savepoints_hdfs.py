@@ -8,7 +8,6 @@ import pytest
 from tests.checkpoint_files import list_paths, unpack
 
 from ashore.base.clock import SystemClock
-from ashore.lab.services.hdfs import Hdfs
 from ashore.queries.state.savepoints.shelf import open_shelf
 from ashore.queries.tools.addresses import find_checkpoint
 from ashore.queries.tools.inspect import inspect
@@ -20,6 +19,7 @@ from ashore.queries.tools.savepoints import (
     take_savepoint,
     verify,
 )
+from ashore_lab.services.hdfs import Hdfs
 
 
 def silent(_done: int, _total: int) -> None:

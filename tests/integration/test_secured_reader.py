@@ -37,7 +37,6 @@ from ashore.cli.app import app
 from ashore.errors import SourceError
 from ashore.jobs.events import Started
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.ports import LOOPBACK
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.log.store.reader import read_history
 from ashore.topics.open_job import open_job
@@ -49,6 +48,7 @@ from ashore.topics.read.histories import find_refused
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.native import GaveUp, RawReading, choose
 from ashore.topics.read.reading import LIBRDKAFKA, read_ranges
+from ashore_lab.services.ports import LOOPBACK
 
 LARGE_BATCHES: dict[str, str | float] = {"linger.ms": 200, "batch.size": 900_000}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

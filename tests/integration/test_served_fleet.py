@@ -26,9 +26,9 @@ from ashore.fleet.files import read_record
 from ashore.fleet.layout import ServerFiles
 from ashore.fleet.records import RunSeen
 from ashore.jobs.heartbeat import read_heartbeat
-from ashore.lab.services.kafka import Kafka
 from ashore.log.store.reader import read_history
 from ashore.topics.open_job import open_job
+from ashore_lab.services.kafka import Kafka
 
 LOCAL, ON_SPARK, AT_ONCE = 15, 4, 5  # 20 with the one that computes
 START_MS, MINUTE_MS = 1_795_003_200_000, 60_000

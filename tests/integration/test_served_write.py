@@ -15,7 +15,7 @@ from tests.served import ended, kill_jobs, serving, wait_for
 from tests.unit.cli.test_commands import invoke
 
 from ashore.fleet.layout import ServerFiles
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 RECORDS = 200
 BAD = b"not JSON"

@@ -15,11 +15,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ashore.errors import JarMismatch, ServiceError
 from ashore.jobs.jars import cache_directory, jar_paths, load_lock
 from ashore.jobs.java import SHORT_LIVED
-from ashore.lab.services import registry
-from ashore.lab.services.kafka import BrokerOptions, Kafka
-from ashore.lab.services.ports import is_listening
-from ashore.lab.services.process import ProcessId, session_members, signal_process
-from ashore.lab.services.spark_cluster import SparkCluster
+from ashore_lab.services import registry
+from ashore_lab.services.kafka import BrokerOptions, Kafka
+from ashore_lab.services.ports import is_listening
+from ashore_lab.services.process import ProcessId, session_members, signal_process
+from ashore_lab.services.spark_cluster import SparkCluster
 
 QUICK = BrokerOptions(java=SHORT_LIVED)
 ASHORE = str(Path(sys.executable).with_name("ashore"))
@@ -138,7 +138,7 @@ def test_a_broker_that_is_slow_is_stopped_at_the_deadline(tmp_path: Path):
 
 
 def test_another_process_can_stop_what_this_one_started(tmp_path: Path):
-    code = "import sys; from ashore.lab.services import registry; registry.{}"
+    code = "import sys; from ashore_lab.services import registry; registry.{}"
     run = [sys.executable, "-c"]
     environment = {**os.environ, "ASHORE_HOME": str(tmp_path)}
     subprocess.run([*run, code.format("up(['kafka'])")], env=environment, check=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.servers import SharedServers
 
-from ashore.lab.services.process import ProcessId
+from ashore_lab.services.process import ProcessId
 
 ROOT = Path(__file__).parents[2]
 # A run in the background of a shell takes no notice of Ctrl-C, nor does what it starts.

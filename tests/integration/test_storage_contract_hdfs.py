@@ -5,10 +5,10 @@ import uuid
 import pytest
 from tests.contract.test_storage_contract import *  # noqa: F403  # the suite
 
-from ashore.lab.services.hdfs import Hdfs
 from ashore.storage import Storage, open_storage
 from ashore.storage.hdfs import HdfsStorage
 from ashore.storage.hdfs_conf import load_conf
+from ashore_lab.services.hdfs import Hdfs
 
 
 @pytest.fixture(params=["namenode", "nameservice"])

@@ -19,7 +19,7 @@ from tests.frozen import freeze
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 ASHORE = str(Path(sys.executable).with_name("ashore"))
 WITHIN_S = 60.0

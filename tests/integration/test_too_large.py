@@ -16,7 +16,6 @@ from tests.kafka_tools import Sender, create_topic
 from ashore.errors import AshoreError, QueryRefused, RecordsTooLarge, SourceError, Stopped
 from ashore.jobs.events import Event
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.kafka import Kafka
 from ashore.log.entries import Skip
 from ashore.log.names import SliceName, query_source
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
@@ -31,6 +30,7 @@ from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.limits import ReadLimits
 from ashore.topics.read.reading import LIBRDKAFKA, RECEIVED_DEFAULT_BYTES, Use, read_ranges
 from ashore.topics.run.spark.runner import refuse_large
+from ashore_lab.services.kafka import Kafka
 
 LIMITS = {"record": "1MB", "batch": "4MB"}
 SMALL = ReadLimits(1 << 20, 4 << 20)

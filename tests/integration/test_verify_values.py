@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from ashore.cli.app import app
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 PARTITIONS, RECORDS = 2, 3_000
 DEAD = 7  # the offset of a record that is not JSON, in each partition

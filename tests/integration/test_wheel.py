@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.wheels import Installed, build_wheel, install
+from tests.wheels import ROOT, Installed, build_wheel, install
 
 from ashore import __version__
-from ashore.lab.drills import SCENARIOS
+from ashore_lab.drills import SCENARIOS
 
 JOB = """\
 job: clicks
@@ -33,8 +33,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel of `ashore-lab`."""
+    return build_wheel(tmp_path_factory.mktemp("lab"), ROOT / "lab")
+
+
+@pytest.fixture(scope="module")
 def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return install(wheel, tmp_path_factory.mktemp("bare"))
+
+
+@pytest.fixture(scope="module")
+def equipped(wheel: Path, lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Return an installation with the lab."""
+    return install(wheel, tmp_path_factory.mktemp("equipped"), lab=lab)
 
 
 def job_file(directory: Path, lake: str, catalog: str = "none") -> Path:
@@ -54,19 +66,31 @@ def test_commands_work_from_the_wheel(bare: Installed) -> None:
     shown = bare.run("--version")
     assert (shown.returncode, shown.stdout, shown.stderr) == (0, f"ashore {__version__}\n", "")
     assert bare.run("--help").returncode == 0
-    listed = bare.run("drill", "list", "--json")
-    assert listed.returncode == 0, listed.stderr
-    assert all(each.name in listed.stdout for each in SCENARIOS)
     where = bare.python("-c", "import ashore; print(ashore.__file__)").stdout
     assert where.startswith(str(bare.home))
 
 
+@pytest.mark.parametrize("command", ["demo", "drill", "services"])
+def test_a_command_of_the_lab_names_it_where_it_is_not_installed(
+    bare: Installed, command: str
+) -> None:
+    refused = bare.run(command, "--help")
+    assert refused.returncode == 7
+    assert refused.stderr == f"error: `ashore {command}` needs: pip install ashore-lab\n"
+
+
+def test_drills_are_listed_where_the_lab_is_installed(equipped: Installed) -> None:
+    listed = equipped.run("drill", "list", "--json")
+    assert listed.returncode == 0, listed.stderr
+    assert all(each.name in listed.stdout for each in SCENARIOS)
+
+
 @pytest.mark.long
-def test_a_drill_plays_from_the_wheel(bare: Installed) -> None:
+def test_a_drill_plays_from_the_wheel(equipped: Installed) -> None:
     """In memory: its page, its old lake and its tables come from files beside the code."""
-    played = bare.run("drill", "run", "lost-answers", "--seed", "1", "--directory", "drills")
+    played = equipped.run("drill", "run", "lost-answers", "--seed", "1", "--directory", "drills")
     assert played.returncode == 0, played.stdout + played.stderr
-    assert list((bare.home / "drills").rglob("*.html"))
+    assert list((equipped.home / "drills").rglob("*.html"))
 
 
 def test_what_an_extra_is_for_names_it_where_it_is_not_installed(
@@ -103,28 +127,29 @@ def test_an_extra_brings_what_it_is_for(
         assert imported.returncode == 0, imported.stderr
 
 
-def test_every_module_imports_with_all_extras(wheel: Path, tmp_path: Path) -> None:
+def test_every_module_imports_with_all_extras(wheel: Path, lab: Path, tmp_path: Path) -> None:
     """What a module needs is required by the wheel: the checkout's venv has more than users do."""
-    installed = install(wheel, tmp_path / "env", "hdfs", "hive", "server")
+    installed = install(wheel, tmp_path / "env", "hdfs", "hive", "server", lab=lab)
     program = (
-        "import importlib, pkgutil, ashore\n"
-        "for each in pkgutil.walk_packages(ashore.__path__, 'ashore.'):\n"
+        "import importlib, pkgutil, ashore, ashore_lab\n"
+        "paths = [(ashore, 'ashore.'), (ashore_lab, 'ashore_lab.')]\n"
+        "for each in (m for a, b in paths for m in pkgutil.walk_packages(a.__path__, b)):\n"
         "    if not each.name.endswith('__main__'): importlib.import_module(each.name)\n"
     )
     imported = installed.python("-c", program)
     assert imported.returncode == 0, imported.stderr
 
 
-def test_the_demo_runs_from_the_wheel(bare: Installed) -> None:
-    ended = bare.run("demo", "--records", "2000", "--directory", "demo", timeout_s=280)
+def test_the_demo_runs_from_the_wheel(equipped: Installed) -> None:
+    ended = equipped.run("demo", "--records", "2000", "--directory", "demo", timeout_s=280)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1] == "lost 0, duplicated 0"
 
 
 @pytest.fixture
-def serving(bare: Installed) -> Iterator[Installed]:
-    yield bare
-    assert bare.run("services", "down").returncode == 0
+def serving(equipped: Installed) -> Iterator[Installed]:
+    yield equipped
+    assert equipped.run("services", "down").returncode == 0
 
 
 @pytest.mark.long

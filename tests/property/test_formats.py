@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.marks import but
 
-from ashore.tables.catalog import ddl
+from ashore.tables import ddl
 from ashore.tables.ddl import parse_ddl, to_ddl
 from ashore.tables.names import escape, unescape
 from ashore.topics.decode import json as json_module

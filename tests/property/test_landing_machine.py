@@ -52,17 +52,6 @@ from ashore.errors import (
     StorageError,
     StreamReplaced,
 )
-from ashore.lab.testing import (
-    FakeClock,
-    FaultyStorage,
-    LateEffect,
-    PendingEffects,
-    PowerCutPolicy,
-    ProcessStopped,
-    RecordedRow,
-    RecordedSource,
-    SimulatedDisk,
-)
 from ashore.log import names
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare, Skip
@@ -81,6 +70,17 @@ from ashore.storage import LocalStorage, Storage
 from ashore.topics.loop.recovery import rejoin
 from ashore.topics.loop.worker import Tick, ends_worker
 from ashore.topics.use.reset_clock import reset_clock
+from ashore_lab.testing import (
+    FakeClock,
+    FaultyStorage,
+    LateEffect,
+    PendingEffects,
+    PowerCutPolicy,
+    ProcessStopped,
+    RecordedRow,
+    RecordedSource,
+    SimulatedDisk,
+)
 
 T = TypeVar("T")
 ROOT = "/data/lake"

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from ashore.lab.testing import FakeClock
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.consumer import Chunk, ConsumerEvent, TopicPartition
@@ -16,6 +15,7 @@ from ashore.topics.read.failures import PARTITION_END, Complaints
 from ashore.topics.read.limits import DEFAULT_LIMITS
 from ashore.topics.read.reading import _Reading
 from ashore.topics.read.record_columns import FETCHED, to_times
+from ashore_lab.testing import FakeClock
 
 TOPIC = "clicks"
 Delivered = tuple[int, int]  # partition, offset

@@ -25,7 +25,6 @@ from tests.unit.topics.orders import (
 )
 
 from ashore.errors import StorageError
-from ashore.lab.testing import FailBefore, FaultyStorage
 from ashore.log.files import Role
 from ashore.log.positions import OffsetRange
 from ashore.topics.read.record_columns import FETCHED
@@ -33,6 +32,7 @@ from ashore.topics.write.batch import KeepSpan, TaskResult, merge_results
 from ashore.topics.write.pool import PoolLimits
 from ashore.topics.write.specs import LateRule
 from ashore.topics.write.task import write_task
+from ashore_lab.testing import FailBefore, FaultyStorage
 
 WATERMARK_MS = NOW_MS - HOUR_MS
 AFTER_MS = 2 * HOUR_MS

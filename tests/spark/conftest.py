@@ -11,9 +11,9 @@ from tests.spark.programs import Use
 from tests.spark.site import SHARED, Site
 
 from ashore.jobs.jars import jar_paths
-from ashore.lab.drills.sites.ahead import Ahead
-from ashore.lab.services.kafka import Kafka
 from ashore.topics.run.spark.session import start_session
+from ashore_lab.drills.sites.ahead import Ahead
+from ashore_lab.services.kafka import Kafka
 
 cloudpickle.register_pickle_by_value(tasks)  # executors cannot import tests
 

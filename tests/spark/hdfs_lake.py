@@ -19,13 +19,13 @@ from tests.spark.site import LOCAL
 
 from ashore.jobs.events import Event, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.kafka import Kafka
 from ashore.proof.status.status import read_status
 from ashore.proof.verify import VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.storage import Storage
 from ashore.topics.open_job import open_job
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.kafka import Kafka
 
 WAIT_S = 120.0
 SHARDS = (0, 1)

@@ -21,11 +21,11 @@ from pyspark.sql.streaming import StreamingQuery
 from tests.spark.site import SCHEMA, Site, event, events, table_of
 
 from ashore.base.clock import SystemClock
-from ashore.lab.services.hive import Hive
 from ashore.proof.doctor import Diagnosis, Done, FormerAt, diagnose, treat
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
 from ashore.tables.catalog.hive_wire import Address
 from ashore.topics.open_job import open_job
+from ashore_lab.services.hive import Hive
 
 TABLE = "ods.events"
 ROOT = Path(__file__).parents[2]

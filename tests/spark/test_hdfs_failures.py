@@ -16,11 +16,11 @@ from tests.hdfs_tools import active_of, mend
 from tests.spark.hdfs_lake import Lake, Running, is_writing, now_ms, wait_until
 
 from ashore.jobs.failure import Failed
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.kafka import Kafka
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history
 from ashore.topics.open_job import open_job
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.kafka import Kafka
 
 PARTS = 40  # so many files a task: writing and moving take long enough to be interrupted
 COUNT = 400  # records to each partition of the topic, a batch

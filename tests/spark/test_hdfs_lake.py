@@ -7,8 +7,8 @@ from tests.spark.hdfs_lake import Lake
 
 from ashore.jobs.events import Landed, moment_of
 from ashore.jobs.launch import JobLaunch
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.kafka import Kafka
 
 
 @pytest.fixture(autouse=True)

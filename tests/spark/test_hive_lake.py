@@ -20,8 +20,6 @@ from tests.spark.site import LOCAL, SHORT_LIVED, Site
 from ashore.base.clock import SystemClock
 from ashore.jobs.events import WarningEvent, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.hive import Hive
-from ashore.lab.services.kafka import Kafka
 from ashore.proof.audit.follow import audit_once
 from ashore.proof.status.status import read_status
 from ashore.proof.verify import ProblemKind
@@ -29,6 +27,8 @@ from ashore.proof.verify.job import verify_job
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
 from ashore.tables.catalog.hive_wire import Address, thrift
 from ashore.topics.open_job import open_job
+from ashore_lab.services.hive import Hive
+from ashore_lab.services.kafka import Kafka
 
 JOB = """\
 job: lake

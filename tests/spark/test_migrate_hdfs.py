@@ -10,12 +10,12 @@ from tests.spark.sql_jobs import PER_MINUTE_TABLE, clicks, encode, read_only
 from tests.spark.test_migrate_apply import RIGHT, WRONG, migrate
 
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.kafka import Kafka
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_log
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.kafka import Kafka
 
 TOPIC = "migrate_hdfs"
 NAME = SliceName(TOPIC, "ods__per_minute")

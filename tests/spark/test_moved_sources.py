@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.checkpoint_files import opened
 from tests.kafka_tools import create_topic, produce
 
-from ashore.lab.services.kafka import Kafka
 from ashore.log.entries import Join, Joined
 from ashore.log.entries.join import fold_join
 from ashore.log.fold import EMPTY, Fold
@@ -35,6 +34,7 @@ from ashore.queries.state.copies import copy_renamed
 from ashore.queries.state.files import list_files
 from ashore.queries.state.layout import BatchLog, BatchPath, HiddenPath, SourcePath
 from ashore.queries.state.source_changes import Firsts, SourcesPlan, lay_out_sources, plan_sources
+from ashore_lab.services.kafka import Kafka
 
 NAME = SliceName("job", "ods__result")
 HALVES = {"a": (6, 9), "b": (4, 3), "c": (5, 7)}  # records of each topic, before and after

@@ -10,7 +10,6 @@ from pathlib import Path
 from tests.spark.site import Site, event, table_of
 
 from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock, Steering
-from ashore.lab.services.hive import Hive
 from ashore.log.progress import Quiet
 from ashore.queries.spark.assembly import assembled
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
@@ -18,6 +17,7 @@ from ashore.tables.catalog.hive_wire import Address
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.worker import Tick
+from ashore_lab.services.hive import Hive
 
 EIGHT, MINUTE_MS = "date=2020-11-21/hour=08", 60_000
 NINE_MS = 1_605_949_200_000  # 09:00 UTC: the hour is over; long ago, so that no clock is ahead

@@ -20,10 +20,10 @@ from ashore.errors import FilesLost
 from ashore.jobs.events import Ended, Event, Landed, Relanded, moment_of
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.kafka import Kafka
-from ashore.lab.services.spark_cluster import SparkCluster
 from ashore.log.entries import Prepare
 from ashore.topics.run.spark.session import DRIVER_OPTIONS
+from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.spark_cluster import SparkCluster
 
 WAIT_S = 90.0
 QUICK = {"interval": "100ms", "max_records": 1_000}

@@ -16,10 +16,10 @@ from tests.spark.site import Site
 from tests.spark.sql_jobs import clicks, encode, read_only, run, sql_job
 
 from ashore.errors import BatchFailed
-from ashore.lab.services.hdfs import Hdfs, HdfsOptions
 from ashore.log.progress import BatchLanded, Quiet
 from ashore.queries.spark.sql.validate import describe_queries
 from ashore.storage import open_storage
+from ashore_lab.services.hdfs import Hdfs, HdfsOptions
 
 WAIT_S = 180.0
 NAMES = (

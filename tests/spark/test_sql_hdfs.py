@@ -11,12 +11,12 @@ from tests.spark.sql_jobs import clicks, encode, read_only
 
 from ashore.jobs.events import moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.lab.services.hdfs import Hdfs
-from ashore.lab.services.kafka import Kafka
 from ashore.log.names import SliceName, checkpoint_directory
 from ashore.proof.verify.job import verify_job
 from ashore.queries.state.attempts import Attempts
 from ashore.topics.open_job import open_job
+from ashore_lab.services.hdfs import Hdfs
+from ashore_lab.services.kafka import Kafka
 
 SQL = """
     INSERT INTO ods.counted SELECT window.start AS second, count(*) AS clicks

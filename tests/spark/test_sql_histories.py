@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from ashore.cli.app import app
 from ashore.jobs.events import Event, Landed, WarningEvent
 from ashore.jobs.failure import Failed
-from ashore.lab.services.kafka import Kafka
+from ashore_lab.services.kafka import Kafka
 
 PARTITION = 0
 

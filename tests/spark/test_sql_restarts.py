@@ -34,9 +34,9 @@ from tests.spark.sql_jobs import (
 )
 from tests.spark.test_processes import LOCAL, is_step, wait_for
 
-from ashore.lab.drills.sites.ahead import Ahead
-from ashore.lab.services.kafka import Kafka
 from ashore.queries.spark.sql.settings import STATE
+from ashore_lab.drills.sites.ahead import Ahead
+from ashore_lab.services.kafka import Kafka
 
 STEPS = 6
 LATE_MS = 10_000

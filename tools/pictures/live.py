@@ -23,7 +23,7 @@ from ashore.cli.demo_view import DemoView
 from ashore.cli.run_view import RunState
 from ashore.errors import check
 from ashore.jobs.events import Event, Landed, Starting, decode_event
-from ashore.lab.demo import DemoStep
+from ashore_lab.demo import DemoStep
 
 from .record import RECORDS
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from ashore.jobs.events import Beat, Event, Landed, StepBegun, encode_event
 from ashore.jobs.launch import JobLaunch
-from ashore.lab.demo import Demo
-from ashore.lab.services.kafka import Kafka
 from ashore.log.progress import Step
+from ashore_lab.demo import Demo
+from ashore_lab.services.kafka import Kafka
 
 RECORDS = 1_200_000  # as `ashore demo` without options
 HERE = Path(__file__).parent

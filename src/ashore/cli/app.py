@@ -19,6 +19,7 @@ from ashore.errors import EXIT_CODES, ExitCode
 
 SERVER = "ASHORE_SERVER"
 LOCAL_ONLY = frozenset({"serve", "token", "demo", "services"})  # for this machine, whatever is set
+LAB = "ashore_lab"  # a distribution of its own: what lands records does not need it
 EPILOG = "Exit codes: " + "; ".join(f"{code:d}: {meaning}" for code, meaning in EXIT_CODES.items())
 
 
@@ -190,7 +191,14 @@ class _Commands(TyperGroup):
 
 def load(command: Listed) -> Any:
     """Return a command with its arguments and options, or a group of commands."""
-    found = getattr(import_module(f"ashore.cli.{command.module}"), command.name.replace("-", "_"))
+    try:
+        module = import_module(f"ashore.cli.{command.module}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != LAB:
+            raise
+        typer.echo(f"error: `ashore {command.name}` needs: pip install ashore-lab", err=True)
+        raise SystemExit(ExitCode.MISSING) from None
+    found = getattr(module, command.name.replace("-", "_"))
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(
             add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None

@@ -13,7 +13,7 @@ from ashore.cli import demo_view
 from ashore.cli.options import AsJsonLines, Debug
 from ashore.cli.output import reported_errors
 from ashore.cli.signals import sigterm_does
-from ashore.lab.demo import Demo
+from ashore_lab.demo import Demo
 
 
 def demo(

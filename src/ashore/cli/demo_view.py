@@ -20,7 +20,7 @@ from ashore.cli.event_lines import print_event
 from ashore.cli.output import escape, out, say, shown_progress, talk
 from ashore.cli.run_view import RunState
 from ashore.jobs.events import Event
-from ashore.lab.demo import Demo, DemoResult, DemoStep, queries
+from ashore_lab.demo import Demo, DemoResult, DemoStep, queries
 
 
 def show_demo(demo: Demo, *, as_json: bool) -> int:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+import ashore_lab  # noqa: F401 - where it is not installed, `load` names it
 from ashore.cli.options import AsJson, Debug, new_group
 from ashore.cli.output import escape, reported_errors, say
 

@@ -15,9 +15,9 @@ from ashore.cli import drill_view
 from ashore.cli.output import print_json
 from ashore.cli.signals import sigterm_does
 from ashore.errors import ExitCode
-from ashore.lab.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
-from ashore.lab.drills.report import DrillReport, logged, make_run_directory, write_report
-from ashore.lab.drills.sites.servers import Servers
+from ashore_lab.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
+from ashore_lab.drills.report import DrillReport, logged, make_run_directory, write_report
+from ashore_lab.drills.sites.servers import Servers
 
 ALL = "all"
 

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from ashore.base.units import format_duration
 from ashore.cli.output import escape, out, print_json, print_table, say, talk
-from ashore.lab.drills import Drill, Verdict
-from ashore.lab.drills.recorder import Snapshot
-from ashore.lab.drills.report import DrillReport
+from ashore_lab.drills import Drill, Verdict
+from ashore_lab.drills.recorder import Snapshot
+from ashore_lab.drills.report import DrillReport
 
 LINE_EVERY_S = 5.0  # where there is no terminal
 

@@ -10,7 +10,7 @@ import typer
 
 from ashore.cli.options import AsJson, Debug, new_group
 from ashore.cli.output import print_answer, print_json, print_table, reported_errors, say
-from ashore.lab.services import registry
+from ashore_lab.services import registry
 
 services = new_group("Development servers from jars.")
 

@@ -10,7 +10,6 @@ from tests.unit.cli.test_commands import invoke
 from tests.unit.plans.test_version_changes import graph_of
 from tests.unit.queries.test_state_tables import version_of
 
-from ashore.lab.testing import FakeClock
 from ashore.log.entries import next_version
 from ashore.log.names import SliceName, checkpoint_directory
 from ashore.log.store.log import LandingLog, LogContext
@@ -18,6 +17,7 @@ from ashore.plans.version import write_version
 from ashore.queries.state.attempts import Attempts
 from ashore.queries.state.versions import copy_version
 from ashore.storage import LocalStorage, MemoryStorage
+from ashore_lab.testing import FakeClock
 
 JOB = """\
 job: clicks

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from ashore import __version__
 from ashore.cli.app import COMMANDS, app, load
 from ashore.errors import EXIT_CODES, AshoreError
-from ashore.lab.demo import Demo
 from ashore.topics import open_job
+from ashore_lab.demo import Demo
 
 JOB = """\
 job: clicks

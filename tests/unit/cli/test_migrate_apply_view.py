@@ -5,7 +5,6 @@ from pathlib import Path
 
 from ashore.cli.migrate_apply_view import ShownMigration, ShownSteps
 from ashore.jobs.events import StateMigrated, StateProgress, StateStep
-from ashore.lab.testing import FakeClock
 from ashore.log.names import SliceName
 from ashore.log.progress import StateWork
 from ashore.log.query import PlanState
@@ -23,6 +22,7 @@ from ashore.queries.state.attempts import Attempts
 from ashore.queries.state.migration import MigrationWish
 from ashore.queries.tools.rollback import StoppedQuery
 from ashore.storage import MemoryStorage
+from ashore_lab.testing import FakeClock
 
 OLD, NEW = Path("clicks.yaml"), Path("fixed.yaml")
 WISH = MigrationWish("old", PlanState("new", "{}"), (), "ana", "renamed")

@@ -7,7 +7,6 @@ import pytest
 from tests.crash.harness import checksum_of
 from tests.unit.cli.test_commands import invoke
 
-from ashore.lab.testing import FakeClock
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Commit, Prepare, Query, Rollback
 from ashore.log.files import BatchPlace, DataFile, Role, Target
@@ -17,6 +16,7 @@ from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_history, read_log
 from ashore.queries.state.attempts import Attempts
 from ashore.storage import LocalStorage
+from ashore_lab.testing import FakeClock
 
 JOB = """\
 job: clicks

@@ -11,13 +11,13 @@ from tests.unit.cli.test_commands import JOB, invoke
 from ashore.cli import run_view
 from ashore.errors import JavaMissing, TableOwned
 from ashore.jobs.java import find_java
-from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log.names import SliceName, checkpoint_directory
 from ashore.log.store.owner import claim_tables
 from ashore.queries.state.attempts import Attempts
 from ashore.queries.tools import each_query
 from ashore.storage.local import LocalStorage
 from ashore.topics import open_job
+from ashore_lab.testing import FakeClock, RecordedSource
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from tests.unit.cli.test_commands import invoke
 from tests.unit.cli.test_run_command import job_file, stopping
 
 from ashore.errors import JavaMissing
-from ashore.lab.testing import FakeClock
 from ashore.log.entries import next_version
 from ashore.log.names import SliceName, checkpoint_directory
 from ashore.log.store.log import LandingLog, LogContext
@@ -18,6 +17,7 @@ from ashore.queries.state.later_batches import AnotherTable
 from ashore.queries.tools import another_table
 from ashore.queries.tools.another_table import BegunElsewhere
 from ashore.storage import LocalStorage, MemoryStorage
+from ashore_lab.testing import FakeClock
 
 __all__ = ["job_file", "stopping"]  # fixtures
 

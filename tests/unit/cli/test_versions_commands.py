@@ -8,7 +8,6 @@ import pytest
 from tests.unit.cli.test_commands import invoke
 
 from ashore.cli.versions_view import list_document, list_lines
-from ashore.lab.testing import FakeClock
 from ashore.log.entries import next_version
 from ashore.log.names import SliceName
 from ashore.log.query import EditsState, MappingEdit
@@ -25,6 +24,7 @@ from ashore.plans.version import (
 from ashore.proof.status.versions import QueryVersions
 from ashore.storage import LocalStorage
 from ashore.topics.loop.versions import read_versions
+from ashore_lab.testing import FakeClock
 
 JOB = """\
 job: clicks

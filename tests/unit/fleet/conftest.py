@@ -37,7 +37,7 @@ from ashore.fleet.server.looks import is_look
 from ashore.fleet.supervisor import Supervisor
 from ashore.fleet.tokens import TokenFile
 from ashore.fleet.verbs import Verbs
-from ashore.lab.testing.simulation import simulated_command, write_simulated_job
+from ashore_lab.testing.simulation import simulated_command, write_simulated_job
 
 
 def tokens_of(file: TokenFile) -> dict[str, str]:

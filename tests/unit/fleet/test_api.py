@@ -20,7 +20,7 @@ from ashore.cli.app import load_all
 from ashore.fleet.commands import BY_NAME, COMMANDS, INSTEAD
 from ashore.fleet.server.app import describe_api
 from ashore.fleet.server.doorway import BODY_BYTES_MAX
-from ashore.lab.testing.simulation import write_simulated_job
+from ashore_lab.testing.simulation import write_simulated_job
 
 ROOT = Path(__file__).parents[3]
 

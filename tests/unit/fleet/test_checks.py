@@ -30,7 +30,7 @@ from ashore.fleet.verbs import Verbs
 from ashore.jobs.file import document
 from ashore.jobs.file import load as config_load
 from ashore.jobs.file.load import FILE_BYTES_MAX
-from ashore.lab.testing.simulation import write_simulated_job
+from ashore_lab.testing.simulation import write_simulated_job
 
 ROOT = Path(__file__).parents[3]
 FLAT = "\n".join(f"k{each}: v" for each in range(200_000))

@@ -43,10 +43,10 @@ from ashore.fleet.server.pages.fleet_view import view_fleet
 from ashore.fleet.server.pages.supervision import SupervisedJobs, marks_of
 from ashore.fleet.supervisor import Supervisor
 from ashore.fleet.verbs import Verbs
-from ashore.lab.testing.simulation import simulated_command, write_simulated_job
 from ashore.log.entries import Commit
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.open_job import OpenJob
+from ashore_lab.testing.simulation import simulated_command, write_simulated_job
 
 MINUTES_5 = 300_000
 NAMENODE = "batch 3 failed: no NameNode answers at hdfs://lake:8020"

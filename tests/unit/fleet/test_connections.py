@@ -25,7 +25,7 @@ from ashore.cli.app import app
 from ashore.errors import RequestInvalid, ServerRefused
 from ashore.fleet.server import doorway
 from ashore.fleet.server.connections import ClientConnection
-from ashore.lab.testing.simulation import write_simulated_job
+from ashore_lab.testing.simulation import write_simulated_job
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,8 +8,8 @@ import pytest
 from ashore.errors import JobFileInvalid
 from ashore.fleet.job_files import SETTLED_NS, KnownJobs
 from ashore.jobs.file import Job
-from ashore.lab.testing.simulation import write_simulated_job
 from ashore.topics.loop.job import load_job_file
+from ashore_lab.testing.simulation import write_simulated_job
 
 
 def age(*paths: Path) -> None:

@@ -10,7 +10,7 @@ from tests.checkpoint_files import unpack
 from ashore.fleet.operations import Operations, OperationState, OperationView
 from ashore.fleet.server.models import OperationDocument
 from ashore.fleet.server.pages.commands import Commands, CommandSeen
-from ashore.lab.testing.clock import FakeClock
+from ashore_lab.testing.clock import FakeClock
 
 WITHIN_S = 60.0
 CASE = "rocksdb-changelog"

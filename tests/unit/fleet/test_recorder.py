@@ -13,9 +13,9 @@ from ashore.fleet.layout import RunFiles
 from ashore.fleet.recorder import RunRecorder
 from ashore.fleet.records import RunSeen
 from ashore.jobs.events import Landed, Recovered, StepBegun, WarningEvent
-from ashore.lab.testing.clock import FakeClock
 from ashore.log.measures import Retrying, SliceMeasured
 from ashore.log.progress import Step
+from ashore_lab.testing.clock import FakeClock
 
 BYTES, KEPT, SLICES = 50_000, 3, ("main", "ods.per_minute")
 LINE_BYTES_MAX = 1_000

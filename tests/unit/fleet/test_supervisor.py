@@ -25,9 +25,9 @@ from ashore.fleet.server.serve import ServerSettings, serve
 from ashore.fleet.supervisor import Happened, Supervisor
 from ashore.fleet.verbs import Asker, Verbs
 from ashore.jobs.file import Job
-from ashore.lab.testing.clock import FakeClock
-from ashore.lab.testing.simulation import simulated_command, write_simulated_job
 from ashore.topics.loop.job import load_job_file
+from ashore_lab.testing.clock import FakeClock
+from ashore_lab.testing.simulation import simulated_command, write_simulated_job
 
 WITHIN_S = 60.0
 

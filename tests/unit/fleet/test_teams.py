@@ -24,7 +24,7 @@ from ashore.fleet.server.pages.frame import PageRoute
 from ashore.fleet.server.pages.guard import Admits
 from ashore.fleet.supervisor import Happened
 from ashore.fleet.tokens import UserRole
-from ashore.lab.testing.simulation import write_simulated_job
+from ashore_lab.testing.simulation import write_simulated_job
 
 JOB = (
     "job: {name}\nlake: file://{jobs}/lake\n"

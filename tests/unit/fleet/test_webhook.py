@@ -20,10 +20,10 @@ from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.log_follower import LogFollower
 from ashore.fleet.supervisor import Happened
 from ashore.fleet.webhook import Webhook, WebhookAddress, notice_of
-from ashore.lab.testing import FakeClock
 from ashore.log.effects import Action
 from ashore.log.entries import Commit, Define, Seal, SealedPartition
 from ashore.log.tables import TableColumn, TableDefinition
+from ashore_lab.testing import FakeClock
 
 SECRET = b"a secret of two"
 WITHIN_S = 60.0

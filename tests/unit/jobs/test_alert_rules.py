@@ -22,10 +22,6 @@ from ashore.jobs.events import Event, QueryProgressed, decode_event, encode_even
 from ashore.jobs.metrics import FAMILIES, JobMetrics
 from ashore.jobs.metrics.families import JOB, Kind
 from ashore.jobs.writer import EventWriter
-from ashore.lab.testing.clock import FakeClock
-from ashore.lab.testing.runner import RecordedRunner
-from ashore.lab.testing.source import RecordedSource
-from ashore.lab.testing.wrapper import WrappedStorage
 from ashore.log.measures import BatchCounted, SliceMeasured, TableCounts
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import Limits
@@ -38,6 +34,10 @@ from ashore.topics.loop.housekeeping import CleanRule
 from ashore.topics.loop.job_loop import JobLoop, JobParts, Rhythm
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.topics.read.base import FirstOffset
+from ashore_lab.testing.clock import FakeClock
+from ashore_lab.testing.runner import RecordedRunner
+from ashore_lab.testing.source import RecordedSource
+from ashore_lab.testing.wrapper import WrappedStorage
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "examples" / "monitoring"

@@ -22,7 +22,7 @@ from ashore.jobs import heartbeat
 from ashore.jobs.ask import Patience, RunningJob
 from ashore.jobs.heartbeat import Heartbeat, ProcessMark, heartbeat_path
 from ashore.jobs.mailbox import AnswerState, Mailbox, Request, RequestAnswer
-from ashore.lab.testing import FakeClock
+from ashore_lab.testing import FakeClock
 
 CLOCK = SystemClock()
 NAMED = RunningJob("clicks", "file:///lake", CLOCK, lambda _line: None)

@@ -14,9 +14,9 @@ from ashore.jobs.events import Landed, StepBegun
 from ashore.jobs.file.metrics import Metrics
 from ashore.jobs.metrics import FAMILIES, JobMetrics, exported
 from ashore.jobs.metrics.families import JOB, Kind
-from ashore.lab.testing.clock import FakeClock
 from ashore.log.measures import CallsCounted
 from ashore.log.progress import Step
+from ashore_lab.testing.clock import FakeClock
 
 
 def fail(message: str) -> None:

@@ -13,9 +13,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ashore.jobs.events import Event, Landed, StepBegun
 from ashore.jobs.metrics.traces import traced
-from ashore.lab.testing import FakeClock
 from ashore.log.progress import Step
 from ashore.topics.use.run import _is_traced
+from ashore_lab.testing import FakeClock
 
 NS = 1_000_000
 STEPS = ((Step.PLAN, 5), (Step.WRITE, 200), (Step.PREPARE, 30), (Step.MOVE, 40))

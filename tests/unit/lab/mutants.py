@@ -9,12 +9,6 @@ import pytest
 
 from ashore.base.clock import Clock
 from ashore.errors import AnswerUnknown, BatchFailed, CatalogError, PathMissing, StorageError
-from ashore.lab.drills.faults.full import _FullWriter
-from ashore.lab.drills.faults.late_delete import LateDeletes
-from ashore.lab.drills.sites import site
-from ashore.lab.drills.sites.memory import TaskRunner
-from ashore.lab.drills.sites.site import NAME
-from ashore.lab.testing.faults import _FaultyWriter
 from ashore.log import extend, names, plan_seal
 from ashore.log.entries import Body, Closing, Prepare, ResetClock, frame
 from ashore.log.files import FilePlace
@@ -31,6 +25,12 @@ from ashore.topics.loop import slice_loop
 from ashore.topics.loop.registrar import Registrar
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.write.batch import BatchOrder, TaskResult
+from ashore_lab.drills.faults.full import _FullWriter
+from ashore_lab.drills.faults.late_delete import LateDeletes
+from ashore_lab.drills.sites import site
+from ashore_lab.drills.sites.memory import TaskRunner
+from ashore_lab.drills.sites.site import NAME
+from ashore_lab.testing.faults import _FaultyWriter
 
 Patch = pytest.MonkeyPatch
 

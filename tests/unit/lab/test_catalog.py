@@ -3,7 +3,10 @@
 import pytest
 
 from ashore.errors import CatalogError, CatalogUnreachable
-from ashore.lab.testing import (
+from ashore.storage import MemoryStorage
+from ashore.tables.catalog import CatalogPartition, CatalogTable, MemoryCatalog
+from ashore.tables.ddl import parse_ddl
+from ashore_lab.testing import (
     FailAfterEffect,
     FailBefore,
     Fault,
@@ -13,9 +16,6 @@ from ashore.lab.testing import (
     ProcessStopped,
     StopProcess,
 )
-from ashore.storage import MemoryStorage
-from ashore.tables.catalog import CatalogPartition, CatalogTable, MemoryCatalog
-from ashore.tables.ddl import parse_ddl
 
 TABLE = CatalogTable(
     "ods", "clicks", parse_ddl("id BIGINT"), parse_ddl("date STRING"), "file:///lake/ods.db/clicks",

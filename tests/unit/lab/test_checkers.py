@@ -7,22 +7,22 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from ashore.lab.drills import SCENARIOS, DrillOrder, Length, PlannedFault, run_drill
-from ashore.lab.drills.checkers.exactly_once import check_exactly_once, compare, find_visible
-from ashore.lab.drills.faults import Kill, Moment
-from ashore.lab.drills.recorder import Recorder
-from ashore.lab.drills.run import longest_stall_s
-from ashore.lab.drills.scenarios import lost_answers, replay_budget
-from ashore.lab.drills.scenarios.namenode_failover import compare_rows, read_registered
-from ashore.lab.drills.sites.memory import MemorySite
-from ashore.lab.drills.sites.site import TABLE, SiteOptions
-from ashore.lab.drills.stage import check_registered
-from ashore.lab.drills.verdict import Sample, Timeline
-from ashore.lab.drills.workloads.numbers import SCHEMA, Numbered, Produced
-from ashore.lab.testing import FakeClock
 from ashore.proof.verify.job import verify_job
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.registry import make_decoder
+from ashore_lab.drills import SCENARIOS, DrillOrder, Length, PlannedFault, run_drill
+from ashore_lab.drills.checkers.exactly_once import check_exactly_once, compare, find_visible
+from ashore_lab.drills.faults import Kill, Moment
+from ashore_lab.drills.recorder import Recorder
+from ashore_lab.drills.run import longest_stall_s
+from ashore_lab.drills.scenarios import lost_answers, replay_budget
+from ashore_lab.drills.scenarios.namenode_failover import compare_rows, read_registered
+from ashore_lab.drills.sites.memory import MemorySite
+from ashore_lab.drills.sites.site import TABLE, SiteOptions
+from ashore_lab.drills.stage import check_registered
+from ashore_lab.drills.verdict import Sample, Timeline
+from ashore_lab.drills.workloads.numbers import SCHEMA, Numbered, Produced
+from ashore_lab.testing import FakeClock
 
 
 def make_site(poison_every: int = 0, **table: object) -> MemorySite:

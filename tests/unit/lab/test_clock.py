@@ -3,7 +3,7 @@
 import pytest
 
 from ashore.errors import InvariantBroken
-from ashore.lab.testing import FakeClock
+from ashore_lab.testing import FakeClock
 
 
 def test_time_passes_when_reported() -> None:

@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ashore.base.clock import SystemClock
-from ashore.lab.drills.checkers.counts import (
+from ashore.log import names
+from ashore.storage.memory import MemoryStorage
+from ashore_lab.drills.checkers.counts import (
     HOUR_MS,
     CountedRow,
     Hour,
@@ -16,9 +18,7 @@ from ashore.lab.drills.checkers.counts import (
     compare_counts,
     expect_counts,
 )
-from ashore.lab.drills.workloads.numbers import LONG_AGO_MS, Numbered, Produced
-from ashore.log import names
-from ashore.storage.memory import MemoryStorage
+from ashore_lab.drills.workloads.numbers import LONG_AGO_MS, Numbered, Produced
 
 TABLE = "ods.per_hour"
 DELAY_MS = HOUR_MS

@@ -3,7 +3,7 @@
 import pytest
 
 from ashore.errors import InvariantBroken
-from ashore.lab.testing import (
+from ashore_lab.testing import (
     FailAfterEffect,
     FailBefore,
     FakeClock,

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ashore.errors import AnswerUnknown, InvariantBroken, PathMissing, StorageError
-from ashore.lab.testing import (
+from ashore.storage import MemoryStorage, Storage
+from ashore_lab.testing import (
     Call,
     FailAfterEffect,
     FailBefore,
@@ -19,7 +20,6 @@ from ashore.lab.testing import (
     ProcessStopped,
     StopProcess,
 )
-from ashore.storage import MemoryStorage, Storage
 
 
 def test_calls_are_numbered_those_of_writers_too() -> None:

@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from ashore.lab.drills.checkers.exactly_once import compare
-from ashore.lab.drills.scenarios.retention import compare_skipped
-from ashore.lab.drills.workloads.numbers import Numbered, Produced
 from ashore.log.entries import Entry, Skip
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore_lab.drills.checkers.exactly_once import compare
+from ashore_lab.drills.scenarios.retention import compare_skipped
+from ashore_lab.drills.workloads.numbers import Numbered, Produced
 
 
 def produced(*gone: int) -> Produced:

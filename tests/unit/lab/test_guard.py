@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ashore.base.clock import SystemClock
-from ashore.lab.services.guard import GuardedServers
-from ashore.lab.services.process import Command, ProcessId, ServerProcess, session_members
+from ashore_lab.services.guard import GuardedServers
+from ashore_lab.services.process import Command, ProcessId, ServerProcess, session_members
 
 CLOCK = SystemClock()
 DEADLINE_S = 20

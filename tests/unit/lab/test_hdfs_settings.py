@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import ServiceError
-from ashore.lab.services.hdfs_audit import AuditEntry, parse_line, parse_log
-from ashore.lab.services.hdfs_settings import (
+from ashore_lab.services.hdfs_audit import AuditEntry, parse_line, parse_log
+from ashore_lab.services.hdfs_settings import (
     NameNodePorts,
     Ports,
     build_client,

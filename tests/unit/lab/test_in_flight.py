@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from ashore.lab.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
-from ashore.lab.drills.checkers.in_flight import InFlight
-from ashore.lab.drills.faults import Kill, Moment
-from ashore.lab.drills.plan import PlannedFault
-from ashore.lab.drills.scenarios import kill_driver, poison_records
-from ashore.lab.drills.stage import Stage
+from ashore_lab.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
+from ashore_lab.drills.checkers.in_flight import InFlight
+from ashore_lab.drills.faults import Kill, Moment
+from ashore_lab.drills.plan import PlannedFault
+from ashore_lab.drills.scenarios import kill_driver, poison_records
+from ashore_lab.drills.stage import Stage
 
 pytestmark = pytest.mark.slow
 

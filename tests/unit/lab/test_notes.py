@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 
 from ashore.errors import ServiceError
-from ashore.lab.services.notes import choose_once, read_note, write_note
+from ashore_lab.services.notes import choose_once, read_note, write_note
 
 ASKING = 8
 

@@ -7,17 +7,17 @@ from importlib.resources import files
 import pytest
 from tools.old_lakes import leave_lake
 
-from ashore.lab.drills.recorder import Recorder
-from ashore.lab.drills.scenarios.upgrade import OPTIONS, OldLake, load_old_lake
-from ashore.lab.drills.sites.memory import MemorySite
-from ashore.lab.testing import FakeClock
+from ashore_lab.drills.recorder import Recorder
+from ashore_lab.drills.scenarios.upgrade import OPTIONS, OldLake, load_old_lake
+from ashore_lab.drills.sites.memory import MemorySite
+from ashore_lab.testing import FakeClock
 
 DIGESTS = {1: "b8d9f48aaf3241db61c6228713e3855561b415cc5ec2a691c0a3320efeb34c2d"}
 
 
 @pytest.mark.parametrize("format_version", DIGESTS)
 def test_an_old_lake_stays_what_it_is(format_version: int) -> None:
-    path = files("ashore.lab.drills").joinpath("lakes", f"format-{format_version}.json")
+    path = files("ashore_lab.drills").joinpath("lakes", f"format-{format_version}.json")
     assert hashlib.sha256(path.read_bytes()).hexdigest() == DIGESTS[format_version]
     assert load_old_lake(format_version).format_version == format_version
 

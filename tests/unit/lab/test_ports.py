@@ -2,7 +2,7 @@
 
 import socket
 
-from ashore.lab.services.ports import (
+from ashore_lab.services.ports import (
     LOOPBACK,
     OUTGOING_RANGE,
     find_free_ports,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import ServiceError
-from ashore.lab.services import process
-from ashore.lab.services.notes import write_note
-from ashore.lab.services.process import (
+from ashore_lab.services import process
+from ashore_lab.services.notes import write_note
+from ashore_lab.services.process import (
     Command,
     ProcessId,
     ServerProcess,

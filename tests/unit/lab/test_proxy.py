@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import ServiceError
-from ashore.lab.services.ports import LOOPBACK, find_free_ports, is_listening
-from ashore.lab.services.process import Command, ServerProcess
-from ashore.lab.services.proxy import Mode, Route, command, load_modes, set_mode
+from ashore_lab.services.ports import LOOPBACK, find_free_ports, is_listening
+from ashore_lab.services.process import Command, ServerProcess
+from ashore_lab.services.proxy import Mode, Route, command, load_modes, set_mode
 
 HANG_S = 0.1
 ANSWER_S = 10

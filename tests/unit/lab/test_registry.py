@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import ServiceError
-from ashore.lab.services import registry
-from ashore.lab.services.notes import write_note
+from ashore_lab.services import registry
+from ashore_lab.services.notes import write_note
 
 
 def test_nothing_runs_at_first_and_asking_leaves_nothing_behind(tmp_path: Path):

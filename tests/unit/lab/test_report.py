@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from ashore.cli import drill_playing
 from ashore.cli.app import app
-from ashore.lab.drills import DrillOrder, Figures, Length, PlannedFault, Timeline, Verdict
-from ashore.lab.drills.page import render_page, render_timeline
-from ashore.lab.drills.report import logged, make_run_directory, write_report
-from ashore.lab.drills.verdict import Mark, Sample
+from ashore_lab.drills import DrillOrder, Figures, Length, PlannedFault, Timeline, Verdict
+from ashore_lab.drills.page import render_page, render_timeline
+from ashore_lab.drills.report import logged, make_run_directory, write_report
+from ashore_lab.drills.verdict import Mark, Sample
 
 VERDICT = Verdict(
     drill="kill-driver",

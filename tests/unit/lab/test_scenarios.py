@@ -10,8 +10,8 @@ import pytest
 from tests.marks import but
 from tests.unit.lab.mutants import MUTANTS, OWN_MUTANTS
 
-from ashore.lab.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
-from ashore.lab.drills.scenarios import kill_driver, replay_budget, zombie_writer
+from ashore_lab.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
+from ashore_lab.drills.scenarios import kill_driver, replay_budget, zombie_writer
 
 NAMES = [drill.name for drill in SCENARIOS]
 SEED = 11

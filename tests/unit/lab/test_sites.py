@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from ashore.errors import Fenced, StorageError
-from ashore.lab.drills.faults import (
+from ashore.storage.memory import MemoryStorage
+from ashore_lab.drills.faults import (
     BrokerAway,
     ClockJump,
     Countdown,
@@ -18,15 +19,14 @@ from ashore.lab.drills.faults import (
     Out,
     Outage,
 )
-from ashore.lab.drills.faults.full import DiskFull, FullStorage
-from ashore.lab.drills.recorder import Recorder
-from ashore.lab.drills.scenarios.outages import count_deferred
-from ashore.lab.drills.scenarios.slow_storage import SlowCalls, SlowStorage
-from ashore.lab.drills.sites.memory import MemorySite
-from ashore.lab.drills.sites.site import KILLED, SiteOptions
-from ashore.lab.drills.verdict import Sample
-from ashore.lab.testing import FakeClock, PendingEffects
-from ashore.storage.memory import MemoryStorage
+from ashore_lab.drills.faults.full import DiskFull, FullStorage
+from ashore_lab.drills.recorder import Recorder
+from ashore_lab.drills.scenarios.outages import count_deferred
+from ashore_lab.drills.scenarios.slow_storage import SlowCalls, SlowStorage
+from ashore_lab.drills.sites.memory import MemorySite
+from ashore_lab.drills.sites.site import KILLED, SiteOptions
+from ashore_lab.drills.verdict import Sample
+from ashore_lab.testing import FakeClock, PendingEffects
 
 pytestmark = pytest.mark.slow
 

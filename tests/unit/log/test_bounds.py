@@ -11,7 +11,6 @@ from tests.unit.topics.test_job_loop import Job, impatient  # noqa: F401 - witho
 
 from ashore.base.unique import unique
 from ashore.errors import BatchFailed, Fenced, LogLost, StorageError, TooManyFiles
-from ashore.lab.testing import FakeClock, RecordedRunner, WrappedStorage
 from ashore.log import names
 from ashore.log.entries import Commit
 from ashore.log.fold import Fold, PartitionState, forget_untouched
@@ -30,6 +29,7 @@ from ashore.storage.open import LakeAddress
 from ashore.storage.paths import build_temporary_path
 from ashore.topics.loop import query_sink, slice_loop
 from ashore.topics.loop.query_sink import QuerySink, QuerySlice, SinkParts
+from ashore_lab.testing import FakeClock, RecordedRunner, WrappedStorage
 
 TABLE = "ods.clicks"
 TTL_MS = 60_000

@@ -15,8 +15,6 @@ from ashore.errors import (
     SourceUnreachable,
 )
 from ashore.jobs.file import parse_job
-from ashore.lab.drills.sites.memory import TaskRunner
-from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Join, Open, Prepare, ResetClock, Seal, SealedPartition
 from ashore.log.names import SliceName
@@ -33,6 +31,8 @@ from ashore.topics.loop.worker import Tick, ends_worker
 from ashore.topics.open_job import OpenJob
 from ashore.topics.use import reset_clock
 from ashore.topics.use.take_over import rejoin_topic
+from ashore_lab.drills.sites.memory import TaskRunner
+from ashore_lab.testing import FakeClock, RecordedSource
 
 NAME = SliceName("clicks", "main")
 CLICKS, OTHER = StreamShard("clicks", "0"), StreamShard("clicks", "1")

@@ -25,7 +25,6 @@ from ashore.errors import (
     StorageError,
     SyncFailed,
 )
-from ashore.lab.testing import FailAfterEffect, FailBefore, LateEffect
 from ashore.log import names
 from ashore.log.entries import Closing, Commit, Draft, Open, write_entry
 from ashore.log.fold import EMPTY
@@ -34,6 +33,7 @@ from ashore.log.store.archive import archive_log
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_history, read_log, read_number
 from ashore.log.traces import Trace
+from ashore_lab.testing import FailAfterEffect, FailBefore, LateEffect
 
 BODY = Commit("test")
 

@@ -7,11 +7,11 @@ from tests.strategies import Chain
 from tests.unit.topics.log_lake import LOG, NAME, Frozen, Lake, entry_name, fill
 
 from ashore.errors import LogDamaged, StorageError
-from ashore.lab.testing import FailAfterEffect, FailBefore, LateEffect, ProcessStopped, StopProcess
 from ashore.log import names
 from ashore.log.entries import Entry
 from ashore.log.store.archive import archive_log, find_staying
 from ashore.log.store.reader import list_log, read_archive, read_history, read_log
+from ashore_lab.testing import FailAfterEffect, FailBefore, LateEffect, ProcessStopped, StopProcess
 
 
 @pytest.fixture(autouse=True)

@@ -31,14 +31,6 @@ from ashore.errors import (
     LogDamaged,
     PathMissing,
 )
-from ashore.lab.testing import (
-    FailBefore,
-    FakeClock,
-    LateEffect,
-    ProcessStopped,
-    RecordedSource,
-    StopProcess,
-)
 from ashore.log import names, plan_clean
 from ashore.log.entries import Commit, Draft, Join, Open, Reland, Skip, write_entry
 from ashore.log.extend import extend
@@ -56,6 +48,14 @@ from ashore.log.store.reader import read_history, read_log, read_number
 from ashore.topics.loop.joins import plan_join
 from ashore.topics.loop.recovery import open_and_find_lost
 from ashore.topics.read.base import FirstOffset
+from ashore_lab.testing import (
+    FailBefore,
+    FakeClock,
+    LateEffect,
+    ProcessStopped,
+    RecordedSource,
+    StopProcess,
+)
 
 both = pytest.mark.parametrize("is_mutated", [False, True], ids=["the rule", "the shortcut"])
 

@@ -8,11 +8,11 @@ import pytest
 from tests.unit.topics.log_lake import LOG, NAME, Frozen, Lake, entry_name, fill
 
 from ashore.errors import LogDamaged, StorageError
-from ashore.lab.testing import FailBefore
 from ashore.log import names
 from ashore.log.fold import EMPTY
 from ashore.log.store.archive import archive_log
 from ashore.log.store.reader import list_log, read_history, read_log, read_number
+from ashore_lab.testing import FailBefore
 
 
 @pytest.fixture

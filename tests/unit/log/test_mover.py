@@ -6,10 +6,10 @@ import threading
 import pytest
 
 from ashore.errors import FileConflict
-from ashore.lab.testing.clock import FakeClock
 from ashore.log.files import DataFile, FilePlace
 from ashore.log.store.mover import PARALLEL_MOVES, Moved, move_files
 from ashore.storage.memory import MemoryStorage
+from ashore_lab.testing.clock import FakeClock
 
 FILES = 4 * PARALLEL_MOVES
 

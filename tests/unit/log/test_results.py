@@ -8,7 +8,6 @@ from tests.crash.harness import NAME, World, check_end, history, memory_world, r
 from tests.specs import LANDING
 
 from ashore.errors import BatchFailed, CountsDisagree
-from ashore.lab.testing import RecordedRunner
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare, ShardRead
 from ashore.log.files import DataFile, FileSpan, Role, Target
@@ -18,6 +17,7 @@ from ashore.storage.open import LakeAddress
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.worker import Tick
 from ashore.topics.write.batch import BatchOrder, TaskResult, check_tasks, merge_results, merge_rows
+from ashore_lab.testing import RecordedRunner
 
 KEY, OTHER = ShardKey("kafka", "clicks", 1, "0"), ShardKey("kafka", "clicks", 1, "1")
 

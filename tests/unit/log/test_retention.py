@@ -9,8 +9,6 @@ import pytest
 from ashore.base.unique import unique
 from ashore.errors import LogAhead
 from ashore.jobs.file import parse_job
-from ashore.lab.drills.sites.memory import TaskRunner
-from ashore.lab.testing import FailBefore, FakeClock, FaultyStorage, RecordedSource
 from ashore.log import names
 from ashore.log.entries import Retire
 from ashore.log.names import SliceName
@@ -26,6 +24,8 @@ from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.worker import Tick
 from ashore.topics.open_job import OpenJob
+from ashore_lab.drills.sites.memory import TaskRunner
+from ashore_lab.testing import FailBefore, FakeClock, FaultyStorage, RecordedSource
 
 NAME = SliceName("clicks", "main")
 TABLE, DEAD = "ods.clicks", "ods.clicks__dead"

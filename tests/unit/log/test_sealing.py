@@ -10,7 +10,6 @@ from tests.specs import landing
 
 from ashore.base.unique import unique
 from ashore.errors import CatalogError, SchemaConflict
-from ashore.lab.testing import FakeClock, RecordedRunner, RecordedSource
 from ashore.log.entries import Seal
 from ashore.log.fold import Failing
 from ashore.log.names import SliceName
@@ -31,6 +30,7 @@ from ashore.topics.loop.registrar import Registrar, catalog_tables
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.base import FirstOffset
+from ashore_lab.testing import FakeClock, RecordedRunner, RecordedSource
 
 NAME = SliceName("shop", "main")
 TABLE, EIGHT = "ods.clicks", "date=2026-11-21"

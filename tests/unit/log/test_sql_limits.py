@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from ashore.lab.testing import RecordedSource
 from ashore.log.plan_batch import BYTES_UNKNOWN
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.queries.spark.sql.limits import (
@@ -15,6 +14,7 @@ from ashore.queries.spark.sql.limits import (
     plan_limits,
 )
 from ashore.topics.read.limits import DEFAULT_LIMITS, records_too_large
+from ashore_lab.testing import RecordedSource
 
 FIRST, SECOND = StreamShard("clicks", "0"), StreamShard("clicks", "1")
 

@@ -3,11 +3,11 @@
 import pytest
 
 from ashore.errors import LogLost
-from ashore.lab.testing import FakeClock, FaultyStorage
 from ashore.log.names import SliceName
 from ashore.log.store.traces import LISTINGS_MAX, find_traces, require_whole
 from ashore.log.traces import LogEnd, Trace
 from ashore.storage import MemoryStorage
+from ashore_lab.testing import FakeClock, FaultyStorage
 
 NAME = SliceName("clicks", "main")
 TABLE, PATH = "ods.clicks", "ods.db/clicks"

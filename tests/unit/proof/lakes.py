@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from ashore.base.unique import unique
 from ashore.errors import SourceUnreachable
 from ashore.jobs.file import parse_job
-from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log import names
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import (
@@ -42,6 +41,7 @@ from ashore.proof.verify.job import verify_job
 from ashore.storage.memory import MemoryStorage
 from ashore.topics.open_job import OpenJob
 from ashore.topics.read.base import Record
+from ashore_lab.testing import FakeClock, RecordedSource
 
 JOB = """\
 job: clicks

@@ -7,7 +7,6 @@ from tests.unit.proof.lakes import CLICKS_0, TABLE, Lake, describe, fill, kinds,
 from tests.unit.proof.watching import INTERVAL_S, Gate, Watch
 
 from ashore.errors import StorageError
-from ashore.lab.testing import FailBefore, FaultyStorage
 from ashore.log import names
 from ashore.log.entries import (
     Commit,
@@ -26,6 +25,7 @@ from ashore.proof.audit.auditor import FAILING_AGAIN
 from ashore.proof.audit.follow import audit_once, follow
 from ashore.proof.evidence.adopted_files import adopted_path, write_adopted
 from ashore.proof.verify import ProblemKind
+from ashore_lab.testing import FailBefore, FaultyStorage
 
 CLICKS_1 = StreamShard("clicks", "1")
 

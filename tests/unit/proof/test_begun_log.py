@@ -6,7 +6,6 @@ from tests.unit.jobs.texts import job
 from tests.unit.proof.test_queries import NAME, shown
 
 from ashore.jobs.heartbeat import Heartbeat
-from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Begin, Joined, Prepare, Query, ShardRead
 from ashore.log.names import query_source
@@ -19,6 +18,7 @@ from ashore.proof.status.status import JobStatus, read_status
 from ashore.proof.verify.job import verify_job
 from ashore.storage import MemoryStorage
 from ashore.topics.open_job import OpenJob
+from ashore_lab.testing import FakeClock, RecordedSource
 
 KEY = ShardKey(query_source(NAME), "clicks", 1, "0")
 BATCH, OFFSET = 7, 3

@@ -8,7 +8,6 @@ import pytest
 from tests.unit.proof.lakes import DATE, TABLE, Lake, fill, make_lake
 
 from ashore.errors import LogDamaged, LogGrows, Stopped, StorageError
-from ashore.lab.testing import FakeClock
 from ashore.log import names
 from ashore.log.entries import Commit, Join, Skip
 from ashore.log.positions import StreamShard
@@ -21,6 +20,7 @@ from ashore.proof.doctor.steps import MoveAside, WriteSnapshot
 from ashore.proof.evidence.adopted_files import read_adopted
 from ashore.storage.base import Storage
 from ashore.storage.local import LocalStorage
+from ashore_lab.testing import FakeClock
 
 NOBODY = FormerAt()
 LOG = ".ashore/clicks/main/log"

@@ -7,7 +7,6 @@ from tests.unit.proof.lakes import DATE, JOB, Lake, fill, make_lake
 
 from ashore.errors import ClockAhead, LogLost
 from ashore.jobs.file import parse_job
-from ashore.lab.testing import FakeClock
 from ashore.log import names
 from ashore.log.entries import Commit, Retire, RetiredPartition
 from ashore.log.positions import StreamShard
@@ -16,6 +15,7 @@ from ashore.log.store.reader import read_log
 from ashore.proof.doctor import Diagnosis, FormerAt, diagnose, treat
 from ashore.proof.doctor.steps import AdoptFiles, MoveAside
 from ashore.topics.loop.sinks import sink_slice
+from ashore_lab.testing import FakeClock
 
 AT = FormerAt(own_files=True)
 

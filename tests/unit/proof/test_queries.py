@@ -14,7 +14,6 @@ from ashore.errors import JobFileInvalid
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.jobs.state import JobState
 from ashore.jobs.writer import EventWriter
-from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Closing, Commit, Join, Joined, Prepare, Query, ShardRead
 from ashore.log.names import SliceName, query_source
@@ -26,6 +25,7 @@ from ashore.proof.status.status import JobStatus, read_status
 from ashore.queries.tools.skip import apply, wish_of
 from ashore.storage import MemoryStorage
 from ashore.topics.open_job import OpenJob
+from ashore_lab.testing import FakeClock, RecordedSource
 
 NAME = SliceName("clicks", "ods__big")
 AT = QueryProgress(3, 1_795_003_200_000, 1_234, 5_000_000, 120, 4)

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from ashore.cli import retire_command
 from ashore.cli.app import app
 from ashore.errors import JobFileInvalid, StorageError
-from ashore.lab.testing import FailBefore, FaultyStorage
 from ashore.log import names
 from ashore.log.effects import Action, DeferredAction
 from ashore.log.entries import Closing, Retire
@@ -23,6 +22,7 @@ from ashore.tables.catalog import CatalogPartition, CatalogTable, MemoryCatalog
 from ashore.tables.ddl import Atom, Field, Schema
 from ashore.topics import open_job
 from ashore.topics.loop.retirement import RetirePartition
+from ashore_lab.testing import FailBefore, FaultyStorage
 
 EVEN = f"{DATE}/hour=00"
 DIRECTORY = names.join(names.table_path(TABLE), EVEN)

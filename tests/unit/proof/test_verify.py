@@ -14,12 +14,12 @@ from tests.unit.proof.lakes import (
 )
 
 from ashore.errors import JobFileInvalid, LogDamaged, StorageError
-from ashore.lab.testing.wrapper import WrappedStorage
 from ashore.log import names
 from ashore.log.entries import Commit
 from ashore.log.store.reader import read_log
 from ashore.proof.verify import CheckedBy, ProblemKind, Status, VerifyResult
 from ashore.proof.verify.job import parse_since, verify_job
+from ashore_lab.testing.wrapper import WrappedStorage
 
 # ---- in order
 

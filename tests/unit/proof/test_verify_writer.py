@@ -7,7 +7,6 @@ import pytest
 from tests.unit.proof.lakes import Lake
 
 from ashore.jobs.file import match_topics, parse_job
-from ashore.lab.testing import fetched_batch
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare
 from ashore.log.files import Role
@@ -17,6 +16,7 @@ from ashore.storage.open import LakeAddress
 from ashore.topics.loop.job import landing_spec
 from ashore.topics.write.batch import BatchOrder, merge_results
 from ashore.topics.write.task import write_task
+from ashore_lab.testing import fetched_batch
 
 JOB = """\
 job: clicks

@@ -10,13 +10,13 @@ import pytest
 from tests.checkpoint_files import list_paths, opened, unpack
 
 from ashore.errors import CheckpointUnfit, JobProcessEnded, PathMissing, StorageError
-from ashore.lab.testing import FailBefore, FakeClock, FaultyStorage
-from ashore.lab.testing.wrapper import WrappedStorage
 from ashore.queries.state.attempts import Attempts
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.copies import copy_checkpoint
 from ashore.queries.state.layout import OperatorFile
 from ashore.storage import LocalStorage, MemoryStorage, Storage
+from ashore_lab.testing import FailBefore, FakeClock, FaultyStorage
+from ashore_lab.testing.wrapper import WrappedStorage
 
 DIRECTORY = "_checkpoints/insert"
 STORE = "state/0/1"

@@ -12,11 +12,11 @@ from tests.checkpoint_files import list_paths, opened, unpack
 from tests.unit.queries.test_garbage import LATER_MS, found, keep_last, needs
 
 from ashore.errors import InvariantBroken, StorageError
-from ashore.lab.testing import FakeClock
 from ashore.log.measures import CheckpointCleaned, Measure
 from ashore.log.progress import Quiet
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.cleaner import AGE_MS, STEP_S, CheckpointCleaner
+from ashore_lab.testing import FakeClock
 
 SLICE = "ods__per_minute"
 NOW_MS = round(time.time() * 1000)

@@ -7,7 +7,6 @@ import pytest
 from tests.strategies import Chain, Part
 
 from ashore.errors import CheckpointUnfit
-from ashore.lab.testing import FakeClock
 from ashore.log.entries import Commit, Migrate, Plan, Query
 from ashore.log.names import SliceName, entry_path, query_source
 from ashore.log.plan_rollback import Wish, plan_rollback
@@ -16,6 +15,7 @@ from ashore.log.query_history import read_batches
 from ashore.queries.state.layout import MigrationPath
 from ashore.queries.tools.former_log import FormerLog, read_former
 from ashore.storage import MemoryStorage
+from ashore_lab.testing import FakeClock
 
 NAME = SliceName("clicks", "ods__big")
 CLICKS, VIEWS = (ShardKey(query_source(NAME), topic, 1, "0") for topic in ("clicks", "views"))

@@ -12,7 +12,6 @@ from tests.unit.proof.lakes import Lake, fill, make_lake
 
 from ashore.errors import LogGrows
 from ashore.jobs.heartbeat import Heart
-from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log.entries import Commit
 from ashore.log.names import SliceName
 from ashore.log.store.log import LandingLog, LogContext
@@ -28,6 +27,7 @@ from ashore.topics.use.take_over import (
     is_relandable,
     rejoin_topic,
 )
+from ashore_lab.testing import FakeClock, RecordedSource
 
 TakingOver = Callable[[OpenJob, bool], object]
 USE_CASES: dict[str, TakingOver] = {

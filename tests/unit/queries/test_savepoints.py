@@ -12,8 +12,6 @@ from tests.checkpoint_files import WHOLE, list_paths, opened, unpack
 from tests.marks import but
 
 from ashore.errors import CheckpointUnfit, StorageError
-from ashore.lab.testing import FakeClock
-from ashore.lab.testing.wrapper import WrappedStorage
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.savepoints.manifest import Manifest, parse_manifest, write_manifest
 from ashore.queries.state.savepoints.restore import restore
@@ -22,6 +20,8 @@ from ashore.queries.state.savepoints.store import Savepoint, delete_savepoint, l
 from ashore.queries.state.savepoints.transfer import check_files
 from ashore.queries.state.survey import take_survey
 from ashore.storage import LocalStorage, MemoryStorage, Storage
+from ashore_lab.testing import FakeClock
+from ashore_lab.testing.wrapper import WrappedStorage
 
 CASES = sorted(each.name.removesuffix(".tar.xz") for each in WHOLE.iterdir())
 EVERY_DAY = {"join-3", "hdfs-backed"}

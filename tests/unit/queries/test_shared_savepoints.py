@@ -14,7 +14,6 @@ from tests.unit.queries.test_savepoints import contents, silent
 
 from ashore.base.units import parse_duration_ms
 from ashore.errors import CheckpointUnfit, StorageError
-from ashore.lab.testing import FakeClock
 from ashore.queries.state.garbage import Unneeded
 from ashore.queries.state.savepoints.manifest import SavepointKind, parse_manifest, write_manifest
 from ashore.queries.state.savepoints.references import PoolFile, parse_references, write_references
@@ -27,6 +26,7 @@ from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.clean import clean
 from ashore.queries.tools.savepoints import verify
 from ashore.storage import LocalStorage
+from ashore_lab.testing import FakeClock
 
 CASES = sorted(each.name.removesuffix(".tar.xz") for each in WHOLE.iterdir())
 EVERY_DAY = {"join-3", "rocksdb-changelog"}

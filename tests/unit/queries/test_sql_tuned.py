@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from ashore.jobs.file import Job
-from ashore.lab.testing import FakeClock
 from ashore.queries.spark.sql.assembly import query_settings
 from ashore.queries.spark.sql.settings import KEPT_BATCHES, SNAPSHOT_BATCHES
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import PARTITIONS
 from ashore.storage import MemoryStorage
 from ashore.topics.loop.job import load_job_file
+from ashore_lab.testing import FakeClock
 
 SQL = "INSERT INTO ods.big SELECT * FROM clicks;"
 

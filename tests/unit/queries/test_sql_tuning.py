@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from ashore.lab.testing import FakeClock
 from ashore.queries.spark.sql.batch_measures import read_batches, read_partitions
 from ashore.queries.spark.sql.tuning import (
     KEPT_BATCHES_MIN,
@@ -27,6 +26,7 @@ from ashore.queries.spark.sql.tuning import (
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.replay import REPLAY_BYTES_PER_S, REPLAY_FILE_S
 from ashore.storage import MemoryStorage
+from ashore_lab.testing import FakeClock
 
 BATCHES = Batches(interval_s=10, changelog_bytes=1e6, snapshot_bytes=40e6, stores=16)
 

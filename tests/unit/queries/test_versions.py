@@ -7,7 +7,6 @@ from tests.unit.plans.test_version_changes import graph_of
 from tests.unit.queries.test_state_tables import version_of
 
 from ashore.errors import CheckpointUnfit
-from ashore.lab.testing import FakeClock
 from ashore.log.entries import next_version, read_entry
 from ashore.log.names import SliceName, entry_path
 from ashore.log.store.log import LandingLog, LogContext
@@ -23,6 +22,7 @@ from ashore.queries.state.versions import (
     require_own,
 )
 from ashore.storage import MemoryStorage
+from ashore_lab.testing import FakeClock
 
 NAME = SliceName("clicks", "ods__big")
 DOCUMENT = '{"job":"clicks","slice":"ods__big"}'

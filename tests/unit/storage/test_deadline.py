@@ -8,7 +8,6 @@ import pytest
 from tests.prompt_deadline import PromptDeadline
 
 from ashore.errors import AnswerUnknown, CallsHang, PathExists, PathMissing, StorageError
-from ashore.lab.testing import FaultyStorage, Hang, ProcessStopped, SimulatedDisk, StopProcess
 from ashore.storage import (
     DeadlineStatistics,
     DeadlineStorage,
@@ -18,6 +17,7 @@ from ashore.storage import (
     count_hanging_calls,
 )
 from ashore.storage.writer import GuardedWriter
+from ashore_lab.testing import FaultyStorage, Hang, ProcessStopped, SimulatedDisk, StopProcess
 
 SHORT_S = 0.5  # long enough to open a file in, on a busy machine too
 

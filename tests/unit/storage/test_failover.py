@@ -7,7 +7,6 @@ import pytest
 from tests.crash.storage_calls import PromptDeadline
 
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, PathMissing, StorageError
-from ashore.lab.testing import FailAfterEffect, FailBefore, FakeClock, Fault, FaultyStorage, Hang
 from ashore.storage import (
     ActiveServer,
     Backoff,
@@ -20,6 +19,7 @@ from ashore.storage import (
     RetryingStorage,
     Storage,
 )
+from ashore_lab.testing import FailAfterEffect, FailBefore, FakeClock, Fault, FaultyStorage, Hang
 
 DEADLINE_S = 30.0  # of calls that do not hang: a slow machine is no fault
 Asking = Callable[[Storage], object]

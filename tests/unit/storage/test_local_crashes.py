@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ashore.errors import PathExists, StorageError, SyncFailed
-from ashore.lab.testing import (
+from ashore.storage import LocalStorage, is_temporary
+from ashore_lab.testing import (
     DiskFault,
     FailAfterEffect,
     FailBefore,
@@ -15,7 +16,6 @@ from ashore.lab.testing import (
     SimulatedDisk,
     StopProcess,
 )
-from ashore.storage import LocalStorage, is_temporary
 
 ROOT = "/data/lake"
 CONTENT = b"content" * 100

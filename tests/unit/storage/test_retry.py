@@ -13,7 +13,6 @@ from ashore.errors import (
     StorageError,
     SyncFailed,
 )
-from ashore.lab.testing import FailBefore, FakeClock, FaultyStorage, LateEffect, SimulatedDisk
 from ashore.storage import (
     Backoff,
     LocalStorage,
@@ -22,6 +21,7 @@ from ashore.storage import (
     RetryStatistics,
     Storage,
 )
+from ashore_lab.testing import FailBefore, FakeClock, FaultyStorage, LateEffect, SimulatedDisk
 
 Asking = Callable[[Storage], object]
 ASKING: dict[str, Asking] = {

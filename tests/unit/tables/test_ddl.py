@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from ashore.tables.catalog import ddl
+from ashore.tables import ddl
 from ashore.tables.ddl import Atom, DdlError, Field, Schema, parse_ddl, to_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 

@@ -4,11 +4,11 @@ import os
 import signal
 from dataclasses import dataclass
 
-from ashore.lab.testing import fetched_batch
 from ashore.log.positions import ShardRange, StreamShard
 from ashore.topics.read.base import Record
 from ashore.topics.write.batch import BatchOrder, TaskResult
 from ashore.topics.write.task import write_task
+from ashore_lab.testing import fetched_batch
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from tests.strategies import Chain, Part, key_of, target_of
 
 from ashore.errors import LogDamaged, PathExists, PathMissing
-from ashore.lab.testing import FakeClock, Fault, FaultyStorage, PendingEffects
 from ashore.log import names
 from ashore.log.entries import Closing, Commit, Entry, Join, Joined, Open, Prepare, read_entry
 from ashore.log.extend import extend
@@ -26,6 +25,7 @@ from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import list_log, read_log, read_number
 from ashore.storage import MemoryStorage
 from ashore.storage.base import Storage
+from ashore_lab.testing import FakeClock, Fault, FaultyStorage, PendingEffects
 
 NAME = SliceName("clicks", "main")
 LOG = names.log_directory(NAME)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ashore.jobs.file import Job, parse_job
-from ashore.lab.testing import FakeClock, RecordedRunner, RecordedSource
 from ashore.log.entries import Define
 from ashore.log.names import SliceName
 from ashore.log.positions import StreamShard
@@ -18,6 +17,7 @@ from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.definitions import define, plan_define
 from ashore.topics.loop.worker import Tick
 from ashore.topics.write.specs import OutputSpec
+from ashore_lab.testing import FakeClock, RecordedRunner, RecordedSource
 
 NAME = SliceName("shop", "main")
 TABLE: dict[str, Any] = {

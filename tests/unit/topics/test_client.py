@@ -7,11 +7,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ashore.errors import JobFileInvalid, SourceError, SourceUnreachable
-from ashore.lab.testing import FakeClock
 from ashore.topics.read.client import Admin, Cluster
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.failures import PASSING, UNREACHABLE, Complaints, explain
 from ashore.topics.read.kafka import KafkaSource
+from ashore_lab.testing import FakeClock
 
 
 class SilentClient:

@@ -24,7 +24,6 @@ from ashore.errors import AshoreError, JobFileInvalid, SchemaConflict
 from ashore.fleet.server.log_follower import notices_of
 from ashore.fleet.server.pages.entry_words import describe
 from ashore.jobs.file import Job, parse_job
-from ashore.lab.testing import RecordedSource
 from ashore.log.entries import Define, Prepare
 from ashore.log.query_history import tables_in
 from ashore.log.store.reader import read_history, read_log
@@ -32,6 +31,7 @@ from ashore.topics.loop.definitions import define, definition_of, plan_define
 from ashore.topics.loop.job import columns_of
 from ashore.topics.loop.registrar import catalog_tables
 from ashore.topics.write.specs import OutputSpec
+from ashore_lab.testing import RecordedSource
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ import hashlib
 import pytest
 
 from ashore.errors import InvariantBroken, StorageError
-from ashore.lab.testing import FailBefore, FaultyStorage
 from ashore.storage.memory import MemoryStorage
 from ashore.topics.write import digest
 from ashore.topics.write.digest import DigestWriter
+from ashore_lab.testing import FailBefore, FaultyStorage
 
 
 def test_size_and_checksum_are_those_of_what_the_storage_holds(monkeypatch):

@@ -4,11 +4,11 @@ import pytest
 from tests.unit.topics.orders import a_batch, all_files, an_order, click, spec
 
 from ashore.errors import StorageError, TooManyFiles
-from ashore.lab.testing import FailBefore, FaultyStorage
 from ashore.storage.memory import MemoryStorage
 from ashore.topics.write import task
 from ashore.topics.write.pool import PoolLimits
 from ashore.topics.write.task import write_task
+from ashore_lab.testing import FailBefore, FaultyStorage
 
 
 def test_a_storage_that_takes_no_deletes_either_is_asked_once():

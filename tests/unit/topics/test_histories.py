@@ -7,7 +7,6 @@ import pytest
 from tests.crash.harness import CLICKS, NAME, World, memory_world
 
 from ashore.errors import HistoryTruncated
-from ashore.lab.testing import FaultyStorage, RecordedSource
 from ashore.log.entries import Prepare, Skip
 from ashore.log.fold import ShardState
 from ashore.log.plan_batch import ShardOffsets
@@ -19,6 +18,7 @@ from ashore.topics.loop.joins import LAG_S
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.base import Position
+from ashore_lab.testing import FaultyStorage, RecordedSource
 
 CLICKS_0 = StreamShard(CLICKS, "0")
 

@@ -15,7 +15,6 @@ from ashore.errors import (
     StreamReplaced,
 )
 from ashore.jobs.file import match_topics
-from ashore.lab.testing import RecordedSource
 from ashore.log.fold import EMPTY, ShardState
 from ashore.log.plan_seal import SealRule
 from ashore.log.positions import ShardKey, StreamShard
@@ -37,6 +36,7 @@ from ashore.topics.loop.joins import (
 )
 from ashore.topics.loop.table_checks import check_table
 from ashore.topics.read.base import FirstOffset
+from ashore_lab.testing import RecordedSource
 
 HEAD = """\
 job: shop

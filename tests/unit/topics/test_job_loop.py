@@ -21,8 +21,6 @@ from ashore.errors import (
     StorageError,
     TableOwned,
 )
-from ashore.lab.testing import FailBefore, FaultyStorage, RecordedRunner, RecordedSource
-from ashore.lab.testing.wrapper import WrappedStorage
 from ashore.log.measures import Measure
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import Limits
@@ -40,6 +38,8 @@ from ashore.topics.loop.job_loop import JobLoop, JobParts, Rhythm, probe_lake
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.base import FirstOffset
+from ashore_lab.testing import FailBefore, FaultyStorage, RecordedRunner, RecordedSource
+from ashore_lab.testing.wrapper import WrappedStorage
 
 
 class Reported:

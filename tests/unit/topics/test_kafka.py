@@ -7,12 +7,12 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition, Uuid
 from confluent_kafka.admin import ListOffsetsResultInfo
 
 from ashore.errors import InvariantBroken, SourceError
-from ashore.lab.testing import FakeClock
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import StreamShard
 from ashore.topics.read.client import Admin, Cluster
 from ashore.topics.read.failures import OLD_LEADER, Complaints
 from ashore.topics.read.kafka import KafkaSource, stream_id_of, stream_missing
+from ashore_lab.testing import FakeClock
 
 
 def test_a_missing_topic_has_the_nearest_name_as_hint() -> None:

@@ -7,8 +7,6 @@ import pytest
 from tests.crash.harness import CLICKS, World, memory_world, recorded_rows, reference
 
 from ashore.errors import OffsetsWentBack, StreamMissing, StreamReplaced
-from ashore.lab.testing import FakeClock, FaultyStorage, RecordedSource
-from ashore.lab.testing.runner import RecordedRunner
 from ashore.log.plan_batch import BatchPlan, ShardOffsets
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.topics.loop.joins import LAG_S, look_again
@@ -16,6 +14,8 @@ from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.base import StreamInfo
 from ashore.topics.write.batch import BatchOrder, TaskResult
+from ashore_lab.testing import FakeClock, FaultyStorage, RecordedSource
+from ashore_lab.testing.runner import RecordedRunner
 
 Streams = dict[str, StreamInfo]
 CLICKS_0 = StreamShard(CLICKS, "0")

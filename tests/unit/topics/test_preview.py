@@ -4,9 +4,9 @@ import pytest
 
 from ashore.errors import StreamMissing
 from ashore.jobs.file import parse_job
-from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log.positions import StreamShard
 from ashore.topics.use.preview import preview_job
+from ashore_lab.testing import FakeClock, RecordedSource
 
 JOB = """\
 job: clicks

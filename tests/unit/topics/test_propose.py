@@ -11,7 +11,6 @@ from tests.examples import examples
 
 from ashore.errors import JobFileInvalid, StreamMissing
 from ashore.jobs.file import Job, parse_job
-from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log.positions import StreamShard
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.registry import make_decoder
@@ -27,6 +26,7 @@ from ashore.topics.use.proposed_file import (
     table_names,
     write_new,
 )
+from ashore_lab.testing import FakeClock, RecordedSource
 
 NOW_MS = 1_795_000_000_000
 

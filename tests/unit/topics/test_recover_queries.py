@@ -8,7 +8,6 @@ from tests.unit.jobs.test_sql import SQL_JOB
 from tests.unit.jobs.texts import job
 
 from ashore.base.operator import operator
-from ashore.lab.testing import FakeClock, RecordedSource
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare, Query
 from ashore.log.files import BatchPlace, DataFile, Role, Target
@@ -19,6 +18,7 @@ from ashore.log.store.reader import read_log
 from ashore.storage import MemoryStorage
 from ashore.topics.open_job import OpenJob
 from ashore.topics.use.recover import explain_recover, plan_recover, recover_dead
+from ashore_lab.testing import FakeClock, RecordedSource
 
 NAME = SliceName("clicks", "ods__big")
 CONTENT = b'{"id":1}\n'

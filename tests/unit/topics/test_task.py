@@ -25,7 +25,6 @@ from tests.unit.topics.orders import (
 
 from ashore.base.unique import unique
 from ashore.errors import BadRecord, CountsDisagree, InvariantBroken, StorageError, SyncFailed
-from ashore.lab.testing import FailBefore, FaultyStorage
 from ashore.log.files import FileSpan, Role
 from ashore.log.positions import OffsetRange
 from ashore.storage.memory import MemoryStorage
@@ -36,6 +35,7 @@ from ashore.topics.write.counters import sort_counters
 from ashore.topics.write.pool import FilePool, PoolLimits
 from ashore.topics.write.specs import LateRule
 from ashore.topics.write.task import write_task
+from ashore_lab.testing import FailBefore, FaultyStorage
 
 
 class Landed:
