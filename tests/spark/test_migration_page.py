@@ -11,7 +11,7 @@ from tests.spark.site import Site
 from tests.spark.sql_jobs import PER_MINUTE, PER_MINUTE_TABLE, clicks, encode, read_only, sql_job
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "migration.md"
-BEGINS, ENDS = "## Example: a wrong filter in production", "## In scripts"
+BEGINS, ENDS = "## Example: a wrong filter in production", "## Apply"
 ENDED = {"check": 4}  # a start with the new SQL would stop for a decision
 WRONG, RIGHT = (
     PER_MINUTE.replace("FROM clicks", f"FROM clicks WHERE country = '{country}'")
