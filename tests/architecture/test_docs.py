@@ -32,6 +32,9 @@ STEP_COMMENT = re.compile(r"# Step (\d)\. (\w+)")
 STEPS_COMMENT = re.compile(r"# Steps (\d) to \d\. ([^.(]+)")
 EXAMPLE = ROOT / "examples" / "clicks.yaml"
 CASES = sorted((ROOT / "examples").glob("*.cases.yaml"))
+# Each page of these books ends with the modules that its rules are in.
+BOOKS = ("docs/use", "docs/operate")
+IN_THE_CODE = "In the code: "
 
 
 def load_docs_tool() -> ModuleType:
@@ -246,6 +249,21 @@ def test_every_document_can_be_reached():
                 if str(file.relative_to(ROOT)) in documents():
                     waiting.append(str(file.relative_to(ROOT)))
     assert set(documents()) - reached - {"CHANGELOG.md"} == set()
+
+
+@pytest.mark.parametrize("book", BOOKS)
+def test_each_page_of_a_book_ends_with_the_modules_of_its_rules(book: str):
+    """`test_links_lead_somewhere` checks that the targets exist."""
+    wrong = []
+    for path, text in documents().items():
+        if path.startswith(f"{book}/"):
+            last = text.strip().rpartition("\n\n")[2]
+            targets = re.findall(r"\]\(([^)\s]+)\)", last)
+            found = [(ROOT / path).parent.joinpath(target).resolve() for target in targets]
+            is_code = [each.is_relative_to(ROOT / "src" / "ashore") for each in found]
+            if not (last.startswith(IN_THE_CODE) and found and all(is_code)):
+                wrong.append(path)
+    assert not wrong, f"the last paragraph has to be '{IN_THE_CODE}[name](../../src/ashore/...)'"
 
 
 def steps_in_code() -> dict[int, set[str]]:
