@@ -7,7 +7,6 @@ is not what the code says. An event, a counter or an error that nobody explained
 What it must not know: anything that is not in the code. Prose by hand stands in the other folders.
 """
 
-import ast
 import importlib
 import importlib.util
 import inspect
@@ -41,8 +40,8 @@ Data goes to stdout, messages to stderr. With `--json` stdout is one JSON docume
 command with its exit code.
 """
 ERRORS_HEAD = """\
-An error has a stable `code`, a message that names the things involved, and mostly a hint that says
-what to do next. `--json` prints `code`, `message`, `hint` and more fields, by code.
+An error has a stable `code`, a message that names the objects involved, and usually a hint with the
+next step. `--json` prints `code`, `message`, `hint`, and more fields for some codes.
 """
 FINDINGS_HEAD = """\
 What [`ashore checkpoint doctor`](../operate/checkpoints.md#what-is-wrong-with-one) can find. Each
@@ -199,9 +198,8 @@ def _default(value: object) -> str:
 
 
 def render_errors() -> str:
-    """Return the tree, and for each error its code, exit code, meaning and hints."""
+    """Return the tree, and for each error its code, exit code and meaning."""
     tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n", 1)[1]
-    hints = find_hints()
     parts = [
         "# Errors\n",
         ERRORS_HEAD,
@@ -209,7 +207,6 @@ def render_errors() -> str:
         "## The tree\n",
         f"```text\n{tree}\n```\n",
         "## Each error\n",
-        "Hints as they stand in the code; `<...>` is filled in.\n",
     ]
     for kind in error_classes():
         parts.append(f"### `{kind.code}`\n")
@@ -217,8 +214,6 @@ def render_errors() -> str:
         if kind is AshoreError:
             meaning = "An error that has no code of its own."
         parts.append(f"{meaning} `{kind.__name__}`, exit code {kind.exit_code}.\n")
-        if hints[kind.__name__]:
-            parts.append("\n".join(f"- {hint}" for hint in sorted(hints[kind.__name__])) + "\n")
     return "\n".join(parts)
 
 
@@ -226,36 +221,6 @@ def error_classes(kind: type[AshoreError] = AshoreError) -> list[type[AshoreErro
     """Return a class and all below it, in the order of the tree."""
     below = [found for each in kind.__subclasses__() for found in error_classes(each)]
     return [kind, *(each for each in below if each.__module__ == "ashore.errors")]
-
-
-def find_hints() -> dict[str, set[str]]:
-    """Return the hints that the code gives where it makes an error, by class.
-
-    Those of development servers are left out: they are for the person who has just typed `up`.
-    """
-    trees = list(modules(SOURCE, without="services"))
-    made_by = _find_makers(trees)
-    hints: dict[str, set[str]] = defaultdict(set)
-    for tree in trees:
-        for call in calls(tree):
-            name = call.func.id if isinstance(call.func, ast.Name) else ""
-            for keyword in call.keywords:
-                if keyword.arg == "hint" and (text := _text(keyword.value)):
-                    hints[made_by.get(name, name)].add(text)
-    return hints
-
-
-def _find_makers(trees: list[ast.Module]) -> dict[str, str]:
-    """Return, by name, the functions that return a new error, each with the error's class."""
-    known = {kind.__name__ for kind in error_classes()}
-    return {
-        node.name: node.returns.id
-        for tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        and isinstance(node.returns, ast.Name)
-        and node.returns.id in known
-    }
 
 
 def _exit_codes() -> str:
@@ -308,34 +273,11 @@ def _meaning(kind: type) -> str:
 # --- shared ------------------------------------------------------------------------------------
 
 
-def modules(folder: Path, without: str = "") -> Iterator[ast.Module]:
-    """Yield the syntax trees of all modules below `folder`, one package of it left out."""
-    for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0] != without:
-            yield ast.parse(path.read_text("utf-8"))
-
-
-def calls(tree: ast.Module) -> Iterator[ast.Call]:
-    """Yield all calls of a module."""
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-
-
 def explain_all(what: str, found: set[str], meanings: Mapping[str, str]) -> None:
     """Stop unless exactly what was found in the code has a meaning here."""
     odd = sorted(found ^ meanings.keys())
     if odd:
         raise SystemExit(f"{what} without a meaning, or the other way round: {', '.join(odd)}")
-
-
-def _text(node: ast.expr) -> str:
-    """Return a text of the code; what is filled in becomes `<...>`. Empty: it is no text."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.JoinedStr(values=values):
-            return "".join(_text(each) or "<...>" for each in values)
-        case _:
-            return ""
 
 
 def _meanings(title: str, meanings: Mapping[str, str]) -> str:

@@ -15,14 +15,14 @@ MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
 HEAD = """\
 # REST
 
-What [`ashore serve`](../operate/serve.md) answers over HTTP. The file [openapi.json](openapi.json)
-describes each request and answer as OpenAPI 3.1; a server has it at `/api/openapi.json`.
+The HTTP API of [`ashore serve`](../operate/serve.md). The file [openapi.json](openapi.json)
+describes each request and response as OpenAPI 3.1; a server has it at `/api/openapi.json`.
 
-A request carries `Authorization: Bearer TOKEN`; the role of the token is `read` or `operate`, for
+A request carries `Authorization: Bearer TOKEN`. The role of the token is `read` or `operate`, for
 all jobs or for those with some labels ([tokens](../operate/serve.md#tokens),
 [teams](../operate/serve.md#teams)). A list has the jobs that the caller may read. Times are Unix
-times in milliseconds. What fails is answered with a problem document (`application/problem+json`,
-RFC 9457), whose `code`, `hint` and `exit_code` are those of the command line ([errors](errors.md)):
+times in milliseconds. An error is a problem document (`application/problem+json`, RFC 9457), whose
+`code`, `hint` and `exit_code` are those of the command line ([errors](errors.md)):
 
 ```json
 {"type": "urn:ashore:error:job-unknown", "title": "job unknown", "status": 404,
@@ -52,7 +52,7 @@ def render(api: dict[str, Any]) -> Iterator[str]:
                 if told.get("tags") == [wanted]:
                     text = told.get("description") or told["summary"]
                     yield f"| `{method.upper()} {path}` | {first_sentences(text)} |\n"
-    yield "\n## The command line\n\nEach command has its twin:\n\n"
+    yield "\n## The command line\n\nThe request for each command:\n\n"
     yield "| command | request |\n|---|---|\n"
     for name in sorted([*BY_NAME, *INSTEAD]):
         yield f"| `ashore {name}` | {twin_of(name)} |\n"

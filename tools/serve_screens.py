@@ -1,4 +1,4 @@
-"""Draw the screens of docs/operate/serve.md: pages of a real server with jobs on a broker.
+"""Draw the screens of docs/operate/serve.md: pages of a real server over real jobs and a broker.
 
 Run it by hand after a change of the pages: `.venv/bin/python tools/serve_screens.py`. It needs
 Java for the broker, and Chromium. One job lands, one has dead letters, the topic of one is deleted,
