@@ -118,10 +118,11 @@ bench: setup ## measure
 bench-peers: setup .venv/bench/.ashore ## Ashore, Spark and Flink side by side; writes the README's table
 	@$(BIN)/python -m bench.peers run $(if $(SMALL),--small) $(SHAPES:%=--shape %)
 
-docs: setup-python ## write the reference pages and the pictures from the code
+docs: setup-python ## write the reference and the pictures from the code, and a site to build/site
 	@$(BIN)/python tools/commands.py
 	@$(BIN)/python tools/docs.py
 	@$(BIN)/python -m tools.pictures
+	@$(BIN)/python tools/build_site.py
 
 lock: setup-python ## resolve Python packages and crates again (UPGRADE=1: to the newest)
 	$(BIN)/python tools/lock.py $(if $(UPGRADE),--upgrade)
