@@ -33,7 +33,6 @@ def render_performance(text: str) -> str:
     known = [each for each in measured if each is not None]
     narrow, wide = measured
     parts = [
-        _render_results(WIDE_RESULTS),
         "### Cores\n",
         render_cores(wide, narrow) if wide and narrow else NOT_MEASURED,
         "### A terabyte an hour\n",
