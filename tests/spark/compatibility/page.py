@@ -1,31 +1,34 @@
 """The page of the reference that shows the table: `make docs` writes it."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.spark.compatibility.change import Base, Change, Swaps
+from tests.spark.compatibility.change import Base
 from tests.spark.compatibility.table import BASES
 
 HEAD = """\
-# What becomes of state when the SQL changes
+# State when the SQL changes
 
-What [`ashore migrate check`](../operate/migration.md) says of each change that the tests try on
-plans of Spark. The verdicts: *full* (used as it is), *convert* (rewritten, nothing lost), *partial*
-(a part starts empty, or keeps what the new SQL would not), *lost* (a part is dropped), *refused*
-(nothing can be kept with a known meaning). A part of a query that is not shown has not changed.
+The verdicts of [`ashore migrate check`](../operate/migration.md) on the changes that the tests try,
+for each query:
 
-Each change that is not refused is also made on running streams: the old SQL over half of the rows,
-then the new one with its state over the rest, and the results are those that the verdict promises.
-Where that is not done, the reason stands in brackets.
+| Verdict | |
+|---|---|
+| full | the state is used as it is |
+| convert | it is rewritten, nothing is lost |
+| partial | a part starts empty, or keeps what the new SQL would not |
+| lost | a part is dropped |
+| refused | nothing can be kept with a known meaning |
 
-What is not refused here can be done by `ashore migrate apply`. Before it writes it compares what
-Spark plans with the checkpoint; where that differs, it refuses and changes nothing. Other
-queries have the verdicts of their operators.
+`ashore migrate apply` applies all changes but the refused ones. Where Spark can run both queries,
+the tests apply them to running streams and compare the results. Other queries have the verdicts
+of their operators. The SQL of each change is in
+[`tests/spark/compatibility`](../../tests/spark/compatibility/table.py).
 
-`avg(v)` written as `sum(v) / count(v)` loses the average: Spark keeps its sum as a DOUBLE that
-begins with 0, and `sum(v)` adds integers as integers and begins with NULL, so neither state can be
-made of the other.
+`avg(v)` rewritten as `sum(v) / count(v)` loses the average: Spark keeps its sum as a DOUBLE, and
+`sum(v)` of integers is an integer.
 """
-TITLES = "| Change | Old SQL | New SQL | Verdict | Why |\n|---|---|---|---|---|"
+ORDER = ("full", "convert", "partial", "lost", "refused")
 
 
 def render() -> str:
@@ -36,37 +39,10 @@ def render() -> str:
 def _render_base(base: Base) -> Iterator[str]:
     yield f"## {base.name[0].upper()}{base.name[1:]}\n"
     yield f"```sql\n{base.sql}\n```\n"
-    yield TITLES
+    yield "| Verdict | Why | Changes |\n|---|---|---|"
+    names = defaultdict(list)
     for change in base.changes:
-        was, now = _find_changed(change)
-        yield f"| {change.name} | {was} | {now} | {change.verdict} | {_tell_why(change)} |"
+        names[str(change.verdict), change.why].append(change.name)
+    for (verdict, why), of in sorted(names.items(), key=lambda each: ORDER.index(each[0][0])):
+        yield f"| {verdict} | {why} | {'; '.join(of)} |"
     yield ""
-
-
-def _tell_why(change: Change) -> str:
-    told = f"(not made on streams: {change.unplayed})" if change.unplayed else ""
-    return " ".join(part for part in (change.why, told) if part)
-
-
-def _find_changed(change: Change) -> tuple[str, str]:
-    """Return the parts of both queries that differ."""
-    if any(not old for old, _ in (*change.before, *change.swaps)):
-        return _tell_whole(change.before), _tell_whole(change.swaps)
-    before, after = dict(change.before), dict(change.swaps)
-    parts = [each for each in {**before, **after} if before.get(each) != after.get(each)]
-    was, now = (
-        ", ".join(_quoted(side.get(each, each)) for each in parts) for side in (before, after)
-    )
-    return was, now
-
-
-def _tell_whole(swaps: Swaps) -> str:
-    text = "…"
-    for old, new in swaps:
-        text = text.replace(old, new) if old else new.replace("BASE", text)
-    return _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    text = " ".join(text.split())
-    return f"`{text}`" if text else ""
