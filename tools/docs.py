@@ -2,9 +2,8 @@
 
 What it is: one page each for the job file, the command line, errors, events, counters, Nexmark
 and changes of SQL; and the JSON Schema of the job file.
-What it promises: the same text for the same code; `--check` writes nothing and fails when a page
-is not what the code says. An event, a counter or an error that nobody explained stops it.
-What it must not know: anything that is not in the code. Prose by hand stands in the other folders.
+What it promises: the same text for the same code; `--check` writes nothing and fails if a page is
+stale. An event, a counter or an error without a meaning is an error.
 """
 
 import importlib
@@ -13,7 +12,7 @@ import inspect
 import json
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -34,6 +33,8 @@ TARGET = ROOT / "docs" / "reference"
 SCHEMA = "job-file.schema.json"  # for editors
 MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
 
+COMMAND_TITLES = ("Argument or option", "Default", "Meaning")
+COMMON = 10  # commands that have an argument or option: from here on it is explained once
 COMMAND_LINE_HEAD = """\
 Data goes to stdout, messages to stderr. With `--json` stdout is one JSON document; for `run`,
 `demo` and `audit --continuous` [one event per line](events.md). An [error](errors.md) ends a
@@ -44,85 +45,83 @@ An error has a stable `code`, a message that names the objects involved, and usu
 next step. `--json` prints `code`, `message`, `hint`, and more fields for some codes.
 """
 FINDINGS_HEAD = """\
-What [`ashore checkpoint doctor`](../operate/checkpoints.md#what-is-wrong-with-one) can find. Each
-finding has a stable `code`, the `file` it was found in, a `sentence` that says what was found, and
-a `repair` that says what the copy has instead, or what to do.
+Findings of [`ashore checkpoint doctor`](../operate/checkpoints.md#what-is-wrong-with-one). Each
+has a stable `code`, the `file`, a `sentence` that describes the finding, and a `repair`: the
+content of the repaired copy, or the next step.
 """
 EVENTS_HEAD = """\
-`ashore run --json` prints one JSON object a line, as things happen. `event` names the kind. New
-events and new fields may come with any release; those here stay.
+`ashore run --json` prints one JSON object per line as events occur. `event` is the kind. Releases
+may add events and fields; those on this page stay.
 """
 EVENTS_TAIL = """\
-`talk` (`message`) is added by the command itself: a line of the job process's stdout that is no
+The command itself adds `talk` (`message`): a line of the job process's stdout that is not an
 event.
 
-`ashore demo --json` prints the events of the jobs that it runs, its own steps (`demo`: `step`,
-`killed_at`), and at the end `verdict` with what [`verify --json`](command-line.md) prints.
+`ashore demo --json` prints the events of its jobs, its own steps (`demo`: `step`, `killed_at`), and
+at the end `verdict` with the output of [`verify --json`](command-line.md).
 """
 LOG_COUNTERS_HEAD = """\
-Each `prepare` entry has the counters of its batch, each `retire` entry its own; the fold sums them
-up, and `ashore status --json` shows the sums. One that is zero is left out.
+`prepare` and `retire` entries have counters. The fold sums them, and `ashore status --json` shows
+the sums. A counter of zero is omitted.
 """
 
 PROBLEMS_HEAD = """\
-`verify` names the first 20 of each kind and counts all of them; `audit` names each that is open.
-Each makes exit code 5.
+`verify` lists the first 20 of each kind and counts all of them; `audit` lists all open ones. Each
+results in exit code 5.
 """
 
 # What `verify` counts for a table, and what it can find wrong.
 TALLY = {
-    "batches": "`prepare` entries that fed the table",
+    "batches": "`prepare` entries of the table",
     "fetched": "records that these batches fetched",
     "landed": "of these, rows in the main and the late table",
     "dead": "of these, rows in the dead-letter table",
     "filtered": "of these, refused by `where`",
     "dropped": "of these, invalid under `on_invalid: drop`",
-    "skipped": "offsets that a `skip` entry gave up because Kafka had them no more",
+    "skipped": "offsets that `skip` entries gave up because Kafka no longer had them",
     "given_up": "rows of lost files that `recover --accept-loss` gave up",
     "retired": "rows of partitions that a `retire` entry dropped",
-    "files": "files that should be there",
+    "files": "expected files",
     "files_in_flight": "of these, files of an entry that is not closed yet",
     "size_bytes": "their bytes",
-    "lost": "records that should be in a file and are in none",
-    "duplicated": "records that are in a file once too often, in one that no entry lists too",
-    "unlisted": "rows of files that no entry lists, which no other file has",
-    "unprovable": "records of which nothing can be said: Kafka no longer has them, or does not "
-    "answer",
+    "lost": "records that are missing in all files",
+    "duplicated": "records that are in files more than once, also in files without an entry",
+    "unlisted": "rows that are only in files without an entry",
+    "unprovable": "records that cannot be checked: Kafka no longer has them, or does not answer",
 }
 PROBLEMS = {
     "ranges": "offset ranges of a topic partition have a hole or overlap",
     "counts": "the counts of an entry do not add up",
     "spans": "offset spans of files contradict each other or their entry",
-    "file_missing": "a file that the log lists is not there",
-    "partition_gone": "each file of a table partition is missing: it was dropped by other means",
-    "file_size": "a file has another size than the log says",
-    "file_checksum": "a file has another checksum than the log says",
-    "file_rows": "a file has another number of rows than the log says",
+    "file_missing": "a file of the log is missing",
+    "partition_gone": "all files of a table partition are missing: it was dropped by other means",
+    "file_size": "the size of a file differs from the log",
+    "file_checksum": "the checksum of a file differs from the log",
+    "file_rows": "the number of rows of a file differs from the log",
     "file_unreadable": "a file cannot be read as its format",
-    "file_unlisted": "a visible file is named as Ashore names them, and no entry lists it",
-    "file_foreign": "a visible file is not named as Ashore names them",
-    "provenance": "a file holds other offsets than its entry says",
-    "value": "only with `--values`: a column of a row is not what its record in Kafka holds",
+    "file_unlisted": "a visible file with a name of Ashore is in no entry",
+    "file_foreign": "a visible file does not have a name of Ashore",
+    "provenance": "the offsets in a file differ from its entry",
+    "value": "only with `--values`: a column of a row differs from its record in Kafka",
     "lost": "records are lost",
     "duplicated": "records are duplicated",
-    "log_damaged": "only `audit`: a file of the log is not what a writer wrote; `verify` stops",
-    "log_lost": "only `audit`: tables hold what was written after the end of the log",
-    "offsets_gone": "only `audit`: Kafka has dropped offsets that were not landed yet",
-    "offsets_went_back": "only `audit`: Kafka ends below what has landed",
-    "history_truncated": "only `audit`: Kafka was cut below what has landed, and has grown on",
+    "log_damaged": "only `audit`: a file of the log is damaged; `verify` stops",
+    "log_lost": "only `audit`: tables have files from after the end of the log",
+    "offsets_gone": "only `audit`: Kafka has deleted offsets that were not landed yet",
+    "offsets_went_back": "only `audit`: a partition ends below landed offsets",
+    "history_truncated": "only `audit`: a partition was cut below landed offsets and has grown",
     "stream_replaced": "only `audit`: a topic was deleted and created again",
-    "success_file_missing": "only `audit`: a partition is sealed, and its success file is gone",
-    "catalog_table": "only `audit`: the catalog has no such table, or another one",
+    "success_file_missing": "only `audit`: the success file of a sealed partition is missing",
+    "catalog_table": "only `audit`: the catalog lacks the table, or has another one",
     "catalog_lacks": "only `audit`: the catalog lacks partitions that were registered in it",
-    "catalog_extra": "only `audit`: the catalog has partitions where the job has put no file",
-    "catalog_elsewhere": "only `audit`: the catalog has a partition elsewhere than its files",
+    "catalog_extra": "only `audit`: the catalog has partitions without a file of the job",
+    "catalog_elsewhere": "only `audit`: the catalog has another location for a partition",
 }
 
 # What `audit --continuous --json` prints.
 AUDIT_EVENTS = {
-    "raised": "Something is wrong since this interval: a problem as in [counters](counters.md), "
-    "with `first_seen_ms`.",
-    "cleared": "It is no longer wrong: the same, with `cleared_ms`.",
+    "raised": "A problem since this interval, as in [counters](counters.md), with `first_seen_ms`.",
+    "cleared": "The problem is solved: the same, with `cleared_ms`.",
     "looked": "The end of each interval: `gauge` (`lag`, `unaccounted`, `unprovable`), `entries` "
     "read of each slice, `unproven` ones, how many `findings` are open, how far the rounds "
     "`listing` and `reading` are, since when `kafka`, the `lake` or the `catalog` is away, and "
@@ -141,13 +140,15 @@ def render_command_line() -> str:
     from ashore.cli.app import load_all  # noqa: PLC0415 - only this page needs all commands
 
     root = load_all()
-    parts = [
-        "# The command line\n",
-        f"{root.help}\n",
-        COMMAND_LINE_HEAD,
-    ]
+    commands = dict(_commands(root, "ashore"))
+    counts = Counter(row for command in commands.values() for row in _rows(command))
+    common = [row for row, times in counts.most_common() if times >= COMMON]
+    parts = ["# The command line\n", f"{root.help}\n", COMMAND_LINE_HEAD]
     parts += _own_options(root)
-    parts += _commands(root, "ashore")
+    parts.append("## Common arguments and options\n")
+    parts.append(_table(COMMAND_TITLES, common))
+    for path, command in commands.items():
+        parts += _command(path, command, set(common))
     parts.append(_exit_codes())
     return "\n".join(parts)
 
@@ -158,17 +159,25 @@ def _own_options(root: object) -> Iterator[str]:
     yield _table(("Option", "Default", "Meaning"), rows)
 
 
-def _commands(group: object, path: str) -> Iterator[str]:
+def _commands(group: object, path: str) -> Iterator[tuple[str, Any]]:
     for name, command in vars(group)["commands"].items():
         if "commands" in vars(command):
             yield from _commands(command, f"{path} {name}")
-            continue
-        parameters = vars(command)["params"]
-        arguments = " ".join(_argument(each) for each in parameters if _is_argument(each))
-        yield f"## `{path} {name}`\n"
-        yield f"    {path} {name} {arguments}".rstrip() + " [OPTIONS]\n"
-        yield f"{inspect.cleandoc(command.help or '')}\n"
-        yield _table(("Argument or option", "Default", "Meaning"), list(_rows(command)))
+        else:
+            yield f"{path} {name}", command
+
+
+def _command(path: str, command: Any, common: set[str]) -> Iterator[str]:
+    """Yield a section; of what many commands have, only the names."""
+    arguments = " ".join(_argument(each) for each in command.params if _is_argument(each))
+    yield f"## `{path}`\n"
+    yield f"    {path} {arguments}".rstrip() + " [OPTIONS]\n"
+    yield f"{inspect.cleandoc(command.help or '')}\n"
+    rows = list(_rows(command))
+    if own := [row for row in rows if row not in common]:
+        yield _table(COMMAND_TITLES, own)
+    if names := [row.split(" | ")[0].removeprefix("| ") for row in rows if row in common]:
+        yield f"Common: {', '.join(names)}.\n"
 
 
 def _rows(command: object) -> Iterator[str]:
@@ -320,26 +329,25 @@ def render_counters() -> str:
 # --- Nexmark -----------------------------------------------------------------------------------
 
 NEXMARK_HEAD = """\
-[Nexmark](../../examples/nexmark/README.md) asks 23 queries about an auction house. Spark's
-streaming runs some as they are written, some in other words, and refuses the rest. A test runs
-each over real Kafka and compares it with a run over the whole input; another asks Spark for each
-refusal.
+The 23 queries of [Nexmark](../../examples/nexmark/README.md). Spark's streaming runs some as they
+are, some rewritten, and refuses the rest. A test runs each over Kafka and compares the result with
+a batch run over the whole input; another checks each refusal.
 
-- *Table*: its job fills a table ([`nexmark.sql`](../../examples/nexmark/nexmark.sql)).
-- *Updates*: its rows change later, which is for a sink that takes updates by key; tables are
-  appended to: its job writes a topic ([`updates.sql`](../../examples/nexmark/updates.sql)).
-- *Grows*: its state is never cleaned, as no watermark passes what it is kept by.
+- *Table*: the job fills a table ([`nexmark.sql`](../../examples/nexmark/nexmark.sql)).
+- *Updates*: rows change later, which needs a sink with updates by key: the job writes a topic
+  ([`updates.sql`](../../examples/nexmark/updates.sql)).
+- *Grows*: state is never cleaned, as no watermark covers its key.
 
-Spark accepts a join like that of q4 and q9, which is bounded by a column without a watermark
-(`b.date_time <= a.expires`), and loses rows of it; Ashore refuses it.
+Spark accepts joins bounded by a column without a watermark, as in q4 and q9
+(`b.date_time <= a.expires`), and loses rows; Ashore refuses them.
 
-The benchmark's own words, where they are others, are in
+The original text of rewritten queries is in
 [`as_written.sql`](../../examples/nexmark/as_written.sql).
 """
 
 
 def render_nexmark() -> str:
-    """Return what becomes of each query of Nexmark."""
+    """Return how each query of Nexmark runs."""
     path = ROOT / "examples" / "nexmark" / "queries.py"
     spec = importlib.util.spec_from_file_location("nexmark_queries", path)
     if spec is None or spec.loader is None:
@@ -379,19 +387,19 @@ def render_compatibility() -> str:
 # --- metrics -----------------------------------------------------------------------------------
 
 METRICS_HEAD = """\
-What a job exports, if its file has [`metrics`](job-file.md): `{port: 9464}` for Prometheus,
+Set [`metrics`](job-file.md) in the job file: `{port: 9464}` for Prometheus,
 `{file: /path/clicks.prom}` for the textfile collector of the node exporter. `ashore run` serves
-them, beside its job process: so it can report one that is frozen
+the metrics outside its job process, so it can report a frozen one
 ([why](../decisions/0029-who-serves-metrics.md)).
 
-Each has the label `ashore_job`. Counters begin at 0 with each `ashore run`; what is counted for
-ever is in the landing log: `ashore status`.
+All metrics have the label `ashore_job`. Counters start at 0 with each `ashore run`; permanent
+counts are in the landing log (`ashore status`).
 [Rules and a dashboard](../../examples/monitoring/README.md);
 [what to do about each alert](../operate/at-3am.md#an-alert).
 """
 
 
-SERVER_HEAD = "`ashore serve` has them at `/metrics`; a token is needed.\n"
+SERVER_HEAD = "`ashore serve` exports them at `/metrics`, with a token.\n"
 
 
 def render_metrics() -> str:
@@ -413,8 +421,8 @@ def _metric_row(family: Any) -> str:
 # --- the library -------------------------------------------------------------------------------
 
 LIBRARY_HEAD = """\
-For notebooks and schedulers. What is on this page is public; whatever else a module holds may
-change with any release. [An operator for Airflow](../../examples/airflow/ashore_operator.py).
+For notebooks and schedulers. Names on this page are public; all others may change with any
+release. [An operator for Airflow](../../examples/airflow/ashore_operator.py).
 
 ```python
 import ashore
