@@ -369,6 +369,12 @@ def test_names_of_modules_in_the_map_exist():
     assert not [name for name in named if not (source / name).exists()]
 
 
+def test_pages_on_internals_and_formats_end_with_their_code():
+    for path, text in documents().items():
+        if path.startswith(("docs/internals/", "docs/formats/")):
+            assert text.splitlines()[-1].startswith("In the code: ["), path
+
+
 # --- words -------------------------------------------------------------------------------------
 
 
