@@ -33,7 +33,7 @@ STEPS_COMMENT = re.compile(r"# Steps (\d) to \d\. ([^.(]+)")
 EXAMPLE = ROOT / "examples" / "clicks.yaml"
 CASES = sorted((ROOT / "examples").glob("*.cases.yaml"))
 # Each page of these books ends with the modules that its rules are in.
-BOOKS = ("docs/use", "docs/operate")
+BOOKS = ("docs/use", "docs/operate", "docs/internals", "docs/formats")
 IN_THE_CODE = "In the code: "
 
 
@@ -258,6 +258,21 @@ def test_the_navigation_of_the_site_names_every_page_once():
     assert sorted(named) == [path for path in documents() if path.startswith("docs/")]
 
 
+@pytest.mark.parametrize("book", BOOKS)
+def test_each_page_of_a_book_ends_with_the_modules_of_its_rules(book: str):
+    """`test_links_lead_somewhere` checks that the targets exist."""
+    wrong = []
+    for path, text in documents().items():
+        if path.startswith(f"{book}/"):
+            last = text.strip().rpartition("\n\n")[2]
+            targets = re.findall(r"\]\(([^)\s]+)\)", last)
+            found = [(ROOT / path).parent.joinpath(target).resolve() for target in targets]
+            is_code = [each.is_relative_to(ROOT) and "docs" not in each.parts for each in found]
+            if not (last.startswith(IN_THE_CODE) and found and all(is_code)):
+                wrong.append(path)
+    assert not wrong, f"the last paragraph has to be '{IN_THE_CODE}[name](../../src/ashore/...)'"
+
+
 def steps_in_code() -> dict[int, set[str]]:
     """Return the first words that the code has for each number."""
     found: dict[int, set[str]] = {number: set() for number in range(1, 7)}
@@ -367,12 +382,6 @@ def test_names_of_modules_in_the_map_exist():
     wings = {"topics", "queries"}  # their folders are named one by one
     assert packages - wings | {"errors.py", "library.py"} <= named
     assert not [name for name in named if not (source / name).exists()]
-
-
-def test_pages_on_internals_and_formats_end_with_their_code():
-    for path, text in documents().items():
-        if path.startswith(("docs/internals/", "docs/formats/")):
-            assert text.splitlines()[-1].startswith("In the code: ["), path
 
 
 # --- words -------------------------------------------------------------------------------------
