@@ -25,7 +25,7 @@ FILE = frozenset({ExitCode.USAGE, ExitCode.SQL_FAILED})  # until the job file ch
 
 
 class Phase(StrEnum):
-    """Where a job of a server is, in the order of the table in docs/operate/serve.md."""
+    """Where a job of a server is, in the order of the table of states in docs/operate/serve.md."""
 
     RUNNING = "running"
     STARTING = "starting"

@@ -30,10 +30,9 @@ from ashore.fleet.roots import Roots
 from ashore.fleet.server.access import RequestAccess, TrustedProxy, names_of
 from ashore.fleet.server.app import create_app
 from ashore.fleet.server.audit import AuditLog
-from ashore.fleet.server.connections import ClientConnection
 from ashore.fleet.server.context import Context
 from ashore.fleet.server.doorway import Doorway
-from ashore.fleet.server.looks import is_look
+from ashore.fleet.server.serve import ClientConnection
 from ashore.fleet.supervisor import Supervisor
 from ashore.fleet.tokens import TokenFile
 from ashore.fleet.verbs import Verbs
@@ -108,7 +107,7 @@ def serving_app(
     works = (supervisor, verbs, operations, journal, None, index)
     context = Context(files, *works, roots, access, SystemClock(), checks)
     app = create_app(context)
-    door = Doorway(app, access, files, AuditLog(files, context.clock), is_look)
+    door = Doorway(app, access, files, AuditLog(files, context.clock))
     supervisor.start()
     config = uvicorn.Config(
         door,

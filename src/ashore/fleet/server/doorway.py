@@ -10,7 +10,7 @@ What it must not know: what requests do.
 """
 
 import asyncio
-from collections.abc import Callable
+import re
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ashore.errors import AshoreError, NotAllowed, RequestInvalid
+from ashore.fleet.commands import COMMANDS
 from ashore.fleet.layout import ServerFiles
 from ashore.fleet.server.access import SAFE, RequestAccess, note_caller, noted_caller
 from ashore.fleet.server.audit import NOT_KNOWN, AuditLog
@@ -27,6 +28,8 @@ BODY_BYTES_MAX = 4 << 20
 BODY_S_MAX = 30.0
 PAGES = "/ui/"  # and `/`: they have a guard that knows cookies
 LOGIN = "/ui/login"
+_LOOKS = {each.route for each in COMMANDS if not each.changes}
+_OPERATIONS = re.compile(r"/api/(?:jobs/[^/]+/)?operations/(.+)")
 
 
 class _TooMuch(HTTPException):
@@ -45,7 +48,6 @@ class Doorway:
         access: who may ask.
         files: of the server.
         audit: where changes and refusals are written down.
-        is_look: whether a request that is no GET changes nothing, by path.
 
     """
 
@@ -55,13 +57,11 @@ class Doorway:
         access: RequestAccess,
         files: ServerFiles,
         audit: AuditLog,
-        is_look: Callable[[str], bool],
     ) -> None:
         self._app = app
         self._access = access
         self._files = files
         self._audit = audit
-        self._is_look = is_look
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it here."""
@@ -85,7 +85,7 @@ class Doorway:
     def _admit(self, scope: Scope, headers: Headers) -> None:
         """Find out who asks, and whether they may. Raises NotAllowed."""
         caller = self._access.admit(scope, headers)
-        is_change = scope["method"] not in SAFE and not self._is_look(scope["path"])
+        is_change = scope["method"] not in SAFE and not is_look(scope["path"])
         note_caller(scope, caller, is_change=is_change)
         if is_change and not caller.may_operate:  # of no job; of which, the route asks
             raise NotAllowed(f"`{caller.name}` may only read", hint="this needs the role `operate`")
@@ -144,6 +144,12 @@ class Doorway:
 def is_page(path: str) -> bool:
     """Return whether an address is one of the pages, whose routes have a guard of their own."""
     return path == "/" or path.startswith(PAGES)
+
+
+def is_look(path: str) -> bool:
+    """Return whether a path is that of a command that changes nothing, though it is no GET."""
+    found = _OPERATIONS.fullmatch(path)
+    return found is not None and found[1] in _LOOKS
 
 
 def _unnoted(status: int) -> str:
