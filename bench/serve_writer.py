@@ -16,10 +16,11 @@ import psutil
 from ashore.base import codec
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.fleet.files import take_lock, write_hint, write_record
-from ashore.fleet.job_files import digest_of
-from ashore.fleet.layout import RunFiles, ServerFiles
-from ashore.fleet.records import (
+from ashore.fleet.machine.locks import take_lock
+from ashore.fleet.records.job_files import digest_of
+from ashore.fleet.records.layout import RunFiles, ServerFiles
+from ashore.fleet.records.store import write_hint, write_record
+from ashore.fleet.records.values import (
     BatchSeen,
     Desired,
     DesiredState,

@@ -1,4 +1,4 @@
-"""Write src/ashore/fleet/commands.json from the command line: what `make docs` runs.
+"""Write src/ashore/fleet/operate/commands.json from the command line: what `make docs` runs.
 
 What it is: each command with its arguments and options, for a server that runs commands as
 operations and for the client that asks it to.
@@ -17,7 +17,14 @@ from typing import Any
 
 from ashore.cli.app import load_all
 
-TARGET = Path(__file__).resolve().parent.parent / "src" / "ashore" / "fleet" / "commands.json"
+TARGET = (
+    Path(__file__).resolve().parent.parent
+    / "src"
+    / "ashore"
+    / "fleet"
+    / "operate"
+    / "commands.json"
+)
 
 # Commands that change nothing: a token that may only read may ask for them, without files.
 LOOKS = {

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ashore.fleet.commands import BY_NAME, INSTEAD
+from ashore.fleet.operate.commands import BY_NAME, INSTEAD
 from ashore.fleet.server.app import describe_api
 
 MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"

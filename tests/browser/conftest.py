@@ -24,12 +24,12 @@ from tests.browser.only_watched import OnlyWatched
 from tests.unit.proof.lakes import Lake
 
 from ashore.base.clock import SystemClock
-from ashore.fleet.check_process import CheckProcesses
-from ashore.fleet.files import write_text
-from ashore.fleet.server.access import RequestAccess
+from ashore.fleet.access.requests import RequestAccess
+from ashore.fleet.access.tokens import TokenFile
+from ashore.fleet.machine.check_process import CheckProcesses
+from ashore.fleet.records.store import write_text
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.pages.routes import pages_router
-from ashore.fleet.tokens import TokenFile
 from ashore.topics.open_job import OpenJob, open_job
 
 TOKENS = [

@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.errors import ServerRefused
-from ashore.fleet.operations import Operations
+from ashore.fleet.access.tokens import Caller
+from ashore.fleet.operate.operations import Operations
+from ashore.fleet.records.values import Asker
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.observation import SeenJob
 from ashore.fleet.server.pages.commands import Commands
 from ashore.fleet.server.pages.drafts import Drafts
-from ashore.fleet.tokens import Caller
-from ashore.fleet.verbs import Asker
 from ashore.topics.open_job import OpenJob
 
 

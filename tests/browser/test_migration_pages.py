@@ -14,7 +14,7 @@ from tests.unit.cli.test_versions_commands import JOB
 from tests.unit.plans.test_kept_edits import plan_of
 
 from ashore.cli.migrate_view import judged_document
-from ashore.fleet.commands import BY_NAME, Value
+from ashore.fleet.operate.commands import BY_NAME, Value
 from ashore.fleet.server.pages.commands import Commands, CommandSeen
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.verdicts import LostState

@@ -14,8 +14,9 @@ import httpx
 import psutil
 from bench.serve import end_jobs, phases
 
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.verbs import Asker, Verbs
+from ashore.fleet.operate.verbs import Verbs
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.values import Asker
 from ashore_lab.testing.simulation import write_simulated_job
 
 ROOT = Path(__file__).parents[2]

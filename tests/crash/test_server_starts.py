@@ -14,11 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ashore.fleet.decide import Phase
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.processes import Processes
-from ashore.fleet.supervisor import Supervisor
-from ashore.fleet.verbs import Asker, Verbs
+from ashore.fleet.machine.processes import Processes
+from ashore.fleet.operate.verbs import Verbs
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.values import Asker
+from ashore.fleet.supervise.decide import Phase
+from ashore.fleet.supervise.supervisor import Supervisor
 from ashore_lab.testing.simulation import simulated_command, write_simulated_job
 
 WITHIN_S = 60.0

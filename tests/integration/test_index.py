@@ -19,11 +19,10 @@ import pytest
 from sqlalchemy import NullPool, create_engine
 
 from ashore.errors import ServerRefused
-from ashore.fleet import index as index_module
-from ashore.fleet.index import EventQuestion, Index
-from ashore.fleet.journal import Journal
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.supervisor import Happened
+from ashore.fleet.records import index as index_module
+from ashore.fleet.records.index import EventQuestion, Index
+from ashore.fleet.records.journal import Happened, Journal
+from ashore.fleet.records.layout import ServerFiles
 
 SECRET = "not-shown"
 

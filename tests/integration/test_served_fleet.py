@@ -22,9 +22,9 @@ from tests.kafka_tools import create_topic, produce
 from tests.served import ended, kill_jobs, serving, wait_for
 from tests.spark.site import SHORT_LIVED
 
-from ashore.fleet.files import read_record
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.records import RunSeen
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.store import read_record
+from ashore.fleet.records.values import RunSeen
 from ashore.jobs.heartbeat import read_heartbeat
 from ashore.log.store.reader import read_history
 from ashore.topics.open_job import open_job
@@ -147,7 +147,7 @@ class Fleet:
         for process in psutil.process_iter(["cmdline"]):
             line = process.info["cmdline"] or []
             for name in self.topics:
-                is_run = "ashore.fleet.run" in line
+                is_run = "ashore.fleet.machine.run" in line
                 counts[name] += is_run and str(self.files.jobs / f"{name}.yaml") in line
         return counts
 

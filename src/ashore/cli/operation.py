@@ -16,14 +16,10 @@ from ashore.cli.app import app
 from ashore.cli.output import CommandAnswer
 from ashore.cli.signals import sigterm_does
 from ashore.errors import check
-from ashore.fleet.files import read_record, write_record
-from ashore.fleet.operations import (
-    CANCELLED,
-    OperationEnd,
-    OperationFiles,
-    OperationProcess,
-    OperationRequest,
-)
+from ashore.fleet.machine.processes import own_start_ms
+from ashore.fleet.operate.operations import CANCELLED, OperationFiles
+from ashore.fleet.records.store import read_record, write_record
+from ashore.fleet.records.values import OperationEnd, OperationProcess, OperationRequest
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     directory, lock = sys.argv[1:] if arguments is None else arguments
     files, clock = OperationFiles(Path(directory)), SystemClock()
     os.set_inheritable(int(lock), False)
-    write_record(files.process, OperationProcess.own())
+    write_record(files.process, OperationProcess(os.getpid(), own_start_ms()))
     request = read_record(OperationRequest, files.request)
     check(request is not None, f"{files.request} cannot be read")
     code, answer = 70, ""

@@ -16,7 +16,7 @@ import typer
 from ashore.cli.client import WAIT_S, ServerClient
 from ashore.cli.output import escape, reported_errors, say, shown_progress, talk
 from ashore.errors import ExitCode, RequestInvalid, ServerUnreachable
-from ashore.fleet.commands import BY_NAME, CommandTwin
+from ashore.fleet.operate.commands import BY_NAME, CommandTwin
 
 BAR_S = 1  # between two looks at what has a bar
 VERBS = {"run": "start"}  # what a command is where jobs are supervised

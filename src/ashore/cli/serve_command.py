@@ -16,11 +16,11 @@ from ashore.base.units import parse_size_bytes
 from ashore.cli.options import Debug
 from ashore.cli.output import escape, reported_errors, say
 from ashore.errors import NotInstalled, RequestInvalid
-from ashore.fleet.limits import ServerLimits
-from ashore.fleet.webhook import WebhookAddress
+from ashore.fleet.machine.limits import ServerLimits
+from ashore.fleet.operate.webhook import WebhookAddress
 
 if TYPE_CHECKING:
-    from ashore.fleet.server.access import TrustedProxy
+    from ashore.fleet.access.requests import TrustedProxy
     from ashore.fleet.server.serve import ServerSettings
 
 Directory = Annotated[
@@ -144,7 +144,7 @@ def _proxy(proxies: list[str], user_header: str, groups_header: str) -> "Trusted
         raise RequestInvalid(
             f"--trusted-proxy: {error}", hint="an address or a network, as 10.0.0.0/24"
         ) from None
-    made: TrustedProxy = import_module("ashore.fleet.server.access").TrustedProxy(
+    made: TrustedProxy = import_module("ashore.fleet.access.requests").TrustedProxy(
         networks, user_header.lower(), groups_header.lower()
     )
     return made

@@ -12,8 +12,8 @@ import typer
 
 from ashore.cli.options import AsJson, Debug, new_group
 from ashore.cli.output import print_answer, reported_errors, say
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.tokens import Grant, TokenFile, UserRole
+from ashore.fleet.access.tokens import Grant, TokenFile, UserRole
+from ashore.fleet.records.layout import ServerFiles
 
 Directory = Annotated[
     Path,

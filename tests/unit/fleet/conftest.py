@@ -19,23 +19,23 @@ import uvicorn
 from fastapi import FastAPI
 
 from ashore.base.clock import SystemClock
-from ashore.fleet.check_process import CheckProcesses
-from ashore.fleet.index import Index
-from ashore.fleet.job_files import JobFiles
-from ashore.fleet.journal import Journal
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.operations import Operations
-from ashore.fleet.processes import Processes
-from ashore.fleet.roots import Roots
-from ashore.fleet.server.access import RequestAccess, TrustedProxy, names_of
+from ashore.fleet.access.requests import RequestAccess, TrustedProxy, names_of
+from ashore.fleet.access.tokens import TokenFile
+from ashore.fleet.machine.check_process import CheckProcesses
+from ashore.fleet.machine.processes import Processes
+from ashore.fleet.operate.operations import Operations
+from ashore.fleet.operate.roots import Roots
+from ashore.fleet.operate.verbs import Verbs
+from ashore.fleet.records.index import Index
+from ashore.fleet.records.job_files import JobFiles
+from ashore.fleet.records.journal import Journal
+from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.server.app import create_app
 from ashore.fleet.server.audit import AuditLog
 from ashore.fleet.server.context import Context
 from ashore.fleet.server.doorway import Doorway
 from ashore.fleet.server.serve import ClientConnection
-from ashore.fleet.supervisor import Supervisor
-from ashore.fleet.tokens import TokenFile
-from ashore.fleet.verbs import Verbs
+from ashore.fleet.supervise.supervisor import Supervisor
 from ashore_lab.testing.simulation import simulated_command, write_simulated_job
 
 

@@ -19,12 +19,12 @@ from typer.testing import CliRunner
 
 from ashore.cli.app import app
 from ashore.errors import RequestInvalid
-from ashore.fleet.files import read_lines
-from ashore.fleet.server.access import TrustedProxy
+from ashore.fleet.access.guard import Admits
+from ashore.fleet.access.requests import TrustedProxy
+from ashore.fleet.access.tokens import LOOK_S, UserRole
+from ashore.fleet.records.store import read_lines
 from ashore.fleet.server.doorway import is_page
 from ashore.fleet.server.pages.frame import PageRoute
-from ashore.fleet.server.pages.guard import Admits
-from ashore.fleet.tokens import LOOK_S, UserRole
 
 # Whatever is added here is answered to anybody who reaches the port.
 OPEN = {

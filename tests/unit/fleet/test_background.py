@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from ashore.fleet.background import Background
+from ashore.fleet.machine.background import Background
 
 WITHIN_S = 30.0
 
@@ -32,7 +32,7 @@ def test_who_wakes_it_while_it_works_has_it_work_once_more() -> None:
 def test_an_exception_is_said_and_does_not_end_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ashore.fleet.background.FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("ashore.fleet.machine.background.FIRST_PAUSE_S", 0.01)
     failures, failed, worked = list[str](), threading.Event(), threading.Event()
 
     def work() -> float:

@@ -20,13 +20,13 @@ from tests.unit.fleet.profile import Entered
 from tests.unit.fleet.test_access import form_word, login
 
 from ashore.errors import AshoreError, JobFileInvalid, RequestInvalid, ServerBusy
-from ashore.fleet import job_files
-from ashore.fleet.check_process import PROCESSES, WAITING_MAX, CheckProcesses
-from ashore.fleet.job_files import BYTES_MAX, read_job_file
-from ashore.fleet.layout import ServerFiles
+from ashore.fleet.machine.check_process import PROCESSES, WAITING_MAX, CheckProcesses
+from ashore.fleet.operate.verbs import Verbs
+from ashore.fleet.records import job_files
+from ashore.fleet.records.job_files import BYTES_MAX, read_job_file
+from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.server.pages import job_text, write_view
 from ashore.fleet.server.pages.write_view import PROBLEMS_MAX
-from ashore.fleet.verbs import Verbs
 from ashore.jobs.file import document
 from ashore.jobs.file import load as config_load
 from ashore.jobs.file.load import FILE_BYTES_MAX

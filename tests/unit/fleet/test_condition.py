@@ -20,12 +20,14 @@ from ashore.base.clock import SystemClock
 from ashore.base.units import format_duration, format_lag
 from ashore.cli.fleet_commands import show_jobs
 from ashore.errors import AnswerUnknown
-from ashore.fleet.files import take_lock, write_record
-from ashore.fleet.job_files import read_job_file
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.operations import Operations
-from ashore.fleet.processes import Processes
-from ashore.fleet.records import (
+from ashore.fleet.machine.locks import take_lock
+from ashore.fleet.machine.processes import Processes
+from ashore.fleet.operate.operations import Operations
+from ashore.fleet.operate.verbs import Verbs
+from ashore.fleet.records.job_files import read_job_file
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.store import write_record
+from ashore.fleet.records.values import (
     Desired,
     DesiredState,
     ExitRecord,
@@ -41,8 +43,8 @@ from ashore.fleet.server.needs import Need
 from ashore.fleet.server.pages.fleet_page import list_jobs
 from ashore.fleet.server.pages.fleet_view import view_fleet
 from ashore.fleet.server.pages.supervision import SupervisedJobs, marks_of
-from ashore.fleet.supervisor import Supervisor
-from ashore.fleet.verbs import Verbs
+from ashore.fleet.supervise.supervisor import Supervisor
+from ashore_lab.testing.simulation import simulated_command, write_simulated_job
 from ashore.log.entries import Commit
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.open_job import OpenJob

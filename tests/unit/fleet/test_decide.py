@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import JobFileInvalid
-from ashore.fleet.decide import (
+from ashore.fleet.records.job_files import JobFile
+from ashore.fleet.records.values import Desired, DesiredState, ExitRecord, RetryRecord
+from ashore.fleet.supervise.decide import (
     CONTINUES,
     FIRST_WAIT_MS,
     LONGEST_WAIT_MS,
@@ -17,8 +19,6 @@ from ashore.fleet.decide import (
     after_exit,
     decide,
 )
-from ashore.fleet.job_files import JobFile
-from ashore.fleet.records import Desired, DesiredState, ExitRecord, RetryRecord
 
 NOW = 1_000_000_000
 FILE = JobFile("clicks", Path("clicks.yaml"), "digest", None, None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ashore.fleet.files import is_locked, take_lock
+from ashore.fleet.machine.locks import is_locked, take_lock
 
 
 def test_a_lock_is_held_by_one_and_looking_takes_it_from_nobody(tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ import psutil
 import pytest
 
 from ashore.errors import JobUnknown, OperationUnknown
-from ashore.fleet.decide import Phase
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.operations import OperationFiles, OperationProcess, Operations, OperationState
-from ashore.fleet.processes import Processes
-from ashore.fleet.supervisor import Supervisor
-from ashore.fleet.verbs import Asker, Verbs
+from ashore.fleet.machine.processes import Processes
+from ashore.fleet.operate.operations import OperationFiles, Operations, OperationState
+from ashore.fleet.operate.verbs import Verbs
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.values import Asker, OperationProcess
+from ashore.fleet.supervise.decide import Phase
+from ashore.fleet.supervise.supervisor import Supervisor
 from ashore_lab.testing.simulation import simulated_command, write_simulated_job
 
 WITHIN_S = 60.0

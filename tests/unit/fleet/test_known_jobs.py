@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import JobFileInvalid
-from ashore.fleet.job_files import SETTLED_NS, KnownJobs
+from ashore.fleet.records.job_files import SETTLED_NS, KnownJobs
 from ashore.jobs.file import Job
 from ashore.topics.loop.job import load_job_file
 from ashore_lab.testing.simulation import write_simulated_job

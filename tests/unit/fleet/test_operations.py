@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.checkpoint_files import unpack
 
-from ashore.fleet.operations import Operations, OperationState, OperationView
+from ashore.fleet.operate.operations import Operations, OperationState, OperationView
 from ashore.fleet.server.models import OperationDocument
 from ashore.fleet.server.pages.commands import Commands, CommandSeen
 from ashore_lab.testing.clock import FakeClock

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ashore.fleet import recorder
-from ashore.fleet.files import read_record
-from ashore.fleet.layout import RunFiles
-from ashore.fleet.recorder import RunRecorder
-from ashore.fleet.records import RunSeen
+from ashore.fleet.machine import recorder
+from ashore.fleet.machine.recorder import RunRecorder
+from ashore.fleet.records.layout import RunFiles
+from ashore.fleet.records.store import read_record
+from ashore.fleet.records.values import RunSeen
 from ashore.jobs.events import Landed, Recovered, StepBegun, WarningEvent
 from ashore.log.measures import Retrying, SliceMeasured
 from ashore.log.progress import Step

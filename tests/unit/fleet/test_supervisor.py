@@ -14,16 +14,17 @@ import pytest
 
 from ashore.base.http_post import ALLOW
 from ashore.errors import ServerDiskFailed
-from ashore.fleet.decide import KILLED, Phase
-from ashore.fleet.files import read_record
-from ashore.fleet.job_files import JobFiles
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.limits import LOOK_EVERY_MS, ServerLimits
-from ashore.fleet.processes import Command, Processes, StartOrder
-from ashore.fleet.records import ExitRecord
+from ashore.fleet.machine.limits import LOOK_EVERY_MS, ServerLimits
+from ashore.fleet.machine.processes import Command, Processes, StartOrder
+from ashore.fleet.operate.verbs import Verbs
+from ashore.fleet.records.job_files import JobFiles
+from ashore.fleet.records.journal import Happened
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.store import read_record
+from ashore.fleet.records.values import Asker, ExitRecord
 from ashore.fleet.server.serve import ServerSettings, serve
-from ashore.fleet.supervisor import Happened, Supervisor
-from ashore.fleet.verbs import Asker, Verbs
+from ashore.fleet.supervise.decide import KILLED, Phase
+from ashore.fleet.supervise.supervisor import Supervisor
 from ashore.jobs.file import Job
 from ashore.topics.loop.job import load_job_file
 from ashore_lab.testing.clock import FakeClock

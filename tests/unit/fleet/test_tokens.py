@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from ashore.cli.app import app
 from ashore.errors import NotAllowed, RequestInvalid
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.tokens import TokenFile, UserRole
+from ashore.fleet.access.tokens import TokenFile, UserRole
+from ashore.fleet.records.layout import ServerFiles
 
 
 def run(*arguments: object) -> tuple[int, str]:

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from tests.unit.proof.lakes import JOB, TABLE, Lake, make_lake
 
-from ashore.fleet.journal import Journal
-from ashore.fleet.layout import ServerFiles
+from ashore.fleet.operate.webhook import Webhook, WebhookAddress, notice_of
+from ashore.fleet.records.journal import Happened, Journal
+from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.log_follower import LogFollower
-from ashore.fleet.supervisor import Happened
-from ashore.fleet.webhook import Webhook, WebhookAddress, notice_of
+from ashore_lab.testing import FakeClock
 from ashore.log.effects import Action
 from ashore.log.entries import Commit, Define, Seal, SealedPartition
 from ashore.log.tables import TableColumn, TableDefinition

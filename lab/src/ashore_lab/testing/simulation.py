@@ -6,7 +6,7 @@ What it is: `simulated_command`, for `Processes`; `write_simulated_job`.
 import sys
 from pathlib import Path
 
-from ashore.fleet.processes import StartOrder
+from ashore.fleet.machine.processes import StartOrder
 
 SCRIPT = Path(__file__).with_name("simulation_run.py")
 

@@ -11,10 +11,10 @@ from typing import Any
 from fastapi import FastAPI
 
 from ashore import __version__
-from ashore.fleet.job_files import KnownJobs
+from ashore.fleet.access.job_access import JobAccess
+from ashore.fleet.records.job_files import KnownJobs
 from ashore.fleet.server.api import jobs, operations, server
 from ashore.fleet.server.context import Context
-from ashore.fleet.server.job_access import JobAccess
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.log_follower import LogFollower
 from ashore.fleet.server.pages.routes import pages_router

@@ -13,9 +13,9 @@ from starlette.types import Scope
 
 from ashore.base.clock import Clock
 from ashore.base.units import format_time
-from ashore.fleet.files import append_line, rotate
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.server.access import noted_rule
+from ashore.fleet.access.requests import noted_rule
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.store import append_line, rotate
 
 AUDIT_BYTES, AUDITS_KEPT = 50_000_000, 10
 REFUSED_BYTES, REFUSED_KEPT = 10_000_000, 3

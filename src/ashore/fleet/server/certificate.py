@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from ashore.errors import RequestInvalid
-from ashore.fleet.background import Background
-from ashore.fleet.files import FileMark, mark_of
+from ashore.fleet.machine.background import Background
+from ashore.fleet.records.store import FileMark, mark_of
 
 LOOK_S = 30.0
 PASSWORD = "ASHORE_TLS_KEY_PASSWORD"  # noqa: S105 - the name of a variable

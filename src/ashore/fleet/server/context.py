@@ -12,19 +12,19 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from ashore.base.clock import Clock
-from ashore.fleet.check_process import CheckProcesses
-from ashore.fleet.index import Index
-from ashore.fleet.journal import Journal
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.operations import Operations
-from ashore.fleet.roots import Roots
-from ashore.fleet.server.access import RequestAccess
-from ashore.fleet.server.job_access import JobAccess
+from ashore.fleet.access.job_access import JobAccess
+from ashore.fleet.access.requests import RequestAccess
+from ashore.fleet.access.tokens import Caller, UserRole
+from ashore.fleet.machine.check_process import CheckProcesses
+from ashore.fleet.operate.operations import Operations
+from ashore.fleet.operate.roots import Roots
+from ashore.fleet.operate.verbs import Verbs
+from ashore.fleet.operate.webhook import Webhook
+from ashore.fleet.records.index import Index
+from ashore.fleet.records.journal import Journal
+from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.server.pages.control_plane import ControlPlane
-from ashore.fleet.supervisor import Supervisor
-from ashore.fleet.tokens import Caller, UserRole
-from ashore.fleet.verbs import Verbs
-from ashore.fleet.webhook import Webhook
+from ashore.fleet.supervise.supervisor import Supervisor
 
 
 @dataclass(frozen=True, slots=True)

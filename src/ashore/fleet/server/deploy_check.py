@@ -12,10 +12,10 @@ from pathlib import Path
 
 from ashore.base.labels import label_texts
 from ashore.errors import NotAllowed, ServerRefused
-from ashore.fleet.job_files import digest_of
-from ashore.fleet.server.job_access import JobAccess, refusal
-from ashore.fleet.supervisor import ManagedJob
-from ashore.fleet.tokens import Caller, UserRole
+from ashore.fleet.access.job_access import JobAccess, refusal
+from ashore.fleet.access.tokens import Caller, UserRole
+from ashore.fleet.records.job_files import digest_of
+from ashore.fleet.supervise.supervisor import ManagedJob
 from ashore.jobs.file import Job
 
 Views = Mapping[str, ManagedJob]

@@ -18,9 +18,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ashore.errors import AshoreError, NotAllowed, RequestInvalid
-from ashore.fleet.commands import COMMANDS
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.server.access import SAFE, RequestAccess, note_caller, noted_caller
+from ashore.fleet.access.requests import SAFE, RequestAccess, note_caller, noted_caller
+from ashore.fleet.operate.commands import COMMANDS
+from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.server.audit import NOT_KNOWN, AuditLog
 from ashore.fleet.server.problems import answer, disk_failed
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.errors import AshoreError
-from ashore.fleet.background import END_S, Background
-from ashore.fleet.job_files import KnownJobs, find_job_files
+from ashore.fleet.machine.background import END_S, Background
+from ashore.fleet.records.job_files import KnownJobs, find_job_files
 from ashore.fleet.server.observation import RateSample, SeenJob
 from ashore.jobs.file import Job
 from ashore.jobs.heartbeat import read_heartbeat

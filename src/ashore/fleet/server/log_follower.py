@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
-from ashore.fleet.files import read_record, write_record
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.supervisor import Happened
+from ashore.fleet.records.journal import Happened
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.store import read_record, write_record
 from ashore.log.entries import Define, Entry, Migrate, Rollback, Seal
 from ashore.log.names import SliceName
 from ashore.log.query_history import tables_in

@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ashore.fleet.decide import Phase
-from ashore.fleet.operations import OperationState, OperationView
-from ashore.fleet.records import Desired, DesiredState, ExitRecord, ProcessRecord, SliceSeen
+from ashore.fleet.operate.operations import OperationState, OperationView
+from ashore.fleet.records.values import Desired, DesiredState, ExitRecord, ProcessRecord, SliceSeen
 from ashore.fleet.server.condition import JobCondition
 from ashore.fleet.server.needs import Need
-from ashore.fleet.supervisor import ManagedJob
+from ashore.fleet.supervise.decide import Phase
+from ashore.fleet.supervise.supervisor import ManagedJob
 
 
 class ApiDocument(BaseModel):

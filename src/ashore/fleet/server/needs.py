@@ -13,8 +13,8 @@ from typing import TypeGuard
 
 from ashore.base.units import format_duration
 from ashore.errors import AshoreError, JobFileInvalid
-from ashore.fleet.decide import CONTINUES, FILE, NEVER, PERSON
 from ashore.fleet.server.observation import SeenJob, Supervised
+from ashore.fleet.supervise.decide import CONTINUES, FILE, NEVER, PERSON
 from ashore.jobs.state import JobState
 from ashore.proof.status.health import BAD_STATES, DECISIONS, OF_RECORDS
 from ashore.proof.status.status import JobStatus

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ashore.errors import AshoreError
-from ashore.fleet.records import SliceSeen
+from ashore.fleet.records.values import SliceSeen
 from ashore.proof.status.fleet import FleetRow
 
 

@@ -26,26 +26,26 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ashore.base.clock import SystemClock
 from ashore.errors import RequestInvalid, ServerDiskFailed, ServerRefused, ServerRuns
-from ashore.fleet.check_process import CheckProcesses
-from ashore.fleet.files import take_lock
-from ashore.fleet.index import Index
-from ashore.fleet.job_files import JobFiles
-from ashore.fleet.journal import Journal
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.limits import ServerLimits
-from ashore.fleet.operations import Operations, Starter, operation_command
-from ashore.fleet.processes import Command, Processes, run_command
-from ashore.fleet.roots import Roots
-from ashore.fleet.server.access import RequestAccess, TrustedProxy, names_of
+from ashore.fleet.access.requests import RequestAccess, TrustedProxy, names_of
+from ashore.fleet.access.tokens import TokenFile
+from ashore.fleet.machine.check_process import CheckProcesses
+from ashore.fleet.machine.limits import ServerLimits
+from ashore.fleet.machine.locks import take_lock
+from ashore.fleet.machine.processes import Command, Processes, run_command
+from ashore.fleet.operate.operations import Operations, Starter, operation_command
+from ashore.fleet.operate.roots import Roots
+from ashore.fleet.operate.verbs import Verbs
+from ashore.fleet.operate.webhook import Webhook, WebhookAddress
+from ashore.fleet.records.index import Index
+from ashore.fleet.records.job_files import JobFiles
+from ashore.fleet.records.journal import Journal
+from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.server.app import create_app
 from ashore.fleet.server.audit import AuditLog
 from ashore.fleet.server.certificate import PASSWORD, ServerCertificate
 from ashore.fleet.server.context import Context
 from ashore.fleet.server.doorway import Doorway
-from ashore.fleet.supervisor import Supervisor
-from ashore.fleet.tokens import TokenFile
-from ashore.fleet.verbs import Verbs
-from ashore.fleet.webhook import Webhook, WebhookAddress
+from ashore.fleet.supervise.supervisor import Supervisor
 
 SHUT_DOWN_S = 3  # for requests under way; streams are ended
 END_S = 10.0  # for all that is under way: a job file that is parsed, a lake that does not answer

@@ -10,7 +10,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from ashore.errors import NotAllowed
-from ashore.fleet.server.access import noted_caller
+from ashore.fleet.access.requests import noted_caller
 from ashore.fleet.server.context import job_access_of
 
 

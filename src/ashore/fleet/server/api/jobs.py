@@ -14,14 +14,14 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 from ashore.base.labels import HINT, SELECTOR_MAX, Selector
 from ashore.base.recent import Recent
 from ashore.errors import JobUnknown, RequestInvalid
-from ashore.fleet.server.access import note_caller
+from ashore.fleet.access.requests import note_caller
+from ashore.fleet.access.tokens import Caller, Grant, is_in_scope
+from ashore.fleet.records.values import Asker
 from ashore.fleet.server.api.guarded import GuardedRoute
 from ashore.fleet.server.condition import judge_condition
 from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, plane_of
 from ashore.fleet.server.models import DeployChange, JobChange, JobDocument, JobList, PauseChange
 from ashore.fleet.server.pages.control_plane import ControlPlane
-from ashore.fleet.tokens import Caller, Grant, is_in_scope
-from ashore.fleet.verbs import Asker
 
 router = APIRouter(route_class=GuardedRoute, prefix="/api/jobs", tags=["jobs"])
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]

@@ -20,15 +20,15 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.concurrency import run_in_threadpool
 
 from ashore.errors import JobUnknown, NotAllowed
-from ashore.fleet.commands import COMMANDS, CommandTwin, Parameter, Value
-from ashore.fleet.operations import OperationState, OperationView
+from ashore.fleet.access.job_access import JobAccess
+from ashore.fleet.access.tokens import Caller
+from ashore.fleet.operate.commands import COMMANDS, CommandTwin, Parameter, Value
+from ashore.fleet.operate.operations import OperationState, OperationView
+from ashore.fleet.records.values import Asker
 from ashore.fleet.server.api.guarded import GuardedRoute
 from ashore.fleet.server.api.jobs import Name
 from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, may_read_of
-from ashore.fleet.server.job_access import JobAccess
 from ashore.fleet.server.models import OperationDocument, OperationList
-from ashore.fleet.tokens import Caller
-from ashore.fleet.verbs import Asker
 
 WAIT_S_MAX, LOOK_S = 60.0, 0.2
 TEXT_MAX, VALUES_MAX = 10_000, 1_000

@@ -13,13 +13,13 @@ from fastapi.responses import PlainTextResponse
 
 from ashore import __version__
 from ashore.errors import JobUnknown
-from ashore.fleet.files import read_lines
-from ashore.fleet.index import EventQuestion
+from ashore.fleet.records.index import EventQuestion
+from ashore.fleet.records.store import read_lines
 from ashore.fleet.server.api.guarded import GuardedRoute
 from ashore.fleet.server.api.jobs import Name
 from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, may_read_of
 from ashore.fleet.server.models import EventList, HistoryQuestion, LogLines, ServerDocument
-from ashore.fleet.supervisor import ManagedJob
+from ashore.fleet.supervise.supervisor import ManagedJob
 from ashore.jobs.file.json_schema import job_schema
 from ashore.jobs.metrics import fleet_families as families
 from ashore.jobs.metrics.exposition import merge_files, write_families

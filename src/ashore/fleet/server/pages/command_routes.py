@@ -12,10 +12,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ashore.errors import RequestInvalid
+from ashore.fleet.access.guard import asker_of, form_of
 from ashore.fleet.server.pages.checkpoint_view import look_at_checkpoints
 from ashore.fleet.server.pages.commands import CommandSeen
 from ashore.fleet.server.pages.frame import PageFrame
-from ashore.fleet.server.pages.guard import asker_of, form_of
 from ashore.fleet.server.pages.render import HEADERS
 
 PROBLEMS = 50

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.errors import OperationUnknown
-from ashore.fleet.commands import BY_NAME, Value
-from ashore.fleet.operations import Operations, OperationView
+from ashore.fleet.operate.commands import BY_NAME, Value
+from ashore.fleet.operate.operations import Operations, OperationView
 
 SHOWN = 100
 LOOK_S = 1.0

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from ashore.fleet.access.tokens import Caller
+from ashore.fleet.records.values import Asker
 from ashore.fleet.server.observation import SeenJob
 from ashore.fleet.server.pages.commands import Commands
 from ashore.fleet.server.pages.drafts import Drafts
-from ashore.fleet.tokens import Caller
-from ashore.fleet.verbs import Asker
 from ashore.topics.open_job import OpenJob
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ashore.base.unique import unique
 from ashore.errors import RequestInvalid
-from ashore.fleet.verbs import BESIDE_SUFFIXES
+from ashore.fleet.operate.verbs import BESIDE_SUFFIXES
 
 KEPT = 30
 HEX = frozenset("0123456789abcdef")

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from ashore.base.recent import Recent
+from ashore.fleet.access.tokens import Grant, is_in_scope
 from ashore.fleet.server.pages.control_plane import ControlPlane
 from ashore.fleet.server.pages.fleet_view import FleetView, JobRow, view_fleet
 from ashore.fleet.server.pages.render import render
-from ashore.fleet.tokens import Grant, is_in_scope
 
 AGE_S_MAX = 1.0
 KEPT_MAX = 64  # orders and filters

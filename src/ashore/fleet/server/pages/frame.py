@@ -20,14 +20,14 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 
 from ashore.errors import AshoreError, RequestInvalid, StorageError
-from ashore.fleet.check_process import PROCESSES, WAITING_MAX, CheckProcesses
+from ashore.fleet.access.guard import Admits, Forbidden, LoginNeeded, PageGuard, visitor_of
+from ashore.fleet.access.tokens import UserRole
+from ashore.fleet.machine.check_process import PROCESSES, WAITING_MAX, CheckProcesses
 from ashore.fleet.server.observation import SeenJob
 from ashore.fleet.server.pages.commands import CommandSeen
 from ashore.fleet.server.pages.control_plane import ControlPlane
-from ashore.fleet.server.pages.guard import Admits, Forbidden, LoginNeeded, PageGuard, visitor_of
 from ashore.fleet.server.pages.render import HEADERS, render
 from ashore.fleet.server.problems import NOT_DONE, disk_failed, status_of
-from ashore.fleet.tokens import UserRole
 from ashore.topics.open_job import OpenJob
 
 T = TypeVar("T")

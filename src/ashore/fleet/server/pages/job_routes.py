@@ -12,8 +12,8 @@ from fastapi.responses import RedirectResponse, Response
 
 from ashore.base.recent import Recent
 from ashore.errors import AshoreError, RequestInvalid
+from ashore.fleet.access.guard import asker_of
 from ashore.fleet.server.pages.frame import PageFrame
-from ashore.fleet.server.pages.guard import asker_of
 from ashore.fleet.server.pages.job_view import view_job
 from ashore.fleet.server.pages.log_view import PAGE, LogView, page_of, view_entry, view_log
 from ashore.fleet.server.pages.render import HEADERS

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ashore.base.units import format_duration
-from ashore.fleet.records import BatchSeen
+from ashore.fleet.records.values import BatchSeen
 from ashore.fleet.server.observation import SeenJob, Supervised
 from ashore.fleet.server.pages.drawing import Axis, chart
 from ashore.fleet.server.pages.fleet_view import JobRow, view_row

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ashore.errors import RequestInvalid
-from ashore.fleet.commands import Value
+from ashore.fleet.access.guard import asker_of, form_of, visitor_of
+from ashore.fleet.operate.commands import Value
 from ashore.fleet.server.deploy_check import check_labels
 from ashore.fleet.server.pages.command_routes import document_of, find
 from ashore.fleet.server.pages.commands import CommandSeen
 from ashore.fleet.server.pages.drafts import JobDraft
 from ashore.fleet.server.pages.frame import PageFrame
-from ashore.fleet.server.pages.guard import asker_of, form_of, visitor_of
 from ashore.fleet.server.pages.job_text import (
     check_size,
     diff_masked,

@@ -19,14 +19,7 @@ from fastapi.responses import (
 )
 
 from ashore.errors import NotAllowed
-from ashore.fleet.check_process import CheckProcesses
-from ashore.fleet.server.access import RequestAccess
-from ashore.fleet.server.job_access import JobAccess
-from ashore.fleet.server.pages.command_routes import command_routes
-from ashore.fleet.server.pages.control_plane import ControlPlane
-from ashore.fleet.server.pages.fleet_page import FleetPage, ListedRows
-from ashore.fleet.server.pages.frame import PageFrame
-from ashore.fleet.server.pages.guard import (
+from ashore.fleet.access.guard import (
     LOGIN_BYTES_MAX,
     Admits,
     LoginNeeded,
@@ -34,13 +27,20 @@ from ashore.fleet.server.pages.guard import (
     read_form,
     visitor_of,
 )
+from ashore.fleet.access.job_access import JobAccess
+from ashore.fleet.access.requests import RequestAccess
+from ashore.fleet.access.session import COOKIE
+from ashore.fleet.access.tokens import UserRole
+from ashore.fleet.machine.check_process import CheckProcesses
+from ashore.fleet.server.pages.command_routes import command_routes
+from ashore.fleet.server.pages.control_plane import ControlPlane
+from ashore.fleet.server.pages.fleet_page import FleetPage, ListedRows
+from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.job_routes import job_routes
 from ashore.fleet.server.pages.migration_routes import migration_routes
 from ashore.fleet.server.pages.render import HEADERS, STATIC, render
-from ashore.fleet.server.pages.session import COOKIE
 from ashore.fleet.server.pages.versions_svg import STYLE
 from ashore.fleet.server.pages.write_routes import write_routes
-from ashore.fleet.tokens import UserRole
 
 STAMP_S = 1.0
 STATIC_FILES = {path.name: path for path in STATIC.iterdir()}

@@ -16,21 +16,21 @@ from functools import partial
 
 from ashore.base.clock import SystemClock
 from ashore.errors import JobUnknown, RequestInvalid
-from ashore.fleet.background import END_S, Background
-from ashore.fleet.decide import Phase
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.operations import Operations
-from ashore.fleet.records import RunSeen
+from ashore.fleet.access.job_access import JobAccess
+from ashore.fleet.access.tokens import Caller
+from ashore.fleet.machine.background import END_S, Background
+from ashore.fleet.operate.operations import Operations
+from ashore.fleet.operate.verbs import Verbs
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.values import Asker, RunSeen
 from ashore.fleet.server.condition import LAG_MS_MAX
 from ashore.fleet.server.deploy_check import NewFile, check_deploy
-from ashore.fleet.server.job_access import JobAccess
 from ashore.fleet.server.job_watch import FleetWatch, Marks
 from ashore.fleet.server.observation import FreshNumbers, RateSample, SeenJob, Supervised
 from ashore.fleet.server.pages.commands import Commands
 from ashore.fleet.server.pages.drafts import Drafts
-from ashore.fleet.supervisor import ManagedJob, Supervisor
-from ashore.fleet.tokens import Caller
-from ashore.fleet.verbs import Asker, Verbs
+from ashore.fleet.supervise.decide import Phase
+from ashore.fleet.supervise.supervisor import ManagedJob, Supervisor
 from ashore.jobs.file import Job
 from ashore.proof.status.fleet import FleetRow
 from ashore.proof.status.status import add_lags

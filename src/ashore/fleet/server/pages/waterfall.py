@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from ashore.base.units import format_duration
-from ashore.fleet.records import BatchSeen
+from ashore.fleet.records.values import BatchSeen
 from ashore.fleet.server.pages.drawing import named
 from ashore.log.store.walk import RecentBatch
 

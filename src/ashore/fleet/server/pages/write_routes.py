@@ -11,12 +11,12 @@ from fastapi.responses import Response
 
 from ashore.base.clock import SystemClock
 from ashore.errors import AshoreError, RequestInvalid
-from ashore.fleet.server.access import note_caller
+from ashore.fleet.access.guard import Admits, form_of, require_operate, visitor_of
+from ashore.fleet.access.requests import note_caller
+from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.server.pages.frame import PageFrame
-from ashore.fleet.server.pages.guard import Admits, form_of, require_operate, visitor_of
 from ashore.fleet.server.pages.job_text import check_size, read_masked
 from ashore.fleet.server.pages.write_view import CheckedDraft, check_draft
-from ashore.fleet.tokens import UserRole
 from ashore.jobs.file.masking import restore_secrets
 from ashore.topics.open_job import SOURCE_TIMEOUT_S
 from ashore.topics.read.lazy import open_later

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ashore.errors import JobFileInvalid
-from ashore.fleet.job_files import check_name
-from ashore.fleet.layout import is_name
+from ashore.fleet.records.job_files import check_name
+from ashore.fleet.records.layout import is_name
 from ashore.jobs.file import Job, parse_job
 from ashore.topics.loop.job import columns_of
 

@@ -20,15 +20,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-import psutil
-
-from ashore.base import codec
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.errors import ExitCode, OperationUnknown, ServerBusy
-from ashore.fleet.background import END_S, Background
-from ashore.fleet.files import is_locked, read_record, take_lock, write_record
-from ashore.fleet.processes import Children, child_environment
+from ashore.fleet.machine.background import END_S, Background
+from ashore.fleet.machine.locks import is_locked, take_lock
+from ashore.fleet.machine.processes import Children, child_environment, open_process
+from ashore.fleet.records.store import read_record, write_record
+from ashore.fleet.records.values import (
+    OperationEnd,
+    OperationProcess,
+    OperationProgress,
+    OperationRequest,
+)
 
 AT_ONCE, WAITING_MAX, KEPT_MAX = 4, 100, 1_000
 KEPT_MS = 30 * 86_400_000
@@ -36,58 +40,6 @@ KILL_AFTER_S = 15.0
 RESULT_BYTES_MAX, TALK_BYTES = 2_000_000, 4_000
 CANCELLED = ExitCode.INTERRUPTED
 LOOK_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class OperationRequest:
-    """What was asked for. `line`: the words of the command line."""
-
-    id: str
-    command: str
-    job: str
-    line: tuple[str, ...]
-    by: str
-    created_ms: int
-    is_json: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OperationProcess:
-    """The process of an operation, as it wrote of itself."""
-
-    pid: int
-    started_ms: int
-
-    @classmethod
-    def own(cls) -> "OperationProcess":
-        """Return this process."""
-        return cls(os.getpid(), round(psutil.Process().create_time() * 1000))
-
-
-@dataclass(frozen=True, slots=True)
-class OperationEnd:
-    """How an operation ended.
-
-    Arguments:
-        code: the exit code of its command.
-        ended_ms: when.
-        answer: what that says in a word, where the command has done what it was asked for; empty:
-            the code says whether it could.
-
-    """
-
-    code: int
-    ended_ms: int
-    answer: str = codec.added("")
-
-
-@dataclass(frozen=True, slots=True)
-class OperationProgress:
-    """How far an operation is, of what it is at."""
-
-    what: str
-    done: int
-    total: int
 
 
 class OperationState(StrEnum):
@@ -440,11 +392,8 @@ def _tail(path: Path) -> str:
 
 def _signal(process: OperationProcess, number: int) -> None:
     """Send a signal to a process, if it is still the one that was meant."""
-    with contextlib.suppress(OSError, psutil.Error):
-        handle = os.pidfd_open(process.pid)
-        try:
-            started_ms = psutil.Process(process.pid).create_time() * 1000
-            if abs(started_ms - process.started_ms) < 2_000:
-                signal.pidfd_send_signal(handle, number)
-        finally:
-            os.close(handle)
+    handle = open_process(process)
+    if handle is not None:
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(handle, number)
+        os.close(handle)

@@ -15,8 +15,8 @@ from typing import Protocol
 from starlette.requests import Request
 
 from ashore.errors import NotAllowed
-from ashore.fleet.server.access import note_caller
-from ashore.fleet.tokens import Caller, Grant, UserRole
+from ashore.fleet.access.requests import note_caller
+from ashore.fleet.access.tokens import Caller, Grant, UserRole
 
 JOBS = {"/api/jobs/{job}": "job", "/ui/jobs/{name}": "name"}  # and the parameter that names it
 OPERATIONS = {"/api/operations/{id}": "id", "/ui/operations/{id_}": "id_"}

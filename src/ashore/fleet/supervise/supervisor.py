@@ -18,14 +18,14 @@ from ashore.base import codec
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.errors import AshoreError
-from ashore.fleet.background import END_S, Background
-from ashore.fleet.decide import KILLED, Act, Decision, Facts, Phase, after_exit, decide
-from ashore.fleet.files import read_record, write_hint, write_record
-from ashore.fleet.job_files import JobFile, JobFiles
-from ashore.fleet.layout import RunFiles, ServerFiles
-from ashore.fleet.limits import Memory, ServerLimits
-from ashore.fleet.processes import LivingProcess, Processes
-from ashore.fleet.records import (
+from ashore.fleet.machine.background import END_S, Background
+from ashore.fleet.machine.limits import Memory, ServerLimits
+from ashore.fleet.machine.processes import LivingProcess, Processes
+from ashore.fleet.records.job_files import JobFile, JobFiles
+from ashore.fleet.records.journal import Happened
+from ashore.fleet.records.layout import RunFiles, ServerFiles
+from ashore.fleet.records.store import read_record, write_hint, write_record
+from ashore.fleet.records.values import (
     Desired,
     DesiredState,
     ExitRecord,
@@ -34,6 +34,7 @@ from ashore.fleet.records import (
     RetryRecord,
     RunSeen,
 )
+from ashore.fleet.supervise.decide import KILLED, Act, Decision, Facts, Phase, after_exit, decide
 
 LOOK_S = 1.0
 STOP_AGAIN_MS = 10_000  # a process that was asked to stop is asked again
@@ -70,16 +71,6 @@ class ManagedJob:
         if self.process is None or self.file is None or not self.file.is_checked:
             return False
         return self.process.digest != self.file.digest
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """Something that happened to a job, for the history, metrics and webhooks."""
-
-    kind: str  # phase | started | ended | adopted | changed
-    job: str
-    at_ms: int
-    fields: Mapping[str, object]
 
 
 @dataclass

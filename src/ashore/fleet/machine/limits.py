@@ -9,7 +9,7 @@ What it must not know: which jobs there are.
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashore.fleet.records import ProcessRecord
+from ashore.fleet.records.values import ProcessRecord
 
 LOOK_EVERY_MS = 10_000
 _PAGE = 4096

@@ -11,7 +11,7 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ashore.base.clock import Clock, SystemClock
@@ -25,22 +25,14 @@ from ashore.errors import (
     ServerBusy,
     ServerRefused,
 )
-from ashore.fleet.files import FileMark, mark_of, read_record, replace_text, write_record
-from ashore.fleet.job_files import BYTES_MAX, find_job_files, read_job_file
-from ashore.fleet.layout import JOB_SUFFIXES, ServerFiles, is_name
-from ashore.fleet.records import Desired, DesiredState
+from ashore.fleet.records.job_files import BYTES_MAX, find_job_files, read_job_file
+from ashore.fleet.records.layout import JOB_SUFFIXES, ServerFiles, is_name
+from ashore.fleet.records.store import FileMark, mark_of, read_record, replace_text, write_record
+from ashore.fleet.records.values import Asker, Desired, DesiredState
 from ashore.jobs.file import Job
 from ashore.topics.loop.job import load_job_file
 
 BESIDE_SUFFIXES = (".sql", ".py")
-
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Who wants something, and why."""
-
-    by: str
-    why: str = ""
 
 
 class Verbs:

@@ -1,4 +1,4 @@
-"""The process that runs one job for a server: `python -m ashore.fleet.run`.
+"""The process that runs one job for a server: `python -m ashore.fleet.machine.run`.
 
 What it is: what `ashore run` is to a person: preflight, the job process, somebody who notices that
 it hangs; what happens is written to files instead of a terminal.
@@ -19,17 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-import psutil
-
 from ashore.base.clock import SystemClock
 from ashore.errors import AshoreError
-from ashore.fleet.background import Background
-from ashore.fleet.files import write_record
-from ashore.fleet.job_files import JobFile, read_job_file
-from ashore.fleet.layout import RunFiles
-from ashore.fleet.processes import StartOrder
-from ashore.fleet.recorder import RunRecorder
-from ashore.fleet.records import ExitRecord, ProcessRecord
+from ashore.fleet.machine.background import Background
+from ashore.fleet.machine.processes import StartOrder, own_start_ms
+from ashore.fleet.machine.recorder import RunRecorder
+from ashore.fleet.records.job_files import JobFile, read_job_file
+from ashore.fleet.records.layout import RunFiles
+from ashore.fleet.records.store import write_record
+from ashore.fleet.records.values import ExitRecord, ProcessRecord
 from ashore.jobs.events import Event, Note, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.file import Job
@@ -88,7 +86,7 @@ class JobRun:
         os.set_inheritable(self._order.lock, False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._ending.ask)
-        started_ms = round(psutil.Process().create_time() * 1000)
+        started_ms = own_start_ms()
         order, file = self._order, self._file
         numbers = (order.generation, order.attempt, os.getpid(), started_ms)
         record = ProcessRecord(order.run, file.name, *numbers, file.digest)

@@ -26,7 +26,8 @@ from typing import Any
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.labels import HINT, Selector
 from ashore.errors import NotAllowed, RequestInvalid
-from ashore.fleet.files import take_lock, write_text
+from ashore.fleet.machine.locks import take_lock
+from ashore.fleet.records.store import write_text
 
 LOOK_S = 1.0  # how long a change of the file may take until it applies
 LOCK_S, LOCK_LOOK_S = 10.0, 0.05

@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ashore.base.units import format_time
-from ashore.fleet.files import append_line, read_lines, rotate
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.supervisor import Happened
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.store import append_line, read_lines, rotate
 
 BYTES_MAX, KEPT = 20_000_000, 5
 IN_MEMORY = 2_000
@@ -28,6 +27,16 @@ class FleetTally:
 
     starts: Mapping[tuple[str, str], int]
     phase_ms: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """Something that happened to a job, for the history, metrics and webhooks."""
+
+    kind: str  # phase | started | ended | adopted | changed
+    job: str
+    at_ms: int
+    fields: Mapping[str, object]
 
 
 class Journal:

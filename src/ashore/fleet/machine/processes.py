@@ -22,9 +22,10 @@ import psutil
 
 from ashore.base.http_post import ALLOW
 from ashore.base.unique import unique
-from ashore.fleet.files import is_locked, read_record, take_lock
-from ashore.fleet.layout import ServerFiles
-from ashore.fleet.records import Desired, ProcessRecord
+from ashore.fleet.machine.locks import is_locked, take_lock
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.store import read_record
+from ashore.fleet.records.values import Desired, OperationProcess, ProcessRecord
 from ashore.jobs.heartbeat import SAME_START_S
 
 
@@ -68,7 +69,7 @@ Command = Callable[[StartOrder], list[str]]
 
 def run_command(order: StartOrder) -> list[str]:
     """Return the command of the process that runs a job."""
-    return [sys.executable, "-m", "ashore.fleet.run", *order.arguments()]
+    return [sys.executable, "-m", "ashore.fleet.machine.run", *order.arguments()]
 
 
 def child_environment() -> dict[str, str]:
@@ -191,7 +192,7 @@ class Processes:
         if not is_locked(run.lock):
             return None
         record = read_record(ProcessRecord, run.process)
-        handle = None if record is None else _open_process(record)
+        handle = None if record is None else open_process(record)
         return LivingProcess(None if handle is None else record, handle)
 
     def reap(self) -> None:
@@ -199,7 +200,12 @@ class Processes:
         self._children.reap()
 
 
-def _open_process(record: ProcessRecord) -> int | None:
+def own_start_ms() -> int:
+    """Return when this process was started, as the system says."""
+    return round(psutil.Process().create_time() * 1000)
+
+
+def open_process(record: ProcessRecord | OperationProcess) -> int | None:
     """Return a descriptor of the process that a record is of; None: it has ended."""
     try:
         handle = os.pidfd_open(record.pid)

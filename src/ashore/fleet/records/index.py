@@ -38,8 +38,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from ashore.errors import ServerRefused
-from ashore.fleet.files import read_lines
-from ashore.fleet.layout import ServerFiles
+from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.store import read_lines
 
 T = TypeVar("T")
 VERSION = 1  # of the tables: another one is made again

@@ -27,7 +27,7 @@ CHECK_S = 10.0
 PROCESSES = 2
 WAITING_MAX = 8
 MEMORY_BYTES = 1 << 30
-_CODE = "from ashore.fleet.check_process import main; main()"
+_CODE = "from ashore.fleet.machine.check_process import main; main()"
 STARTS_S = 30.0  # before the first check: Python and the loader of job files
 ALONE_S = 15  # longer than any check: a process that checks for longer has lost its server
 

@@ -163,3 +163,58 @@ class RunSeen:
     slices: tuple[SliceSeen, ...]
     warnings: tuple[str, ...] = ()  # the newest ones
     log: str = ""  # of Spark and the JVM
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who wants something, and why."""
+
+    by: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRequest:
+    """What was asked for. `line`: the words of the command line."""
+
+    id: str
+    command: str
+    job: str
+    line: tuple[str, ...]
+    by: str
+    created_ms: int
+    is_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperationProcess:
+    """The process of an operation, as it wrote of itself."""
+
+    pid: int
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperationEnd:
+    """How an operation ended.
+
+    Arguments:
+        code: the exit code of its command.
+        ended_ms: when.
+        answer: what that says in a word, where the command has done what it was asked for; empty:
+            the code says whether it could.
+
+    """
+
+    code: int
+    ended_ms: int
+    answer: str = codec.added("")
+
+
+@dataclass(frozen=True, slots=True)
+class OperationProgress:
+    """How far an operation is, of what it is at."""
+
+    what: str
+    done: int
+    total: int

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from ashore.base import codec
 from ashore.base.clock import Clock
 from ashore.base.units import format_time
-from ashore.fleet.files import append_line, rotate, write_hint
-from ashore.fleet.layout import RunFiles
-from ashore.fleet.records import BatchSeen, RunSeen, SliceSeen, StepTaken
+from ashore.fleet.records.layout import RunFiles
+from ashore.fleet.records.store import append_line, rotate, write_hint
+from ashore.fleet.records.values import BatchSeen, RunSeen, SliceSeen, StepTaken
 from ashore.jobs.batch_steps import BatchSteps
 from ashore.jobs.events import (
     Beat,

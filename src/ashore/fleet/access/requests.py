@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from ashore.errors import NotAllowed
-from ashore.fleet.tokens import Caller, Grant, TokenFile, Tokens, UserRole
+from ashore.fleet.access.tokens import Caller, Grant, TokenFile, Tokens, UserRole
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 Network = IPv4Network | IPv6Network

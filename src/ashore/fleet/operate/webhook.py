@@ -22,8 +22,8 @@ from pathlib import Path
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.fleet.background import Background
-from ashore.fleet.files import write_text
+from ashore.fleet.machine.background import Background
+from ashore.fleet.records.store import write_text
 
 ANSWER_S, FIRST_WAIT_S, LONGEST_WAIT_S, IDLE_S = 10.0, 1.0, 300.0, 60.0
 PENDING_MAX = 10_000  # then the oldest are given up, which is said in the next one

@@ -17,10 +17,10 @@ from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
 from ashore.base.unique import unique
-from ashore.fleet.server.access import SAFE, RequestAccess, note_caller
-from ashore.fleet.server.job_access import JobAccess
-from ashore.fleet.server.pages.session import COOKIE, KEPT_MS, Sessions, Visitor
-from ashore.fleet.verbs import Asker
+from ashore.fleet.access.job_access import JobAccess
+from ashore.fleet.access.requests import SAFE, RequestAccess, note_caller
+from ashore.fleet.access.session import COOKIE, KEPT_MS, Sessions, Visitor
+from ashore.fleet.records.values import Asker
 
 FORM_BYTES_MAX = 1_000_000
 LOGIN_BYTES_MAX = 10_000  # anybody may send one

@@ -11,8 +11,8 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
-from ashore.fleet.server.access import ANYBODY
-from ashore.fleet.tokens import Caller, Tokens
+from ashore.fleet.access.requests import ANYBODY
+from ashore.fleet.access.tokens import Caller, Tokens
 
 COOKIE = "ashore_session"
 KEPT_MS = 12 * 3_600_000

@@ -1,4 +1,4 @@
-"""Small files that are replaced whole, lines that are appended whole, and locks.
+"""Small files that are replaced whole, and lines that are appended whole.
 
 What it promises: a reader sees the old content or the new one, never a part; after a power cut
 likewise. A file that is missing or damaged is None: who reads it decides what that means.
@@ -6,8 +6,6 @@ What it must not know: what is in them.
 """
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
 import stat
@@ -142,48 +140,6 @@ def rotate(path: Path, bytes_max: int, kept: int) -> None:
             )
     with contextlib.suppress(FileNotFoundError):
         path.replace(path.with_name(f"{path.name}.1"))
-
-
-def take_lock(path: Path) -> int | None:
-    """Take the lock that a file is, and return its descriptor; None: somebody holds it.
-
-    Whoever has the descriptor holds it, a child that inherits it too, until all are closed.
-    """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def is_locked(path: Path) -> bool:
-    """Return whether somebody holds a lock. Who looks at the same time is not taken for that.
-
-    Raises OSError where that cannot be determined.
-    """
-    try:
-        handle = _open_lock(path)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(handle)
-
-
-def _open_lock(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)  # NFS locks only what is open for writing
-    except OSError as error:
-        if error.errno != errno.EROFS:
-            raise
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _sync_directory(path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Who may do what: tokens, roles, and the guards of the API and of the pages."""

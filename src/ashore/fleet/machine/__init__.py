@@ -1,0 +1,1 @@
+"""What is of one machine: locks, processes, memory, threads, and the process that runs one job."""

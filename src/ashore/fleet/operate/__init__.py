@@ -1,0 +1,1 @@
+"""What people ask of a server: verbs on jobs, and commands that run as operations."""
