@@ -17,14 +17,8 @@ from typing import Any
 
 from ashore.cli.app import load_all
 
-TARGET = (
-    Path(__file__).resolve().parent.parent
-    / "src"
-    / "ashore"
-    / "fleet"
-    / "operate"
-    / "commands.json"
-)
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "src/ashore/fleet/operate/commands.json"
 
 # Commands that change nothing: a token that may only read may ask for them, without files.
 LOOKS = {
@@ -68,7 +62,8 @@ PATHS = {"DIR", "FILE", "SAVEPOINT", "CHECKPOINT_DIR", "NEW.yaml", "CASES.yaml"}
 
 def main() -> int:
     """Write the file, or compare it with `--check`."""
-    text = json.dumps({"commands": describe_all(), "instead": INSTEAD}, indent=1) + "\n"
+    commands = ",\n".join(json.dumps(each) for each in describe_all())  # a line for each
+    text = f'{{"commands": [\n{commands}\n],\n"instead": {json.dumps(INSTEAD)}}}\n'
     if "--check" in sys.argv:
         return int(TARGET.read_text("utf-8") != text)
     TARGET.write_text(text, "utf-8")

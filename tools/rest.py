@@ -35,7 +35,15 @@ times in milliseconds. An error is a problem document (`application/problem+json
 def render_files() -> dict[str, str]:
     """Return the files, by name."""
     api = describe_api()
-    return {"openapi.json": json.dumps(api, indent=1) + "\n", "rest.md": "".join(render(api))}
+    return {"openapi.json": write_lines(api, 3) + "\n", "rest.md": "".join(render(api))}
+
+
+def write_lines(value: object, depth: int) -> str:
+    """Return a value as JSON, with a line for each key down to a depth: so diffs stay readable."""
+    if depth == 0 or not isinstance(value, dict):
+        return json.dumps(value)
+    rows = (f"{json.dumps(key)}: {write_lines(each, depth - 1)}" for key, each in value.items())
+    return "{\n" + ",\n".join(rows) + "\n}"
 
 
 def render(api: dict[str, Any]) -> Iterator[str]:
