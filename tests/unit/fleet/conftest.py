@@ -31,7 +31,6 @@ from ashore.fleet.records.job_files import JobFiles
 from ashore.fleet.records.journal import Journal
 from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.server.app import create_app
-from ashore.fleet.server.audit import AuditLog
 from ashore.fleet.server.context import Context
 from ashore.fleet.server.doorway import Doorway
 from ashore.fleet.server.serve import ClientConnection
@@ -107,7 +106,7 @@ def serving_app(
     works = (supervisor, verbs, operations, journal, None, index)
     context = Context(files, *works, roots, access, SystemClock(), checks)
     app = create_app(context)
-    door = Doorway(app, access, files, AuditLog(files, context.clock))
+    door = Doorway(app, access, files, context.clock)
     supervisor.start()
     config = uvicorn.Config(
         door,

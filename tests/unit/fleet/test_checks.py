@@ -178,7 +178,7 @@ def test_the_end_of_a_server_ends_a_check_that_is_under_way() -> None:
 
 
 def test_a_check_whose_server_was_killed_ends_by_itself() -> None:
-    code = "from ashore.fleet import check_process as c; c.ALONE_S = 1; c.main()"
+    code = "from ashore.fleet.machine import check_process as c; c.ALONE_S = 1; c.main()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         pickle.dump((time.sleep, (600,)), process.stdin)

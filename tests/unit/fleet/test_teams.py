@@ -16,13 +16,11 @@ from tests.unit.fleet.conftest import Served, serving_app
 from tests.unit.fleet.test_access import OPEN, all_routes
 
 from ashore.errors import NotAllowed, ServerRefused
-from ashore.fleet.access.guard import Admits
-from ashore.fleet.access.job_access import JOBS, OPERATIONS, OWN, Reach
-from ashore.fleet.access.requests import TrustedProxy
+from ashore.fleet.access.guard import Admits, GuardedRoute
+from ashore.fleet.access.requests import JOBS, OPERATIONS, OWN, Reach, TrustedProxy
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.records.journal import Happened
 from ashore.fleet.records.store import read_lines
-from ashore.fleet.server.api.guarded import GuardedRoute
 from ashore.fleet.server.pages.frame import PageRoute
 from ashore_lab.testing.simulation import write_simulated_job
 

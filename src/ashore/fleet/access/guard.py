@@ -1,32 +1,138 @@
 """Who may see a page, who may change something: what is asked before each handler.
 
-What it is: `PageGuard`, which the routes of pages call; `Admits`, what a route says of itself.
+What it is: `GuardedRoute` of the API; `PageGuard`, which the routes of pages call; `Admits`, what
+such a route says of itself; `Sessions`, who is logged in.
 What it promises: no handler of a page runs, and no body of a request is read, for anybody who has
 not logged in, or has no role on the job in its address, unless its route is marked with
 `Admits.ANYBODY`; nothing is changed by a form that did not come from a page of ours, or by somebody
 who may only read.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+import hashlib
+import hmac
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import cast
+from typing import Any, cast
 from urllib.parse import parse_qs
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
 
 from ashore.base.unique import unique
-from ashore.fleet.access.job_access import JobAccess
-from ashore.fleet.access.requests import SAFE, RequestAccess, note_caller
-from ashore.fleet.access.session import COOKIE, KEPT_MS, Sessions, Visitor
+from ashore.errors import NotAllowed
+from ashore.fleet.access.requests import (
+    SAFE,
+    JobAccess,
+    RequestAccess,
+    note_caller,
+    noted_caller,
+)
+from ashore.fleet.access.tokens import Caller, Tokens
 from ashore.fleet.records.values import Asker
+
+COOKIE = "ashore_session"
+KEPT_MS = 12 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who looks at a page.
+
+    Arguments:
+        caller: who that is.
+        csrf: what a form of theirs has to carry.
+        may_operate: whether they may change what the page is about.
+
+    """
+
+    caller: Caller
+    csrf: str
+    may_operate: bool
+
+    @classmethod
+    def of(cls, caller: Caller, csrf: str) -> "Visitor":
+        """Return who looks at a page that is about no job."""
+        return cls(caller, csrf, caller.may_operate)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether they have a role on all jobs, and so on the server."""
+        return self.caller.grant_on(None) is not None
+
+    @property
+    def role(self) -> str:
+        """Their role on all jobs, or that they have some by the labels of jobs."""
+        grant = self.caller.grant_on(None)
+        return "role by job" if grant is None else str(grant.role)
+
+
+class Sessions:
+    """Makes and reads the cookies of those who are logged in, and guards forms.
+
+    A cookie names its token by a keyed digest, and holds neither the token nor a role: both are
+    looked up, so a cookie is worth nothing once its token is revoked. It expires, also after the
+    server was started again; a form is only taken from a page of ours.
+
+    Arguments:
+        key: secret, and kept by the server.
+
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = hashlib.sha256(b"ashore pages" + key).digest()
+
+    def cookie(self, caller: Caller, now_ms: int, nonce: str) -> str:
+        """Return the cookie of somebody who has a token."""
+        text = f"{caller.id}.{now_ms + KEPT_MS}.{nonce}"
+        return f"{text}.{self._sign(text)}"
+
+    def visitor(self, cookie: str, tokens: Tokens, now_ms: int) -> Visitor | None:
+        """Return whose cookie it is; None: no one's, or of a token that was revoked."""
+        text, _, signature = cookie.rpartition(".")
+        parts = text.split(".")
+        is_ours = hmac.compare_digest(signature.encode(), self._sign(text).encode())
+        if not is_ours or len(parts) != 3 or int(parts[1]) <= now_ms:
+            return None
+        caller = tokens.find_id(parts[0])
+        return None if caller is None else Visitor.of(caller, self._sign("form " + cookie))
+
+    def named(self, caller: Caller) -> Visitor:
+        """Return who looks at a page without a cookie of ours: anybody, or as a proxy says."""
+        return Visitor.of(caller, self._sign("form of " + caller.id))
+
+    def is_form(self, visitor: Visitor, sent: str) -> bool:
+        """Tell whether a form came from a page that this visitor was shown."""
+        return hmac.compare_digest(visitor.csrf.encode(), sent.encode())
+
+    def _sign(self, text: str) -> str:
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
 
 FORM_BYTES_MAX = 1_000_000
 LOGIN_BYTES_MAX = 10_000  # anybody may send one
 FIELDS_MAX = 10_000
 WHY_MAX = 1_000
 MAY_ONLY_READ = "you may only read: this needs the role `operate`"
+
+
+class GuardedRoute(APIRoute):
+    """A route of the API. The layer before the application has found out who asks."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        handle, path = super().get_route_handler(), self.path
+
+        async def answer(request: Request) -> Response:
+            caller, is_change = noted_caller(request.scope)
+            if caller is None:
+                raise NotAllowed("nobody has found out who asks", hint="use `ashore serve`")
+            jobs: JobAccess = request.app.state.job_access
+            jobs.admit(request, path, caller, is_change=is_change)
+            return await handle(request)
+
+        return answer
 
 
 class Admits(Enum):
@@ -78,9 +184,7 @@ class PageGuard:
 
     def visitor(self, request: Request) -> Visitor:
         """Return who looks at a page. Raises LoginNeeded."""
-        if self._access.is_open:
-            return self._sessions.anybody()
-        named = self._access.proxied(request.scope, request.headers)
+        named = self._access.known(request.scope, request.headers)
         if named is not None:
             return self._sessions.named(named)
         cookie = request.cookies.get(COOKIE, "")

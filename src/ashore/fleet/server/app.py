@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from ashore import __version__
-from ashore.fleet.access.job_access import JobAccess
+from ashore.fleet.access.requests import JobAccess
 from ashore.fleet.records.job_files import KnownJobs
 from ashore.fleet.server.api import jobs, operations, server
 from ashore.fleet.server.context import Context

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ashore.base.labels import label_texts
 from ashore.errors import NotAllowed, ServerRefused
-from ashore.fleet.access.job_access import JobAccess, refusal
+from ashore.fleet.access.requests import JobAccess, refusal
 from ashore.fleet.access.tokens import Caller, UserRole
 from ashore.fleet.records.job_files import digest_of
 from ashore.fleet.supervise.supervisor import ManagedJob

@@ -2,7 +2,7 @@
 
 What it is: `Doorway`, a layer of ASGI around the application.
 What it promises: no address but those of the pages, which have a guard of their own, is reached
-without a token; for which jobs that holds, the route asks (see `job_access`). Another site's
+without a token; for which jobs that holds, the route asks (see `access`). Another site's
 requests reach nothing; a body is bounded in size and time as a whole; each change leaves an audit
 line with who, by which rule, what and how it ended, and so does each request that is refused to
 somebody who is known, and each login. No body and no token is written down.
@@ -11,18 +11,63 @@ What it must not know: what requests do.
 
 import asyncio
 import re
+from contextlib import suppress
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ashore.base.clock import Clock
+from ashore.base.units import format_time
 from ashore.errors import AshoreError, NotAllowed, RequestInvalid
-from ashore.fleet.access.requests import SAFE, RequestAccess, note_caller, noted_caller
+from ashore.fleet.access.requests import SAFE, RequestAccess, noted_caller, noted_rule
 from ashore.fleet.operate.commands import COMMANDS
 from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.server.audit import NOT_KNOWN, AuditLog
+from ashore.fleet.records.store import append_line, rotate
 from ashore.fleet.server.problems import answer, disk_failed
+
+AUDIT_BYTES, AUDITS_KEPT = 50_000_000, 10
+REFUSED_BYTES, REFUSED_KEPT = 10_000_000, 3
+PATH_MAX = 1_000
+NOT_KNOWN = ""  # who asked, where no token told it
+
+
+class AuditLog:
+    """Writes down changes, and those who were refused. May be used by many threads.
+
+    A change is in `audit.jsonl`, a refusal in `refused.jsonl`: so nobody who is refused often enough
+    can have the lines of changes rotated away. No body and no token is written. Lines are not
+    chained: who may write the state directory may change them.
+    """
+
+    def __init__(self, files: ServerFiles, clock: Clock) -> None:
+        self._files = files
+        self._clock = clock
+
+    def change(self, scope: Scope, by: str, status: int) -> None:
+        """Write down a change, done or not. Raises OSError."""
+        rotate(self._files.audit, AUDIT_BYTES, AUDITS_KEPT)
+        append_line(self._files.audit, self._line(scope, by, status))
+
+    def refusal(self, scope: Scope, by: str, status: int) -> None:
+        """Write down that somebody was refused. A disk that is full changes no answer."""
+        with suppress(OSError):
+            rotate(self._files.refused, REFUSED_BYTES, REFUSED_KEPT)
+            append_line(self._files.refused, self._line(scope, by, status))
+
+    def _line(self, scope: Scope, by: str, status: int) -> dict[str, object]:
+        client, rule = scope.get("client") or ("", 0), noted_rule(scope)
+        return {
+            "at": format_time(self._clock.now_ms()),
+            "by": by,
+            **({"rule": rule} if rule else {}),
+            "from": client[0],
+            "method": scope["method"],
+            "path": str(scope["path"])[:PATH_MAX],
+            "status": status,
+        }
+
 
 BODY_BYTES_MAX = 4 << 20
 BODY_S_MAX = 30.0
@@ -47,7 +92,7 @@ class Doorway:
         app: what is behind it.
         access: who may ask.
         files: of the server.
-        audit: where changes and refusals are written down.
+        clock: of this machine.
 
     """
 
@@ -56,12 +101,12 @@ class Doorway:
         app: ASGIApp,
         access: RequestAccess,
         files: ServerFiles,
-        audit: AuditLog,
+        clock: Clock,
     ) -> None:
         self._app = app
         self._access = access
         self._files = files
-        self._audit = audit
+        self._audit = AuditLog(files, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it here."""
@@ -76,19 +121,12 @@ class Doorway:
             self._access.check_site(scope["method"], headers)
             _check_length(headers)
             if not is_page(scope["path"]):
-                self._admit(scope, headers)
+                is_change = scope["method"] not in SAFE and not is_look(scope["path"])
+                self._access.admit(scope, headers, is_change=is_change)
         except AshoreError as error:
             await self._refuse(error, headers, scope, receive, send)
             return
         await self._pass(scope, _bounded(receive), send)
-
-    def _admit(self, scope: Scope, headers: Headers) -> None:
-        """Find out who asks, and whether they may. Raises NotAllowed."""
-        caller = self._access.admit(scope, headers)
-        is_change = scope["method"] not in SAFE and not is_look(scope["path"])
-        note_caller(scope, caller, is_change=is_change)
-        if is_change and not caller.may_operate:  # of no job; of which, the route asks
-            raise NotAllowed(f"`{caller.name}` may only read", hint="this needs the role `operate`")
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on. The audit line of a change is there before its answer is sent."""

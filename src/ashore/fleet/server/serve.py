@@ -41,7 +41,6 @@ from ashore.fleet.records.job_files import JobFiles
 from ashore.fleet.records.journal import Journal
 from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.server.app import create_app
-from ashore.fleet.server.audit import AuditLog
 from ashore.fleet.server.certificate import PASSWORD, ServerCertificate
 from ashore.fleet.server.context import Context
 from ashore.fleet.server.doorway import Doorway
@@ -112,7 +111,7 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         works = (supervisor, verbs, operations, journal, hook, index)
         context = Context(files, *works, roots, access, SystemClock(), checks)
         app = create_app(context)
-        door = Doorway(app, access, files, AuditLog(files, context.clock))
+        door = Doorway(app, access, files, context.clock)
         certificate = _certificate_of(settings)
         server = _Server(_config(settings, door, certificate), started)
         server.load()

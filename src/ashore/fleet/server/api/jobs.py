@@ -14,10 +14,10 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 from ashore.base.labels import HINT, SELECTOR_MAX, Selector
 from ashore.base.recent import Recent
 from ashore.errors import JobUnknown, RequestInvalid
+from ashore.fleet.access.guard import GuardedRoute
 from ashore.fleet.access.requests import note_caller
 from ashore.fleet.access.tokens import Caller, Grant, is_in_scope
 from ashore.fleet.records.values import Asker
-from ashore.fleet.server.api.guarded import GuardedRoute
 from ashore.fleet.server.condition import judge_condition
 from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, plane_of
 from ashore.fleet.server.models import DeployChange, JobChange, JobDocument, JobList, PauseChange

@@ -20,12 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.concurrency import run_in_threadpool
 
 from ashore.errors import JobUnknown, NotAllowed
-from ashore.fleet.access.job_access import JobAccess
+from ashore.fleet.access.guard import GuardedRoute
+from ashore.fleet.access.requests import JobAccess
 from ashore.fleet.access.tokens import Caller
 from ashore.fleet.operate.commands import COMMANDS, CommandTwin, Parameter, Value
 from ashore.fleet.operate.operations import OperationState, OperationView
 from ashore.fleet.records.values import Asker
-from ashore.fleet.server.api.guarded import GuardedRoute
 from ashore.fleet.server.api.jobs import Name
 from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, may_read_of
 from ashore.fleet.server.models import OperationDocument, OperationList

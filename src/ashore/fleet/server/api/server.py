@@ -13,9 +13,9 @@ from fastapi.responses import PlainTextResponse
 
 from ashore import __version__
 from ashore.errors import JobUnknown
+from ashore.fleet.access.guard import GuardedRoute
 from ashore.fleet.records.index import EventQuestion
 from ashore.fleet.records.store import read_lines
-from ashore.fleet.server.api.guarded import GuardedRoute
 from ashore.fleet.server.api.jobs import Name
 from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, may_read_of
 from ashore.fleet.server.models import EventList, HistoryQuestion, LogLines, ServerDocument

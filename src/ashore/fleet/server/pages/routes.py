@@ -20,6 +20,7 @@ from fastapi.responses import (
 
 from ashore.errors import NotAllowed
 from ashore.fleet.access.guard import (
+    COOKIE,
     LOGIN_BYTES_MAX,
     Admits,
     LoginNeeded,
@@ -27,9 +28,7 @@ from ashore.fleet.access.guard import (
     read_form,
     visitor_of,
 )
-from ashore.fleet.access.job_access import JobAccess
-from ashore.fleet.access.requests import RequestAccess
-from ashore.fleet.access.session import COOKIE
+from ashore.fleet.access.requests import JobAccess, RequestAccess
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.machine.check_process import CheckProcesses
 from ashore.fleet.server.pages.command_routes import command_routes

@@ -16,7 +16,7 @@ from functools import partial
 
 from ashore.base.clock import SystemClock
 from ashore.errors import JobUnknown, RequestInvalid
-from ashore.fleet.access.job_access import JobAccess
+from ashore.fleet.access.requests import JobAccess
 from ashore.fleet.access.tokens import Caller
 from ashore.fleet.machine.background import END_S, Background
 from ashore.fleet.operate.operations import Operations
