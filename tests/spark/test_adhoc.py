@@ -16,7 +16,7 @@ from tests.spark.sql_jobs import (
 )
 
 from ashore.base.units import format_time
-from ashore.cli.sql_command import show_answer
+from ashore.cli.sql import show_answer
 from ashore.errors import AshoreError, QueryRefused, RowNotComputed
 from ashore.jobs.events import Answered, Event, Note, Reading
 from ashore.jobs.launch import JobLaunch, LaunchOptions

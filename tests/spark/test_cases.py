@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.site import LOCAL
 
-from ashore.cli.cases_view import FAILED, show_cases
+from ashore.cli.cases import FAILED, show_cases
 from ashore.errors import JobFileInvalid, QueryRefused
 from ashore.jobs.events import CaseEnded
 from ashore.jobs.file.cases import load_cases, parse_cases

@@ -19,7 +19,7 @@ from rich.console import Console, RenderableType
 from rich.terminal_theme import TerminalTheme
 
 from ashore.base import codec
-from ashore.cli.demo_view import DemoView
+from ashore.cli.demo import DemoView
 from ashore.cli.run_view import RunState
 from ashore.errors import check
 from ashore.jobs.events import Event, Landed, Starting, decode_event

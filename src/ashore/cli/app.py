@@ -32,134 +32,130 @@ class Listed(NamedTuple):
 
 
 COMMANDS = (
-    Listed("run", "run_command", "Run a job until it is stopped."),
-    Listed("stop", "stop_command", "Stop a running job gracefully, and wait until it has stopped."),
+    Listed("run", "run", "Run a job until it is stopped."),
+    Listed("stop", "stop", "Stop a running job gracefully, and wait until it has stopped."),
     Listed(
         "serve",
-        "serve_command",
+        "serve",
         "Run the jobs of a directory, and serve REST, metrics and pages over them.",
     ),
-    Listed("token", "token_commands", "Tokens of a server: who may ask it, and for what."),
+    Listed("token", "token", "Tokens of a server: who may ask it, and for what."),
     Listed(
         "jobs",
-        "fleet_commands",
+        "fleet",
         "Show the jobs of a server: where each is, and what needs a person.",
     ),
     Listed(
         "deploy",
-        "fleet_commands",
+        "fleet",
         "Give a server a job file, and the SQL and functions beside it.",
     ),
-    Listed("start", "fleet_commands", "Start a job of a server, whatever it ended with before."),
+    Listed("start", "fleet", "Start a job of a server, whatever it ended with before."),
     Listed(
         "restart",
-        "fleet_commands",
+        "fleet",
         "Stop a job of a server gracefully, and start it with its file as it is now.",
     ),
     Listed(
         "pause",
-        "fleet_commands",
+        "fleet",
         "Stop a job of a server gracefully for a while, or until it is started.",
     ),
     Listed(
         "remove",
-        "fleet_commands",
+        "fleet",
         "Remove the file of a job that is stopped from a server.",
     ),
-    Listed("operations", "fleet_commands", "Show the operations of a server, the newest first."),
+    Listed("operations", "fleet", "Show the operations of a server, the newest first."),
     Listed(
         "cancel",
-        "fleet_commands",
+        "fleet",
         "Cancel an operation of a server, and wait until it has ended.",
     ),
-    Listed(
-        "validate", "validate_command", "Plan the SQL of a job and show sources, state and columns."
-    ),
+    Listed("validate", "validate", "Plan the SQL of a job and show sources, state and columns."),
     Listed(
         "sql",
-        "sql_command",
+        "sql",
         "Try a query: run a SELECT once, on the newest records of the topics, and print its rows.",
     ),
-    Listed("test", "cases_command", "Run test cases of a job's SQL: records in, rows out."),
+    Listed("test", "cases", "Run test cases of a job's SQL: records in, rows out."),
     Listed(
         "init",
-        "init_command",
+        "init",
         "Read the newest records of topics and write a job file that lands them.",
     ),
-    Listed("schema", "schema_command", "Print the JSON Schema of the job file, for editors."),
-    Listed("status", "status_command", "Show state, lag, rates, last entries and warnings."),
+    Listed("schema", "init", "Print the JSON Schema of the job file, for editors."),
+    Listed("status", "status", "Show state, lag, rates, last entries and warnings."),
     Listed(
         "verify",
-        "verify_command",
+        "verify",
         "Compare log, files and Kafka: prove that nothing is lost and nothing duplicated.",
     ),
     Listed(
         "audit",
-        "audit_command",
+        "audit",
         "Check that every offset is accounted for and every file matches the log.",
     ),
     Listed(
         "trace",
-        "trace_command",
+        "trace",
         "Show what happened to one data file: entry, offsets, move, seals, and its owner.",
     ),
     Listed(
         "doctor",
-        "doctor_command",
+        "doctor",
         "Repair what can be repaired without guessing; report what cannot, and exit with 4.",
     ),
-    Listed(
-        "recover", "recover_command", "Finish the moves of a job that died, from its log alone."
-    ),
+    Listed("recover", "recover", "Finish the moves of a job that died, from its log alone."),
     Listed(
         "roll-back",
-        "rollback_command",
+        "rollback",
         "Roll a query back to an earlier batch: its checkpoint and its table.",
     ),
     Listed(
         "checkpoint",
-        "checkpoint_commands",
+        "checkpoint",
         "Checkpoints of queries: inspect, copy and restore them.",
     ),
     Listed(
         "versions",
-        "versions_commands",
+        "versions",
         "Versions of a job's queries: what was run from which batch on, and what differs.",
     ),
-    Listed("migrate", "migrate_commands", "Change the SQL of a job and keep its state."),
-    Listed("retire", "retire_command", "Drop partitions from log, catalog and storage."),
+    Listed("migrate", "migrate", "Change the SQL of a job and keep its state."),
+    Listed("retire", "retire", "Drop partitions from log, catalog and storage."),
     Listed(
         "rejoin",
-        "rejoin_command",
+        "decisions",
         "Continue with a topic that was deleted and created again, from its beginning.",
     ),
     Listed(
         "skip",
-        "skip_command",
+        "decisions",
         "Skip offsets that Kafka no longer has or that exceed `limits`; the log keeps who and why.",
     ),
     Listed(
         "reset-clock",
-        "reset_clock_command",
+        "decisions",
         "Set back the times of a log whose clock was ahead.",
     ),
-    Listed("clean", "clean_command", "Delete in-progress files that are no longer referenced."),
+    Listed("clean", "clean", "Delete in-progress files that are no longer referenced."),
     Listed(
         "warm-up",
-        "warm_up_command",
+        "warm_up",
         "Archive the classes of Spark, so that each later start takes a third less CPU time.",
     ),
     Listed(
         "demo",
-        "demo_command",
+        "demo",
         "Land two topics, kill the job, restart it, prove that nothing is lost or duplicated.",
     ),
-    Listed("services", "services_commands", "Development servers from jars."),
-    Listed("drill", "drill_commands", "Drills: fault injection that tries to break exactly-once."),
+    Listed("services", "services", "Development servers from jars."),
+    Listed("drill", "drill", "Drills: fault injection that tries to break exactly-once."),
 )
 
 
-STOP_ALL = Listed("stop-all", "fleet_commands", "Stop the jobs of a server.")
+STOP_ALL = Listed("stop-all", "fleet", "Stop the jobs of a server.")
 ALL = "--all"  # `stop` of a job asks its process, and with this a server
 
 

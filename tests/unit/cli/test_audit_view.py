@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ashore.cli import audit_view
+from ashore.cli import audit as audit_view
 from ashore.proof.audit import Activity, AuditFinding, AuditReport, Away, Gauge, Round
 from ashore.proof.verify import Problem, ProblemKind
 

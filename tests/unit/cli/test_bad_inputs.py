@@ -8,7 +8,7 @@ import pytest
 from tests.unit.cli.test_commands import JOB, invoke
 
 from ashore.base.clock import SystemClock
-from ashore.cli.services_commands import endpoint_text
+from ashore.cli.services import endpoint_text
 from ashore.storage.open import find_unreachable
 
 

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from ashore.cli.cases_view import junit_xml
+from ashore.cli.cases import junit_xml
 from ashore.jobs.events import CaseEnded, decode_event, encode_event
 from ashore.jobs.failure import Failed
 

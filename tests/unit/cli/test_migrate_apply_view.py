@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from ashore.cli.migrate_apply_view import ShownMigration, ShownSteps
+from ashore.cli.migrate_view import ShownMigration, ShownSteps
 from ashore.jobs.events import StateMigrated, StateProgress, StateStep
 from ashore.log.names import SliceName
 from ashore.log.progress import StateWork

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.cli.test_commands import invoke
 from tests.unit.proof.lakes import CLICKS_0, Lake, fill, make_lake
 
-from ashore.cli import skip_command
+from ashore.cli import decisions
 from ashore.log.entries import Commit
 from ashore.topics.open_job import OpenJob
 
@@ -28,7 +28,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
     def open_lake(_path: Path) -> Iterator[OpenJob]:
         yield lake.opened()
 
-    monkeypatch.setattr(skip_command, "open_job", open_lake)
+    monkeypatch.setattr(decisions, "open_job", open_lake)
     return lake
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from tests.unit.proof.lakes import make_lake
 
-from ashore.cli import status_view
+from ashore.cli import status as status_view
 from ashore.proof.status.status import JobStatus, read_status
 
 

@@ -18,7 +18,7 @@ from tests.unit.proof.lakes import CLICKS_0, make_lake
 
 from ashore.base.clock import SystemClock
 from ashore.base.units import format_duration, format_lag
-from ashore.cli.fleet_commands import show_jobs
+from ashore.cli.fleet import show_jobs
 from ashore.errors import AnswerUnknown
 from ashore.fleet.machine.locks import take_lock
 from ashore.fleet.machine.processes import Processes

@@ -16,7 +16,7 @@ from tests.frozen import freeze
 
 from ashore.base import codec
 from ashore.base.clock import SystemClock
-from ashore.cli.run_command import warn_running
+from ashore.cli.run import warn_running
 from ashore.errors import AshoreError, JobNotAnswering, JobNotRunning, NotDone, QueryRefused
 from ashore.jobs import heartbeat
 from ashore.jobs.ask import Patience, RunningJob

@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.unit.jobs.test_sql import SQL_JOB
 from tests.unit.jobs.texts import job
 
-from ashore.cli import status_view
+from ashore.cli import status as status_view
 from ashore.errors import JobFileInvalid
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.jobs.state import JobState

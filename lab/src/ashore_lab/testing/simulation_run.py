@@ -1,7 +1,7 @@
 """A process that runs a job for a server, without a job: a script of the standard library alone.
 
-What it is: what `ashore.fleet.machine.run` is to a server: it holds the lock, says which process it is,
-where it is, and how it ended. `behave.json` beside its files says what becomes of it.
+What it is: what `ashore.fleet.machine.run` is to a server: it holds the lock, writes which process
+it is, where it is, and how it ended. `behave.json` beside its files says what becomes of it.
 What it promises: it starts in a hundredth of a second, so tests and benchmarks can have hundreds.
 That two of one job live at once is written to `doubled`.
 """

@@ -36,9 +36,9 @@ NOT_KNOWN = ""  # who asked, where no token told it
 class AuditLog:
     """Writes down changes, and those who were refused. May be used by many threads.
 
-    A change is in `audit.jsonl`, a refusal in `refused.jsonl`: so nobody who is refused often enough
-    can have the lines of changes rotated away. No body and no token is written. Lines are not
-    chained: who may write the state directory may change them.
+    A change is in `audit.jsonl`, a refusal in `refused.jsonl`: so refusals, however many, cannot
+    have the lines of changes rotated away. No body and no token is written. Lines are not chained:
+    who may write the state directory may change them.
     """
 
     def __init__(self, files: ServerFiles, clock: Clock) -> None:

@@ -1,20 +1,67 @@
-"""What test cases look like while they run, and in the end.
+"""The command `ashore test`: a line or an event for each case, and JUnit's XML.
 
-What it is: a line for each case, or an event as JSON; and JUnit's XML for who collects it.
-What it promises: a case that did not run is no case that passed.
-What it must not know: how a case is run.
+What it promises: Kafka and the lake play no part; the exit code is 0 only if every case passed: a
+case that did not run has not.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 from xml.etree import ElementTree as ET
 
+import typer
+
 from ashore.cli.event_lines import print_event
-from ashore.cli.output import STARTING_SPARK, escape, out, print_failure, say
+from ashore.cli.options import AsJsonLines, Debug, JobFile
+from ashore.cli.output import (
+    STARTING_SPARK,
+    CommandAnswer,
+    escape,
+    out,
+    print_failure,
+    reported_errors,
+    say,
+)
+from ashore.errors import JobFileInvalid
 from ashore.jobs.events import CaseEnded, Talk
 from ashore.jobs.failure import Failed
-from ashore.jobs.launch import JobLaunch
+from ashore.jobs.file.cases import load_cases
+from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.jobs.requests import CasesRequest, write_request
+from ashore.topics.loop.job import load_job_file
 from ashore.topics.use.run import failure_of
+
+
+def run_tests(
+    job_file: JobFile,
+    cases: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="CASES.yaml", help="Files of cases; without: JOB.cases.yaml beside the job."
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(help="Write the results to this file, as JUnit does.")
+    ] = None,
+    as_json: AsJsonLines = False,
+    debug: Debug = False,
+) -> None:
+    """Run test cases of a job's SQL: records in, rows out. All in one Spark, without Kafka."""
+    with reported_errors(as_json=as_json, debug=debug, in_lines=True):
+        job = load_job_file(job_file)
+        if job.sql is None:
+            raise JobFileInvalid(f"{job_file} has no SQL to test", hint="add sql: to the job file")
+        files = cases or [job_file.with_suffix(".cases.yaml")]
+        count = sum(len(load_cases(each)) for each in files)  # what is wrong is told at once
+        request = write_request(CasesRequest(tuple(str(each) for each in files)))
+        options = LaunchOptions(debug=debug, name=job.job, request=request)
+        launch = JobLaunch("test", job_file, options)
+        code = show_cases(launch, count, junit, as_json=as_json)
+        raise CommandAnswer(code, "cases failed") if code == FAILED else typer.Exit(code)
+
+
+test = run_tests  # pytest would take a function of this name for one of its own
+
 
 FAILED = 5
 

@@ -1,26 +1,41 @@
-"""What the demo looks like.
-
-What it is: the live view of the job, with the demo's own steps above it, and what to look at next.
-What it must not know: how the demo works.
-"""
+"""The command `ashore demo`: the live view of its job, its steps, and what to look at next."""
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from ashore.cli import verify_view
 from ashore.cli.event_lines import print_event
-from ashore.cli.output import escape, out, say, shown_progress, talk
+from ashore.cli.options import AsJsonLines, Debug
+from ashore.cli.output import escape, out, reported_errors, say, shown_progress, talk
 from ashore.cli.run_view import RunState
+from ashore.cli.signals import sigterm_does
+from ashore.cli.verify import show as show_verdict
 from ashore.jobs.events import Event
 from ashore_lab.demo import Demo, DemoResult, DemoStep, queries
+
+
+def demo(
+    records: Annotated[int, typer.Option(min=1, help="Records to produce.")] = 1_200_000,
+    directory: Annotated[
+        Path | None, typer.Option(help="The working directory; kept afterwards.")
+    ] = None,
+    as_json: AsJsonLines = False,
+    debug: Debug = False,
+) -> None:
+    """Land two topics, kill the job, restart it, prove that nothing is lost or duplicated."""
+    reporting = reported_errors(as_json=as_json, debug=debug, in_lines=True)
+    with reporting, sigterm_does(signal.default_int_handler):
+        raise typer.Exit(show_demo(Demo(directory, records), as_json=as_json))
 
 
 def show_demo(demo: Demo, *, as_json: bool) -> int:
@@ -33,7 +48,7 @@ def show_demo(demo: Demo, *, as_json: bool) -> int:
         sys.stdout.write(json.dumps({"event": "verdict", **document}, default=str) + "\n")
         return result.verdict.exit_code
     _say_next(result, time.monotonic() - began_s)
-    verify_view.show(result.verdict)
+    show_verdict(result.verdict)
     return result.verdict.exit_code
 
 

@@ -9,25 +9,28 @@ from typing import Annotated
 import typer
 
 from ashore.base.clock import SystemClock
-from ashore.cli import checkpoint_clean_view, savepoint_view
-from ashore.cli.checkpoint_doctor_command import checkpoint_doctor
-from ashore.cli.inspect_commands import checkpoint_diff, checkpoint_inspect
+from ashore.base.units import format_size
+from ashore.cli import savepoint_view
+from ashore.cli.checkpoint_doctor import checkpoint_doctor
+from ashore.cli.checkpoint_inspect import checkpoint_diff, checkpoint_inspect
+from ashore.cli.checkpoint_rescale import checkpoint_rescale
 from ashore.cli.options import AsJson, Batch, Debug, Explain, Query, Where, new_group
 from ashore.cli.output import (
     CommandAnswer,
     escape,
     print_answer,
     print_json,
+    print_lines,
+    print_table,
     reported_errors,
     say,
     shown_progress,
 )
-from ashore.cli.rescale_command import checkpoint_rescale
 from ashore.errors import ExitCode
 from ashore.queries.state.savepoints.shelf import open_shelf
 from ashore.queries.tools import savepoints
 from ashore.queries.tools.addresses import find_checkpoint, is_job_file
-from ashore.queries.tools.clean import OLDER_THAN, clean, parse_age
+from ashore.queries.tools.clean import OLDER_THAN, Cleaned, clean, parse_age
 
 
 def checkpoint_clean(
@@ -45,9 +48,9 @@ def checkpoint_clean(
         age_ms = parse_age(older_than)
         found = clean(where, query, age_ms, SystemClock(), explain=explain)
         if as_json:
-            print_json(checkpoint_clean_view.cleaned_document(found, explain=explain))
+            print_json(cleaned_document(found, explain=explain))
         else:
-            checkpoint_clean_view.show_cleaned(found, explain=explain)
+            show_cleaned(found, explain=explain)
 
 
 checkpoint = new_group("Checkpoints of queries: inspect, copy and restore them.")
@@ -198,3 +201,34 @@ def checkpoint_restore(
 checkpoint.command("rescale")(checkpoint_rescale)
 checkpoint.command("clean")(checkpoint_clean)
 checkpoint.command("doctor")(checkpoint_doctor)
+
+
+def show_cleaned(found: Cleaned, *, explain: bool) -> None:
+    """Print what was deleted, or would be."""
+    rows = [
+        [str(why), f"{each.files:,}", format_size(each.size_bytes)]
+        for why, each in sorted(found.amounts.items())
+    ]
+    if rows:
+        print_table("", {"not needed": "left", "count": "right", "size": "right"}, rows)
+    print_lines(f"left alone: {each.path}: {each.why}" for each in found.left)
+    total, count = found.total, len(found.checkpoints)
+    verb = "would be deleted" if explain else "deleted"
+    where = found.checkpoints[0] if count == 1 else f"{count} checkpoints"
+    print_lines([f"{where}: {total.files:,} files {verb}, {format_size(total.size_bytes)}"])
+
+
+def cleaned_document(found: Cleaned, *, explain: bool) -> dict[str, object]:
+    """Return what `clean --json` prints."""
+    total = found.total
+    return {
+        "files": total.files,
+        "bytes": total.size_bytes,
+        "checkpoints": found.checkpoints,
+        "reasons": {
+            why.name.lower(): {"count": each.files, "bytes": each.size_bytes}
+            for why, each in sorted(found.amounts.items())
+        },
+        "left_alone": [{"path": each.path, "why": each.why} for each in found.left],
+        "done": not explain,
+    }

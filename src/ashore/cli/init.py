@@ -1,7 +1,6 @@
-"""The command `ashore init`.
+"""The commands `ashore init` and `ashore schema`, for who writes a job file.
 
 What it promises: a file that is there is left as it is; with `--json` stdout is one document.
-What it must not know: how a proposal comes about.
 """
 
 import os
@@ -12,9 +11,10 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug
-from ashore.cli.output import escape, print_answer, reported_errors, say
+from ashore.cli.output import escape, print_answer, print_json, reported_errors, say
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file import EnvText, KafkaOptions
+from ashore.jobs.file.json_schema import job_schema
 from ashore.jobs.file.values import ValueRefused
 from ashore.topics.open_job import SOURCE_TIMEOUT_S
 from ashore.topics.read.lazy import open_later
@@ -93,3 +93,8 @@ def _reveal(options: dict[str, str]) -> KafkaOptions:
         )
     except ValueRefused as refused:
         raise JobFileInvalid(refused.message, hint=refused.instead) from None
+
+
+def schema() -> None:
+    """Print the JSON Schema of the job file, for editors."""
+    print_json(job_schema())

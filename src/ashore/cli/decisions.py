@@ -1,7 +1,6 @@
-"""The command `ashore skip`.
+"""The commands by which a person decides how a log continues: rejoin, skip, reset-clock.
 
 What it promises: with `--explain` nothing is changed.
-What it must not know: what may be given up.
 """
 
 from typing import Annotated
@@ -13,6 +12,23 @@ from ashore.cli.output import print_answer, reported_errors
 from ashore.log.positions import ShardRange
 from ashore.queries.tools.skip import apply, plan, wish_of
 from ashore.topics.open_job import open_job
+from ashore.topics.use.reset_clock import apply as apply_reset
+from ashore.topics.use.reset_clock import plan as plan_reset
+from ashore.topics.use.take_over import rejoin_topic
+
+
+def rejoin(
+    job_file: JobFile,
+    topic: Annotated[str, typer.Argument(help="The topic that was created again.")],
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Continue with a topic that was deleted and created again, from its beginning."""
+    with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
+        joined = rejoin_topic(opened, topic, takes_over=take_over)
+        line = f"{topic}: {joined} partitions joined" if joined else f"{topic}: nothing to rejoin"
+        print_answer([line], {"topic": topic, "partitions": joined}, as_json=as_json)
 
 
 def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -53,3 +69,20 @@ def _sentence(place: str, found: ShardRange | None, *, is_done: bool) -> str:
         return f"{place} continues there already: nothing to skip"
     verb = "skipped" if is_done else "would skip"
     return f"{verb} {found.offsets.size:,} offsets: {found}"
+
+
+def reset_clock(
+    job_file: JobFile,
+    why: Why = "",
+    explain: Explain = False,
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Set back the times of a log whose clock was ahead. Rows stay where they are."""
+    with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
+        found = plan_reset(opened) if explain else apply_reset(opened, why, takes_over=take_over)
+        nothing = "no log of the job is ahead of this machine's clock: nothing to do"
+        lines = [line for each in found for line in each.explain()] if found else [nothing]
+        document = {"slices": [each.to_dict() for each in found], "done": not explain}
+        print_answer(lines, document, as_json=as_json)

@@ -19,7 +19,6 @@ import typer
 from ashore.base.clock import SystemClock
 from ashore.base.labels import label_texts
 from ashore.base.units import format_duration, format_lag
-from ashore.cli.client import ServerClient, server_url
 from ashore.cli.options import AsJson, Debug, parse_duration
 from ashore.cli.output import (
     print_answer,
@@ -28,7 +27,7 @@ from ashore.cli.output import (
     print_table,
     reported_errors,
 )
-from ashore.cli.remote import follow, job_of
+from ashore.cli.remote import ServerClient, follow, job_of, server_url
 from ashore.errors import AshoreError, JobFileInvalid
 
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job, as its file is named.")]

@@ -1,24 +1,114 @@
-"""What an audit looks like: a gauge, what is wrong, how far the rounds are.
+"""The command `ashore audit`: a report, or a live view, lines or JSON lines of many.
 
-What it is: one report for people; a live view, lines or JSON lines of many.
-What it promises: `render` shows a report and nothing else; colour carries no meaning. A line has
-its time, and comes when something has changed that matters, or now and then as a sign of life.
-What it must not know: how anything was found out.
+What it promises: Ctrl-C and SIGTERM end it after the interval under way, with an exit code that
+says what was found. A line has its time, and comes when something has changed that matters, or now
+and then as a sign of life; colour carries no meaning.
 """
 
 import json
+import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Annotated
 
+import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from ashore.base.units import format_duration, format_size
-from ashore.cli.output import escape, out, print_json, say, talk
+from ashore.base.units import format_duration, format_size, parse_duration_ms, parse_size_bytes
+from ashore.cli.options import Debug, JobFile
+from ashore.cli.output import (
+    CommandAnswer,
+    escape,
+    out,
+    print_json,
+    reported_errors,
+    say,
+    shown_progress,
+    talk,
+)
 from ashore.errors import ExitCode
-from ashore.proof.audit import AuditFinding, AuditReport, Away, Round
+from ashore.proof.audit import AuditFinding, AuditReport, Away, Pace, Round
+from ashore.topics import open_job
+
+INTERVAL_S_MIN = 1.0
+
+
+def _duration(text: str) -> float:
+    return _parsed(parse_duration_ms, text) / 1000
+
+
+def _size(text: str) -> int:
+    return _parsed(parse_size_bytes, text)
+
+
+def _parsed(parse: Callable[[str], int], text: str) -> int:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def audit(
+    job_file: JobFile,
+    continuous: Annotated[
+        bool, typer.Option("--continuous", help="Check again every interval, until stopped.")
+    ] = False,
+    interval: Annotated[
+        str | None, typer.Option(help="With --continuous. Default: the job's, 1s at least.")
+    ] = None,
+    read_rate: Annotated[
+        str, typer.Option(help="With --continuous: at most so much is read again per second.")
+    ] = "32MB",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document; with --continuous one per line.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Check that every offset is accounted for and every file matches the log."""
+    rate = _size(read_rate)
+    interval_s = None if interval is None else _duration(interval)
+    reporting = reported_errors(as_json=as_json, debug=debug, in_lines=continuous)
+    with reporting, open_job.open_job(job_file) as opened:
+        if not continuous:
+            with shown_progress(quiet=as_json) as progress:
+                progress("log", 0, 0)
+                from ashore.proof.audit.follow import audit_once  # noqa: PLC0415 - loads Arrow
+
+                report = audit_once(opened, progress)
+            code = show_once(report, as_json=as_json)
+            raise CommandAnswer(code, ANSWERS[code])
+        if interval_s is None:
+            interval_s = opened.job.batch.interval_ms / 1000
+        if not as_json:
+            say_at(opened.clock.now_ms(), f"reading the log of job {opened.job.job}")
+        from ashore.proof.audit.follow import follow  # noqa: PLC0415 - loads Arrow
+
+        with _signals_stop() as stopping:
+            pace = Pace(max(interval_s, INTERVAL_S_MIN), rate)
+            reports = follow(opened, pace, stopping.is_set)
+            code = show_all(reports, as_json=as_json)
+            raise CommandAnswer(code, ANSWERS[code])
+
+
+@contextmanager
+def _signals_stop() -> Iterator[threading.Event]:
+    """Have SIGTERM and SIGINT set an event while inside."""
+    stopping = threading.Event()
+    before = {
+        number: signal.signal(number, lambda _number, _frame: stopping.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
 
 ANSWERS = {0: "ok", 5: "wrong", 6: "unprovable"}  # by exit code
 FINDINGS_SHOWN = 15  # on a terminal; `--json` has them all
