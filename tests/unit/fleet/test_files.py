@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from ashore.fleet.machine.locks import is_locked, take_lock
+from ashore.fleet.records.store import LocalRecords
+from ashore.fleet.records.values import RetryRecord
 
 
 def test_a_lock_is_held_by_one_and_looking_takes_it_from_nobody(tmp_path: Path) -> None:
@@ -60,3 +62,25 @@ def test_who_holds_a_lock_is_seen_on_a_disk_that_is_mounted_read_only(
     assert is_locked(path)
     os.close(handle)
     assert not is_locked(path)
+
+
+def test_records_are_replaced_listed_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "desired").mkdir()
+    records, name = LocalRecords(tmp_path), "desired/clicks.json"
+    assert (records.mark(name), records.list("nothing")) == ((0, 0, 0), [])
+    for failures in (1, 2):
+        before = records.mark(name)
+        records.replace(name, RetryRecord("r", failures, 0))
+        assert records.mark(name) != before
+        assert records.read(RetryRecord, name) == RetryRecord("r", failures, 0)
+    assert records.list("desired") == ["clicks.json"]
+    records.remove(name)
+    assert records.read(RetryRecord, name) is None
+
+
+def test_older_lines_are_moved_aside_and_the_oldest_are_dropped(tmp_path: Path) -> None:
+    records = LocalRecords(tmp_path)
+    for number in range(5):
+        records.append("events.jsonl", {"n": number}, bytes_max=1, kept=2)
+    assert list(records.lines("events.jsonl", 1_000)) == [{"n": 4}]
+    assert [each["n"] for each in records.lines("events.jsonl", 1_000, older=True)] == [2, 3, 4]

@@ -17,7 +17,7 @@ from ashore.base import codec
 from ashore.base.clock import Clock
 from ashore.base.units import format_time
 from ashore.fleet.records.layout import RunFiles
-from ashore.fleet.records.store import append_line, rotate, write_hint
+from ashore.fleet.records.store import append_line, write_hint
 from ashore.fleet.records.values import BatchSeen, RunSeen, SliceSeen, StepTaken
 from ashore.jobs.batch_steps import BatchSteps
 from ashore.jobs.events import (
@@ -181,8 +181,7 @@ class RunRecorder:
             "kind": kind,
         }
         with contextlib.suppress(OSError):
-            rotate(self._files.log, LOG_BYTES, LOGS_KEPT)
-            append_line(self._files.log, {**line, **document})
+            append_line(self._files.log, {**line, **document}, LOG_BYTES, LOGS_KEPT)
 
     def _slice(self, name: str) -> _SliceState:
         return self._slices.setdefault(name, _SliceState(name))
@@ -295,5 +294,5 @@ class RunRecorder:
             for name, state in sorted(self._slices.items())
         }
         with contextlib.suppress(OSError):
-            rotate(self._files.samples, SAMPLES_BYTES, 1)
-            append_line(self._files.samples, {"at_ms": now_ms, "slices": slices})
+            line = {"at_ms": now_ms, "slices": slices}
+            append_line(self._files.samples, line, SAMPLES_BYTES, 1)

@@ -26,8 +26,8 @@ from ashore.errors import (
     ServerRefused,
 )
 from ashore.fleet.records.job_files import BYTES_MAX, find_job_files, read_job_file
-from ashore.fleet.records.layout import JOB_SUFFIXES, ServerFiles, is_name
-from ashore.fleet.records.store import FileMark, mark_of, read_record, replace_text, write_record
+from ashore.fleet.records.layout import JOB_SUFFIXES, ServerFiles, desired_name, is_name
+from ashore.fleet.records.store import FileMark, mark_of, replace_text
 from ashore.fleet.records.values import Asker, Desired, DesiredState
 from ashore.jobs.file import Job
 from ashore.topics.loop.job import load_job_file
@@ -161,7 +161,7 @@ class Verbs:
                 raise ServerRefused(message, hint=f"stop it first: ashore stop {name}")
             if path is not None:
                 path.unlink()
-            self._layout.desired_of(name).unlink(missing_ok=True)
+            self._layout.records.remove(desired_name(name))
         self._release(desired)
 
     def _want(self, name: str, asker: Asker, change: Callable[[Desired], Desired]) -> Desired:
@@ -172,7 +172,7 @@ class Verbs:
             numbers = (0, 0) if known is None else (known.generation, known.attempt)
             now_ms = self._clock.now_ms()
             desired = change(Desired(DesiredState.STOPPED, *numbers, asker.by, now_ms, asker.why))
-            write_record(self._layout.desired_of(name), desired)
+            self._layout.records.replace(desired_name(name), desired)
         self._release(known)
         return desired
 
@@ -191,7 +191,7 @@ class Verbs:
     def _read(self, name: str) -> Desired | None:
         if not is_name(name):
             raise self._unknown(name)
-        return read_record(Desired, self._layout.desired_of(name))
+        return self._layout.records.read(Desired, desired_name(name))
 
     def _path_of(self, name: str) -> Path | None:
         if not is_name(name):

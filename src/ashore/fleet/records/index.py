@@ -38,8 +38,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from ashore.errors import ServerRefused
-from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.records.store import read_lines
+from ashore.fleet.records.layout import EVENTS, ServerFiles
 
 T = TypeVar("T")
 VERSION = 1  # of the tables: another one is made again
@@ -233,9 +232,7 @@ class Index:
 
     def _history(self) -> list[dict[str, object]]:
         """Return the events that the files have, the oldest first."""
-        path = self._files.happened
-        older = [path.with_name(f"{path.name}.{number}") for number in range(9, 0, -1)]
-        return [event for each in (*older, path) for event in read_lines(each, 1 << 30)]
+        return list(self._files.records.lines(EVENTS, 1 << 30, older=True))
 
     def _limits(self) -> dict[str, object]:
         if self._url.startswith("sqlite"):

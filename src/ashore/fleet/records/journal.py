@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ashore.base.units import format_time
-from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.records.store import append_line, read_lines, rotate
+from ashore.fleet.records.layout import EVENTS, ServerFiles
 
 BYTES_MAX, KEPT = 20_000_000, 5
 IN_MEMORY = 2_000
@@ -55,11 +54,13 @@ class Journal:
         deliver: Sequence[Callable[[Mapping[str, object]], None]] = (),
         webhook: Callable[[Mapping[str, object]], bool] | None = None,
     ) -> None:
-        self._path = files.happened
+        self._records = files.records
         self._deliver = deliver
         self._webhook = webhook
         self._lock = threading.Lock()
-        self._newest: deque[dict[str, object]] = deque(read_lines(self._path, 1 << 20), IN_MEMORY)
+        self._newest: deque[dict[str, object]] = deque(
+            self._records.lines(EVENTS, 1 << 20), IN_MEMORY
+        )
         self._starts: Counter[tuple[str, str]] = Counter()
         self._phase_ms: Counter[tuple[str, str]] = Counter()
 
@@ -74,8 +75,7 @@ class Journal:
         }
         with self._lock:
             with contextlib.suppress(OSError):  # the jobs matter more than their history
-                rotate(self._path, BYTES_MAX, KEPT)
-                append_line(self._path, document)
+                self._records.append(EVENTS, document, BYTES_MAX, KEPT)
             self._newest.append(document)
             self._count(happened)
         for deliver in self._deliver:

@@ -11,15 +11,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ashore.fleet.records.store import LocalRecords, Records
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 JOB_SUFFIXES = (".yaml", ".yml")
 CASES = ".cases"  # of a file of test cases, before its suffix
+EVENTS, AUDIT, REFUSED = "events.jsonl", "audit.jsonl", "refused.jsonl"
 _IGNORED = "*\n!.gitignore\n!desired/\n!desired/*\n"
 
 
 def is_name(text: str) -> bool:
     """Return whether a text can be the name of a job: it is that of a file too."""
     return NAME.fullmatch(text) is not None and not text.endswith((*JOB_SUFFIXES, CASES))
+
+
+def desired_name(job: str) -> str:
+    """Return the name of the record that says what is wanted of a job."""
+    return f"desired/{job}.json"
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,11 @@ class ServerFiles:
     # ---- of the server
 
     @cached_property
+    def records(self) -> Records:
+        """What it shares with other servers: desired states, and lines of what happened."""
+        return LocalRecords(self.state)
+
+    @cached_property
     def lock(self) -> Path:
         """The lock of the one server of a state directory."""
         return self.state / "serve.lock"
@@ -66,17 +79,17 @@ class ServerFiles:
     @cached_property
     def audit(self) -> Path:
         """Who changed what: one line of JSON per change."""
-        return self.state / "audit.jsonl"
+        return self.state / AUDIT
 
     @cached_property
     def refused(self) -> Path:
         """Who was refused: one line of JSON per login or request."""
-        return self.state / "refused.jsonl"
+        return self.state / REFUSED
 
     @cached_property
     def happened(self) -> Path:
         """What happened to jobs: one line of JSON per event."""
-        return self.state / "events.jsonl"
+        return self.state / EVENTS
 
     @cached_property
     def deliveries(self) -> Path:
@@ -107,7 +120,7 @@ class ServerFiles:
 
     def desired_of(self, job: str) -> Path:
         """Return the file that says what is wanted of a job."""
-        return self.desired / f"{job}.json"
+        return self.state / desired_name(job)
 
     def run_of(self, job: str) -> "RunFiles":
         """Return where the files of a job's process are."""

@@ -1,7 +1,8 @@
-"""Small files that are replaced whole, and lines that are appended whole.
+"""Records that servers share: `Records`, and `LocalRecords`, which keeps them as files.
 
 What it promises: a reader sees the old content or the new one, never a part; after a power cut
-likewise. A file that is missing or damaged is None: who reads it decides what that means.
+likewise. A record that is missing or damaged is None: its reader decides what that means. The
+functions on paths below promise the same of files that only one machine uses.
 What it must not know: what is in them.
 """
 
@@ -11,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ashore.base import codec
 from ashore.base.codec import Malformed
@@ -23,6 +24,80 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 BYTES_MAX = 8 << 20  # of a file that is read
 FileMark = tuple[int, int, int]
+
+
+class Records(Protocol):
+    """Records by name, such as `desired/clicks.json`. Calls that write raise OSError."""
+
+    def mark(self, name: str) -> FileMark:
+        """Return what differs once a record was replaced; all 0: there is none."""
+        ...
+
+    def read(self, kind: type[T], name: str) -> T | None:
+        """Return a record; None: there is none, or something else."""
+        ...
+
+    def replace(self, name: str, record: "DataclassInstance") -> None:
+        """Write a record in place of the one before, if any."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a record, if there is one."""
+        ...
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the records in a folder, below it; none where it cannot be read."""
+        ...
+
+    def append(self, name: str, line: Mapping[str, object], bytes_max: int, kept: int) -> None:
+        """Append a line to a record of lines: of older ones, `kept` times `bytes_max` are kept."""
+        ...
+
+    def lines(self, name: str, bytes_max: int, *, older: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield the newest lines of a record, the oldest first, with `older` those moved aside."""
+        ...
+
+
+class LocalRecords:
+    """Records as files below a directory. May be used by many threads."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def mark(self, name: str) -> FileMark:
+        """Return what differs once a record was replaced."""
+        return mark_of(self._root / name)
+
+    def read(self, kind: type[T], name: str) -> T | None:
+        """Return a record; None: there is none, or something else."""
+        return read_record(kind, self._root / name)
+
+    def replace(self, name: str, record: "DataclassInstance") -> None:
+        """Write a record in place of the one before, if any."""
+        write_record(self._root / name, record)
+
+    def remove(self, name: str) -> None:
+        """Remove a record, if there is one."""
+        (self._root / name).unlink(missing_ok=True)
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the records in a folder."""
+        try:
+            found = [each.name for each in (self._root / folder).iterdir()]
+        except OSError:
+            return []
+        return [each for each in found if not each.startswith(".")]
+
+    def append(self, name: str, line: Mapping[str, object], bytes_max: int, kept: int) -> None:
+        """Append a line to a record of lines."""
+        append_line(self._root / name, line, bytes_max, kept)
+
+    def lines(self, name: str, bytes_max: int, *, older: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield the newest lines of a record."""
+        path = self._root / name
+        aside = [path.with_name(f"{path.name}.{number}") for number in range(9, 0, -1)]
+        for each in (*(aside if older else ()), path):
+            yield from read_lines(each, bytes_max)
 
 
 def mark_of(path: Path) -> FileMark:
@@ -98,8 +173,15 @@ def read_record(kind: type[T], path: Path) -> T | None:
         return None
 
 
-def append_line(path: Path, document: Mapping[str, object], mode: int = 0o600) -> None:
-    """Append an object as a line, in one call. Raises OSError."""
+def append_line(
+    path: Path, document: Mapping[str, object], bytes_max: int, kept: int, mode: int = 0o600
+) -> None:
+    """Append an object as a line, in one call. Raises OSError.
+
+    A file that has grown to `bytes_max` is moved aside before: `NAME.1` is the newest of the `kept`
+    ones.
+    """
+    _rotate(path, bytes_max, kept)
     line = json.dumps(document, default=str) + "\n"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode)
     try:
@@ -126,8 +208,7 @@ def read_lines(path: Path, bytes_max: int = BYTES_MAX) -> Iterator[dict[str, obj
                 yield found
 
 
-def rotate(path: Path, bytes_max: int, kept: int) -> None:
-    """Move a file that has grown too large aside: `NAME.1` is the newest of the `kept` ones."""
+def _rotate(path: Path, bytes_max: int, kept: int) -> None:
     try:
         if path.stat().st_size < bytes_max:
             return

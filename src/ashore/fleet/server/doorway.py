@@ -23,8 +23,8 @@ from ashore.base.units import format_time
 from ashore.errors import AshoreError, NotAllowed, RequestInvalid
 from ashore.fleet.access.requests import SAFE, RequestAccess, noted_caller, noted_rule
 from ashore.fleet.operate.commands import COMMANDS
-from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.records.store import append_line, rotate
+from ashore.fleet.records.layout import AUDIT, REFUSED, ServerFiles
+from ashore.fleet.records.store import Records
 from ashore.fleet.server.problems import answer, disk_failed
 
 AUDIT_BYTES, AUDITS_KEPT = 50_000_000, 10
@@ -41,20 +41,19 @@ class AuditLog:
     who may write the state directory may change them.
     """
 
-    def __init__(self, files: ServerFiles, clock: Clock) -> None:
-        self._files = files
+    def __init__(self, records: Records, clock: Clock) -> None:
+        self._records = records
         self._clock = clock
 
     def change(self, scope: Scope, by: str, status: int) -> None:
         """Write down a change, done or not. Raises OSError."""
-        rotate(self._files.audit, AUDIT_BYTES, AUDITS_KEPT)
-        append_line(self._files.audit, self._line(scope, by, status))
+        self._records.append(AUDIT, self._line(scope, by, status), AUDIT_BYTES, AUDITS_KEPT)
 
     def refusal(self, scope: Scope, by: str, status: int) -> None:
         """Write down that somebody was refused. A disk that is full changes no answer."""
         with suppress(OSError):
-            rotate(self._files.refused, REFUSED_BYTES, REFUSED_KEPT)
-            append_line(self._files.refused, self._line(scope, by, status))
+            line = self._line(scope, by, status)
+            self._records.append(REFUSED, line, REFUSED_BYTES, REFUSED_KEPT)
 
     def _line(self, scope: Scope, by: str, status: int) -> dict[str, object]:
         client, rule = scope.get("client") or ("", 0), noted_rule(scope)
@@ -106,7 +105,7 @@ class Doorway:
         self._app = app
         self._access = access
         self._files = files
-        self._audit = AuditLog(files, clock)
+        self._audit = AuditLog(files.records, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it here."""

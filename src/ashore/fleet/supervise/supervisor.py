@@ -23,8 +23,8 @@ from ashore.fleet.machine.limits import Memory, ServerLimits
 from ashore.fleet.machine.processes import LivingProcess, Processes
 from ashore.fleet.records.job_files import JobFile, JobFiles
 from ashore.fleet.records.journal import Happened
-from ashore.fleet.records.layout import RunFiles, ServerFiles
-from ashore.fleet.records.store import read_record, write_hint, write_record
+from ashore.fleet.records.layout import RunFiles, ServerFiles, desired_name
+from ashore.fleet.records.store import FileMark, mark_of, read_record, write_hint, write_record
 from ashore.fleet.records.values import (
     Desired,
     DesiredState,
@@ -82,7 +82,7 @@ class _Managed:
 
     name: str
     run: RunFiles
-    desired_path: Path
+    desired_name: str
     living: LivingProcess | None = None
     is_adopted_known: bool = False
     phase: Phase | None = None
@@ -90,13 +90,13 @@ class _Managed:
     stop_asked_ms: int | None = None
     stop_began_ms: int | None = None
     seen: RunSeen | None = None
-    seen_mark: int = 0
+    seen_mark: FileMark | None = None
     last: ExitRecord | None = None
     over_bytes: int = 0  # what the process used that is stopped for it; 0: it is not
     settled: str = ""  # the run whose exit was in the file when it was looked at last
     retry: RetryRecord | None = None
     desired: Desired | None = None
-    desired_mark: int = -1
+    desired_mark: FileMark | None = None
     digest: str = ""
     view: ManagedJob | None = field(default=None, repr=False)
 
@@ -219,7 +219,7 @@ class Supervisor:
         self._write_pending()
         now_ms = self._clock.now_ms()
         for name in self._names(files) - self._jobs.keys():
-            paths = self._layout.run_of(name), self._layout.desired_of(name)
+            paths = self._layout.run_of(name), desired_name(name)
             self._jobs[name] = _Managed(name, *paths)
         for managed in self._jobs.values():
             self._refresh(managed, now_ms)
@@ -242,16 +242,9 @@ class Supervisor:
     def _names(self, files: Mapping[str, JobFile]) -> set[str]:
         """Return the jobs that have a file, that something is wanted of, or that may run."""
         found = set(files)
-        for directory, suffix in ((self._layout.desired, ".json"), (self._layout.runs, "")):
-            try:
-                there = [path.name for path in directory.iterdir()]
-            except OSError:
-                continue
-            found |= {
-                name.removesuffix(suffix)
-                for name in there
-                if name.endswith(suffix) and not name.startswith(".")
-            }
+        for folder, suffix in (("desired", ".json"), ("runs", "")):
+            there = self._layout.records.list(folder)
+            found |= {name.removesuffix(suffix) for name in there if name.endswith(suffix)}
         return found
 
     def _refresh(self, managed: _Managed, now_ms: int) -> None:
@@ -271,10 +264,10 @@ class Supervisor:
             self._tell("adopted", managed.name, now_ms, pid=found.pid, run=found.run)
         managed.is_adopted_known = True
         self._refresh_seen(managed)
-        mark = _mark(managed.desired_path)
+        mark = self._layout.records.mark(managed.desired_name)
         if mark != managed.desired_mark:
             managed.desired_mark = mark
-            managed.desired = read_record(Desired, managed.desired_path)
+            managed.desired = self._layout.records.read(Desired, managed.desired_name)
         if managed.last is None and managed.living is None:
             managed.last = read_record(ExitRecord, managed.run.exit)
 
@@ -289,7 +282,7 @@ class Supervisor:
             return managed.living
 
     def _refresh_seen(self, managed: _Managed) -> None:
-        mark = _mark(managed.run.seen)
+        mark = mark_of(managed.run.seen)
         if mark != managed.seen_mark:
             managed.seen_mark = mark
             managed.seen = read_record(RunSeen, managed.run.seen)
@@ -499,11 +492,3 @@ def _killed(run: str, attempt: int, digest: str, now_ms: int) -> ExitRecord:
     message += "system because memory ran out, or by someone; or the machine was restarted"
     hint = "`dmesg` says whether memory ran out; it is started again"
     return ExitRecord(run, attempt, digest, KILLED, now_ms, "job-process-ended", message, hint)
-
-
-def _mark(path: Path) -> int:
-    try:
-        found = path.stat()
-    except OSError:
-        return 0
-    return int(found.st_mtime_ns ^ found.st_ino)
