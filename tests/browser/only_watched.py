@@ -14,7 +14,7 @@ from ashore.fleet.records.values import Asker
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.observation import SeenJob
 from ashore.fleet.server.pages.commands import Commands
-from ashore.fleet.server.pages.drafts import Drafts
+from ashore.fleet.server.pages.control_plane import Drafts
 from ashore.topics.open_job import OpenJob
 
 

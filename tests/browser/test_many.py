@@ -10,8 +10,7 @@ from tests.unit.cli.test_versions_commands import golden_graph, version_of
 from tests.unit.fleet.test_needs import seen, supervised
 from tests.unit.proof.lakes import make_lake
 
-from ashore.fleet.server.pages.fleet_page import list_jobs
-from ashore.fleet.server.pages.fleet_view import view_fleet
+from ashore.fleet.server.pages.fleet_page import list_jobs, view_fleet
 from ashore.fleet.server.pages.render import render
 from ashore.fleet.server.pages.versions_view import view_versions
 from ashore.plans.version import JobVersion

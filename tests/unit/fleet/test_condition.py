@@ -36,12 +36,10 @@ from ashore.fleet.records.values import (
     RunSeen,
     SliceSeen,
 )
-from ashore.fleet.server.condition import LAG_MS_MAX, JobCondition, judge_condition
+from ashore.fleet.server.condition import LAG_MS_MAX, JobCondition, Need, judge_condition
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.models import JobDocument
-from ashore.fleet.server.needs import Need
-from ashore.fleet.server.pages.fleet_page import list_jobs
-from ashore.fleet.server.pages.fleet_view import view_fleet
+from ashore.fleet.server.pages.fleet_page import list_jobs, view_fleet
 from ashore.fleet.server.pages.supervision import SupervisedJobs, marks_of
 from ashore.fleet.supervise.supervisor import Supervisor
 from ashore_lab.testing.simulation import simulated_command, write_simulated_job

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.proof.lakes import make_lake
 
 from ashore.errors import JobFileInvalid
-from ashore.fleet.server.needs import Level, find_needs
+from ashore.fleet.server.condition import Level, find_needs
 from ashore.fleet.server.observation import SeenJob, Supervised
-from ashore.fleet.server.pages.fleet_view import SORTS, view_fleet, view_row
+from ashore.fleet.server.pages.fleet_page import SORTS, view_fleet, view_row
 from ashore.fleet.server.pages.render import coded
 from ashore.jobs.file import parse_job
 from ashore.proof.status.fleet import FleetRow

@@ -22,7 +22,7 @@ from tests.unit.topics.shop import (
 
 from ashore.errors import AshoreError, JobFileInvalid, SchemaConflict
 from ashore.fleet.server.log_follower import notices_of
-from ashore.fleet.server.pages.entry_words import describe
+from ashore.fleet.server.pages.log_view import describe
 from ashore.jobs.file import Job, parse_job
 from ashore.log.entries import Define, Prepare
 from ashore.log.query_history import tables_in

@@ -21,7 +21,7 @@ from tests.unit.topics.shop import (
 )
 
 from ashore.errors import SchemaConflict
-from ashore.fleet.server.pages.entry_words import describe
+from ashore.fleet.server.pages.log_view import describe
 from ashore.jobs.file import Job, match_topics, parse_job
 from ashore.log.progress import Quiet
 from ashore.log.query import PlanState

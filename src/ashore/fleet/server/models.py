@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ashore.fleet.operate.operations import OperationState, OperationView
 from ashore.fleet.records.values import Desired, DesiredState, ExitRecord, ProcessRecord, SliceSeen
-from ashore.fleet.server.condition import JobCondition
-from ashore.fleet.server.needs import Need
+from ashore.fleet.server.condition import JobCondition, Need
 from ashore.fleet.supervise.decide import Phase
 from ashore.fleet.supervise.supervisor import ManagedJob
 

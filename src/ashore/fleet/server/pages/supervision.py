@@ -28,7 +28,7 @@ from ashore.fleet.server.deploy_check import NewFile, check_deploy
 from ashore.fleet.server.job_watch import FleetWatch, Marks
 from ashore.fleet.server.observation import FreshNumbers, RateSample, SeenJob, Supervised
 from ashore.fleet.server.pages.commands import Commands
-from ashore.fleet.server.pages.drafts import Drafts
+from ashore.fleet.server.pages.control_plane import Drafts
 from ashore.fleet.supervise.decide import Phase
 from ashore.fleet.supervise.supervisor import ManagedJob, Supervisor
 from ashore.jobs.file import Job
