@@ -55,7 +55,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/run.py::run"): "as above",
     ("parameters", "src/ashore/cli/verify.py::verify"): "as above",
     ("parameters", "src/ashore/cli/decisions.py::reset_clock"): "as above",
-    ("parameters", "src/ashore/cli/checkpoint_rescale.py::checkpoint_rescale"): "as above",
+    ("parameters", "src/ashore/cli/checkpoint.py::checkpoint_rescale"): "as above",
     ("parameters", "src/ashore/cli/retire.py::retire"): "as above",
     ("parameters", "src/ashore/cli/rollback.py::roll_back"): "as above",
     ("parameters", "src/ashore/cli/decisions.py::skip"): "as above",

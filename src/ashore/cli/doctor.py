@@ -69,6 +69,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
         from ashore.proof.doctor import FormerAt  # noqa: PLC0415 - as above
 
         at = FormerAt(from_spark, from_connect, from_files, land_missing)
-        treated = doctor_view.Treating(at, applies=apply, takes_over=take_over, as_json=as_json)
-        code = doctor_view.show_treatment(opened, treated)
+        code = doctor_view.show_treatment(
+            opened, at, applies=apply, takes_over=take_over, as_json=as_json
+        )
         raise CommandAnswer(code, "needs decision" if code else "ok")

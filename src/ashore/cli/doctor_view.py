@@ -4,7 +4,7 @@ What it must not know: how it was found.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from ashore.cli.output import escape, out, print_json
 from ashore.errors import AshoreError
@@ -18,30 +18,22 @@ NOTHING = (
 REFUSED = 4  # as a job that stops for a decision
 
 
-@dataclass(frozen=True, slots=True)
-class Treating:
-    """What `ashore doctor` is asked for."""
-
-    at: FormerAt
-    applies: bool
-    takes_over: bool
-    as_json: bool
-
-
-def show_treatment(opened: OpenJob, asked: Treating) -> int:
+def show_treatment(
+    opened: OpenJob, at: FormerAt, *, applies: bool, takes_over: bool, as_json: bool
+) -> int:
     """Diagnose a job, treat it where that is asked for, show it, and return the exit code."""
     found, done = Diagnosis((), (), ()), list[Done]()
     try:
-        if asked.applies:
-            found = treat(opened, asked.at, done.append, takes_over=asked.takes_over)
+        if applies:
+            found = treat(opened, at, done.append, takes_over=takes_over)
         else:
-            found = diagnose(opened, asked.at)
+            found = diagnose(opened, at)
     except AshoreError as error:  # how to undo what was done must not get lost
         error.fields["done"] = done_to_list(done)
-        if not asked.as_json:
+        if not as_json:
             show_done(done)
         raise
-    show(found, done, applies=asked.applies, as_json=asked.as_json)
+    show(found, done, applies=applies, as_json=as_json)
     return exit_code(found)
 
 

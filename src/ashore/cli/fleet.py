@@ -245,7 +245,8 @@ def pause(
     server: AskedServer,
     job: JobName,
     duration: Annotated[
-        str | None, typer.Option("--for", help="Then it is started again: `2h`.")
+        str | None,
+        typer.Option("--for", help="How long to pause it: `2h`. Then it is started again."),
     ] = None,
     why: WhyChanged = "",
 ) -> None:
@@ -257,9 +258,9 @@ def pause(
 @asks_server
 def deploy(
     server: AskedServer,
-    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file, of here.")],
+    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A local job file.")],
     now: Annotated[
-        bool, typer.Option("--start", help="Start the job as well; one that runs, again.")
+        bool, typer.Option("--start", help="Start the job, or restart it if it is running.")
     ] = False,
     why: WhyChanged = "",
 ) -> None:

@@ -12,13 +12,18 @@ that it is from, or a password in an address.
 import os
 import re
 import ssl
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+import typer
+
+from ashore.cli.output import escape, reported_errors, say, shown_progress, talk
 from ashore.errors import (
     AshoreError,
+    ExitCode,
     NotAllowed,
     NotInstalled,
     RequestInvalid,
@@ -26,16 +31,10 @@ from ashore.errors import (
     ServerUnreachable,
     error_of,
 )
+from ashore.fleet.operate.commands import BY_NAME, CommandTwin
 
 if TYPE_CHECKING:
     import httpx
-import sys
-
-import typer
-
-from ashore.cli.output import escape, reported_errors, say, shown_progress, talk
-from ashore.errors import ExitCode
-from ashore.fleet.operate.commands import BY_NAME, CommandTwin
 
 SERVER, TOKEN, TOKEN_FILE, AUTHORITY = (
     *("ASHORE_SERVER", "ASHORE_TOKEN", "ASHORE_TOKEN_FILE"),

@@ -87,11 +87,12 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
         int | None, typer.Option("--max-jobs", min=1, help="How many jobs run at once.")
     ] = None,
     memory_max: Annotated[
-        str | None, typer.Option("--max-memory", help="Of all jobs: `16GB`; more of them wait.")
+        str | None,
+        typer.Option("--max-memory", help="Memory limit for all jobs: `16GB`; further jobs wait."),
     ] = None,
     job_memory_max: Annotated[
         str | None,
-        typer.Option("--max-job-memory", help="Of one job: with more it is started again."),
+        typer.Option("--max-job-memory", help="Memory limit per job; a job above it is restarted."),
     ] = None,
     index: Annotated[
         str | None,

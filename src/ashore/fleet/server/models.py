@@ -229,7 +229,7 @@ class DeployChange(JobChange):
 
     file: str = Field(max_length=1 << 20)
     beside: dict[str, str] = Field(default_factory=dict, max_length=20)
-    start: bool = Field(default=False, description="let it run as well; one that runs, again")
+    start: bool = Field(default=False, description="start the job, or restart it if it is running")
 
 
 class ProgressDocument(ApiDocument):

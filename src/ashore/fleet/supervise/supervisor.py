@@ -40,8 +40,8 @@ LOOK_S = 1.0
 STOP_AGAIN_MS = 10_000  # a process that was asked to stop is asked again
 KILL_BEYOND_GRACE_MS = 30_000
 OVER_MEMORY = (
-    "give it more by --max-job-memory, or let it need less: smaller batches (`batch.max_records`), "
-    "less memory for Spark's driver"
+    "raise --max-job-memory or reduce memory use: smaller batches (`batch.max_records`), less memory "
+    "for Spark's driver"
 )
 
 
