@@ -179,7 +179,7 @@ def _show_lines(reports: Iterable[AuditReport]) -> int:
 
 
 def _counts(report: AuditReport) -> tuple[object, ...]:
-    """Return what is told as soon as it changes. A lag changes all the time."""
+    """Return what is reported as soon as it changes. A lag changes all the time."""
     gauge = report.gauge
     return gauge.unaccounted, gauge.unprovable, len(report.findings), report.unproven > 0
 
@@ -206,7 +206,7 @@ def _states(report: AuditReport) -> Iterator[tuple[str, str]]:
 
 
 def _absence(report: AuditReport) -> str:
-    """Return in words that there is no job, if the log tells so."""
+    """Return in words that there is no job, if the log shows it."""
     activity = report.activity
     if activity.last_entry_ms is None:
         return "the job has never run: its log is empty"

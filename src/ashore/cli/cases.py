@@ -52,7 +52,7 @@ def run_tests(
         if job.sql is None:
             raise JobFileInvalid(f"{job_file} has no SQL to test", hint="add sql: to the job file")
         files = cases or [job_file.with_suffix(".cases.yaml")]
-        count = sum(len(load_cases(each)) for each in files)  # what is wrong is told at once
+        count = sum(len(load_cases(each)) for each in files)  # errors are reported at once
         request = write_request(CasesRequest(tuple(str(each) for each in files)))
         options = LaunchOptions(debug=debug, name=job.job, request=request)
         launch = JobLaunch("test", job_file, options)

@@ -53,7 +53,7 @@ def show_demo(demo: Demo, *, as_json: bool) -> int:
 
 
 class DemoView:
-    """Keeps what the demo and its job have told. `take` alone changes what is shown."""
+    """Keeps what the demo and its job have reported. `take` alone changes what is shown."""
 
     def __init__(self, records: int) -> None:
         self._records = records
@@ -70,7 +70,7 @@ class DemoView:
         return self._state.take(event, now_s)
 
     def render(self, produced: int, now_s: float) -> RenderableType:
-        """Return what a terminal shows, when so many records have been produced."""
+        """Return what a terminal shows, when `records` records have been produced."""
         reported = f"produced {produced:,} of {self._records:,} records"
         steps = [Text(f"{'>' if step is self._steps[-1] else '.'} {step}") for step in self._steps]
         return Group(*steps, Text(reported, style="dim"), self._state.render(now_s))

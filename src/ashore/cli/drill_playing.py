@@ -120,7 +120,7 @@ def _describe(drill: Drill) -> dict[str, object]:
 
 @dataclass
 class LiveDrill:
-    """Keeps what the drill has told last. Told by any thread."""
+    """Keeps the last report of the drill. Any thread may report."""
 
     title: str
     snapshot: Snapshot | None = None

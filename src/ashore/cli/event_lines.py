@@ -1,7 +1,4 @@
-"""Events of a job process as lines of JSON.
-
-What it must not know: what events tell.
-"""
+"""Events of a job process as lines of JSON."""
 
 import json
 import sys

@@ -67,7 +67,7 @@ class Selected:
         return self == Selected(None, None, None)
 
     def has(self, job: Mapping[str, Any]) -> bool:
-        """Tell whether a job that has the labels, as its document describes it, is one of them."""
+        """Return whether a job with the labels, as its document describes it, is one of them."""
         is_state = self.state is None or self.state.replace("-", " ") == job["state"]
         return is_state and (self.name is None or fnmatchcase(job["name"], self.name))
 

@@ -25,7 +25,7 @@ from ashore.base.units import format_time
 from ashore.errors import AshoreError
 from ashore.jobs.failure import Failed
 
-# A file or a pipe has no width; a table that is folded there helps nobody. On a terminal lines are
+# A file or a pipe has no width; a table that is folded there helps no one. On a terminal lines are
 # folded between words: it would fold them anywhere.
 _IS_TERMINAL = sys.stdout.isatty()
 out = Console(highlight=False, soft_wrap=not _IS_TERMINAL, width=None if _IS_TERMINAL else 200)
@@ -71,8 +71,8 @@ def print_table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -
     for row in rows:
         first, *others = [(name, cell) for name, cell in zip(columns, row, strict=True) if cell]
         out.print(f"[bold]{first[0]}[/] {escape(first[1])}")
-        told = ", ".join(f"{name}\u00a0{cell}" for name, cell in others)
-        out.print(Padding(escape(told), (0, 0, 0, 2)))
+        rest = ", ".join(f"{name}\u00a0{cell}" for name, cell in others)
+        out.print(Padding(escape(rest), (0, 0, 0, 2)))
 
 
 def width_of(console: Console, table: Table) -> int:
@@ -86,7 +86,7 @@ def print_error(error: AshoreError) -> None:
 
 
 def print_failure(failed: Failed) -> None:
-    """Print the error that a job process has told, as `print_error` does."""
+    """Print the error that a job process has reported, as `print_error` does."""
     code = f"({failed.code})"
     reported = _fold(f"error {failed.message}  {code}").removeprefix("error").removesuffix(code)
     say(f"[bold red]error[/]{escape(reported)}[dim]{code}[/]")

@@ -160,7 +160,7 @@ def _read_token(file: str) -> str:
 
 
 def _error_of(answer: "httpx.Response") -> AshoreError:
-    """Return the error that a problem document tells."""
+    """Return the error of a problem document."""
     try:
         document = answer.json()
         code, message = str(document["code"]), str(document["detail"])

@@ -1,6 +1,6 @@
 """The command `ashore run`.
 
-What it promises: what can be known without Spark is told before Spark starts.
+What it promises: errors that need no Spark are reported before Spark starts.
 What it must not know: what a job does.
 """
 

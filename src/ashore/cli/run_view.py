@@ -107,7 +107,7 @@ class RunState:
     job: str
     pid: int | None = None  # of the job process
     uses_spark: bool = True
-    stopping: str | None = None  # what is being waited for, once somebody has asked for the end
+    stopping: str | None = None  # what is being waited for, once the end was asked for
     launched_s: float | None = None  # None: not yet
     slices: dict[str, SliceState] = field(default_factory=dict)
     talk: deque[str] = field(default_factory=lambda: deque(maxlen=5))
@@ -307,7 +307,7 @@ def show_run(job: Job, launch: JobLaunch, style: Style, state: RunState | None =
         return ExitCode.INTERRUPTED if asked.signals[0] == signal.SIGINT else 0
     failed = failure_of(code, state.error, launch)
     if failed is not None and as_json and state.error is None:
-        print_event(failed)  # the process could not tell it
+        print_event(failed)  # the process could not report it
     elif failed is not None and not as_json:
         _show_failure(failed, launch)
     return 0 if failed is None else failed.exit_code

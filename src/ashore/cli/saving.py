@@ -16,7 +16,7 @@ from ashore.jobs.events import SavepointTaken
 
 @dataclass(frozen=True, slots=True)
 class TakenSavepoint:
-    """A savepoint of a query: what is printed of it, and the event that tells of it."""
+    """A savepoint of a query: what is printed of it, and its event."""
 
     lines: list[str]
     document: dict[str, object]

@@ -115,7 +115,7 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
     limits = ServerLimits(jobs_max, _size(memory_max), _size(job_memory_max))
     tls = certificate, certificate_key
     with reported_errors(as_json=False, debug=debug):
-        told = None if webhook is None else _address(webhook)
+        hook = None if webhook is None else _address(webhook)
         server = _load()
         where = (directory, state, host, port)
         settings = server.ServerSettings(
@@ -123,7 +123,7 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
             hosts=tuple(hosts or ()),
             proxy=_proxy(proxies or [], user_header, groups_header),
             roots=tuple(roots or ()),
-            webhook=told,
+            webhook=hook,
             index=index,
             limits=limits,
         )

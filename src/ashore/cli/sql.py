@@ -54,7 +54,7 @@ def sql(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
 ) -> None:
     """Try a query: run a SELECT once, on the newest records of the topics, and print its rows."""
     with reported_errors(as_json=as_json, debug=debug, in_lines=True):
-        job = load_job_file(job_file)  # what the file alone can tell is told at once
+        job = load_job_file(job_file)  # errors of the file alone are reported at once
         ranges = tuple(parse_offsets(each) for each in offsets or ())
         request = write_request(SqlRequest(query, last, ranges, limit))
         launch = JobLaunch(

@@ -4,8 +4,8 @@ What it is: `GuardedRoute` of the API; `PageGuard`, which the routes of pages ca
 such a route says of itself; `Sessions`, who is logged in.
 What it promises: no handler of a page runs, and no body of a request is read, for anybody who has
 not logged in, or has no role on the job in its address, unless its route is marked with
-`Admits.ANYBODY`; nothing is changed by a form that did not come from a page of ours, or by somebody
-who may only read.
+`Admits.ANYBODY`; nothing is changed by a form that did not come from a page of ours, or by a
+caller who may only read.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ class Sessions:
         self._key = hashlib.sha256(b"ashore pages" + key).digest()
 
     def cookie(self, caller: Caller, now_ms: int, nonce: str) -> str:
-        """Return the cookie of somebody who has a token."""
+        """Return the cookie of a caller who has a token."""
         text = f"{caller.id}.{now_ms + KEPT_MS}.{nonce}"
         return f"{text}.{self._sign(text)}"
 
@@ -103,7 +103,7 @@ class Sessions:
         return Visitor.of(caller, self._sign("form of " + caller.id))
 
     def is_form(self, visitor: Visitor, sent: str) -> bool:
-        """Tell whether a form came from a page that this visitor was shown."""
+        """Return whether a form came from a page that this visitor was shown."""
         return hmac.compare_digest(visitor.csrf.encode(), sent.encode())
 
     def _sign(self, text: str) -> str:
@@ -144,7 +144,7 @@ class Admits(Enum):
 
 
 class LoginNeeded(Exception):
-    """Nobody is logged in."""
+    """A login is needed, and there is none."""
 
 
 class Forbidden(Exception):
@@ -152,7 +152,7 @@ class Forbidden(Exception):
 
 
 class PageGuard:
-    """Asks who somebody is, and what they may do with which job: see `jobs`."""
+    """Finds who looks at a page, and what they may do with which job: see `jobs`."""
 
     def __init__(self, access: RequestAccess, jobs: JobAccess, now_ms: Callable[[], int]) -> None:
         self._access = access

@@ -1,7 +1,7 @@
 """Who sends a request, and what they may do: the one check of REST and pages.
 
 What it is: `RequestAccess`, which finds who asks, by token, proxy, site and host name; `JobAccess`,
-which finds the role that somebody has on a job; `Reach`, what a route is about.
+which finds the role that a caller has on a job; `Reach`, what a route is about.
 What it promises: a request that another site's page makes is refused. Where no token is needed, a
 request is refused that came by a host name which is not the server's: so no name of somebody
 else's can be made to point here (DNS rebinding). A route whose address has a job, or an operation,
@@ -34,11 +34,11 @@ _OWN_SITE = frozenset({"same-origin", "none"})  # none: typed, or a bookmark
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxy:
-    """A proxy that says who somebody is, from which address, and whether they came by TLS.
+    """A proxy that says who a caller is, from which address, and whether they came by TLS.
 
     Arguments:
         networks: where it is.
-        user_header: of the header that names somebody; empty: it names none.
+        user_header: of the header that names a user; empty: it names none.
         groups_header: of the one with their groups, by commas.
 
     """
@@ -48,7 +48,7 @@ class TrustedProxy:
     groups_header: str = ""
 
     def is_peer(self, scope: Scope) -> bool:
-        """Tell whether the other side of a connection is the proxy."""
+        """Return whether the other side of a connection is the proxy."""
         client = scope.get("client")
         try:
             address = ip_address(client[0]) if client else None
@@ -74,10 +74,10 @@ class RequestAccess:
 
     Arguments:
         tokens: who has which.
-        is_open: nobody needs a token, and everybody may operate.
+        is_open: no token is needed, and everyone may operate.
         hosts: of this machine, beside addresses and `localhost`.
         allowed: hosts that people ask by, as with a proxy in between; they may have a port.
-        proxy: who is believed about users; None: nobody.
+        proxy: who is believed about users; None: no one.
 
     """
 
@@ -155,7 +155,7 @@ class RequestAccess:
             )
         is_link = method in SAFE and headers.get("sec-fetch-mode") == "navigate"
         if is_link and headers.get("sec-fetch-dest", "document") == "document":
-            return  # somebody follows a link: the other site does not see the answer
+            return  # a person follows a link: the other site does not see the answer
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site is not None:
             is_own = site in _OWN_SITE
@@ -273,20 +273,20 @@ class JobAccess:
         return caller.grant_on(self._known.labels(job) if job else None)
 
     def readable(self, caller: Caller) -> Callable[[str], bool]:
-        """Return what tells whether somebody may read a job, by its name; empty: the server."""
+        """Return a test of whether a caller may read a job, by its name; empty: the server."""
         return lambda job: self.role_on(caller, job) is not None
 
     def scope(self, caller: Caller) -> tuple[Grant, ...]:
-        """Return what decides what somebody may read; empty: everything."""
+        """Return the rules that limit what a caller may read; empty: everything."""
         return () if caller.grant_on(None) else caller.grants
 
     def may_operate(self, caller: Caller, job: str) -> bool:
-        """Tell whether somebody may change a job; empty: the server."""
+        """Return whether a caller may change a job; empty: the server."""
         found = self.role_on(caller, job)
         return found is not None and found.role is UserRole.OPERATE
 
     def require(self, caller: Caller, job: str, role: UserRole) -> Grant:
-        """Return the rule by which somebody has a role on a job. Raises NotAllowed.
+        """Return the rule by which a caller has a role on a job. Raises NotAllowed.
 
         `job`: empty: the server, and all jobs.
         """
@@ -296,7 +296,7 @@ class JobAccess:
         return found
 
     def admit(self, request: Request, path: str, caller: Caller, *, is_change: bool) -> str | None:
-        """Check that somebody may ask a route, and note the rule. Raises NotAllowed.
+        """Check that a caller may ask a route, and note the rule. Raises NotAllowed.
 
         Return the job that the request is about; empty: the server; None: what the caller may read.
 
@@ -328,7 +328,7 @@ def _root_of(path: str) -> str:
 
 
 def refusal(caller: Caller, role: UserRole, where: str) -> NotAllowed:
-    """Return what somebody is answered who lacks a role. `where`: as `on job clicks`."""
+    """Return the error for a caller who lacks a role. `where`: as `on job clicks`."""
     return NotAllowed(
         f"`{caller.name}` does not have the role `{role}` {where}",
         hint="roles are given by `ashore token allow`, for all jobs or with --jobs by their labels",

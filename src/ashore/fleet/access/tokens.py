@@ -4,7 +4,7 @@ What it is: `TokenFile`, the one home of both, kept in one file of the state dir
 What it promises: the file is made at the first start, for its owner alone; one that others can read
 is refused. A change of the file applies within `LOOK_S`, without a restart: a token that was
 revoked opens nothing, and neither does a cookie that was made for it. A file that cannot be read,
-or with a rule that is not valid, admits nobody. A token that was added is in the file by its digest
+or with a rule that is not valid, admits no one. A token that was added is in the file by its digest
 only.
 What it must not know: requests; cookies.
 """
@@ -40,7 +40,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}")
 
 
 class UserRole(StrEnum):
-    """What somebody may do."""
+    """What a caller may do."""
 
     READ = "read"
     OPERATE = "operate"
@@ -62,7 +62,7 @@ class Grant:
     jobs: Selector = field(default_factory=Selector)
 
     def holds_for(self, labels: Mapping[str, str] | None) -> bool:
-        """Tell whether it holds for a job with these labels; None: they are not known."""
+        """Return whether it holds for a job with these labels; None: they are not known."""
         return not self.jobs.terms or (labels is not None and self.jobs.matches(labels))
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Grant:
 
 
 def is_in_scope(scope: tuple[Grant, ...], labels: Mapping[str, str] | None) -> bool:
-    """Tell whether a caller with these rules may read a job with these labels (None: not known).
+    """Return whether a caller with these rules may read a job with these labels (None: not known).
 
     `scope`: empty where they may read everything.
     """
@@ -116,7 +116,7 @@ class Tokens:
         key: a secret of the server, which cookies are signed with.
         users: rules of those whom a trusted proxy names, by name.
         groups: likewise, by the groups that it says they are in.
-        problem: why nobody is admitted; empty: they are.
+        problem: why no one is admitted; empty: callers are.
 
     """
 
@@ -127,11 +127,11 @@ class Tokens:
     problem: str = ""
 
     def find(self, token: str) -> Caller | None:
-        """Return whose token it is; None: no one's. A digest is looked up: no timing tells one."""
+        """Return whose token it is; None: no one's. Looking up a digest leaks no timing."""
         return self.callers.get(digest_of(token))
 
     def find_user(self, name: str, groups: Iterable[str] = ()) -> Caller | None:
-        """Return somebody whom a trusted proxy names, with all their rules; None: there is none."""
+        """Return a user whom a trusted proxy names, with all their rules; None: there is none."""
         grants = self.users.get(name, ())
         for each in dict.fromkeys(groups):
             grants += self.groups.get(each, ())
@@ -174,10 +174,10 @@ class TokenFile:
                 if mark != self._mark:
                     self._tokens, self._mark = _parse(self.path, _read(self.path)), mark
             except (NotAllowed, OSError) as error:
-                told = error.message if isinstance(error, NotAllowed) else str(error)
-                if told != self._tokens.problem:
-                    _log.error("nobody is admitted: %s", told)
-                self._tokens, self._mark = Tokens(key=self._tokens.key, problem=told), None
+                problem = error.message if isinstance(error, NotAllowed) else str(error)
+                if problem != self._tokens.problem:
+                    _log.error("nobody is admitted: %s", problem)
+                self._tokens, self._mark = Tokens(key=self._tokens.key, problem=problem), None
         return self._tokens
 
     def add(self, name: str, role: UserRole, jobs: str | None = None) -> str:
@@ -309,8 +309,8 @@ def _parse(path: Path, document: Mapping[str, Any]) -> Tokens:
             found[kind, name] = (*found.get((kind, name), ()), _grant(owner, name, each))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         is_value = isinstance(error, ValueError)  # what others say may quote a token
-        told = str(error) if is_value else type(error).__name__
-        raise _no_tokens(path, f"{where}: {told}") from None
+        problem = str(error) if is_value else type(error).__name__
+        raise _no_tokens(path, f"{where}: {problem}") from None
     callers = {
         digest: Caller(name, (grant, *found.get(("name", name), ())), _id_of(key, digest))
         for digest, (name, grant) in own.items()

@@ -50,7 +50,7 @@ class Background:
         self._wake.set()
 
     def end(self, timeout_s: float | None = None) -> None:
-        """End it, and wait for the work under way, or for so many seconds."""
+        """End it, and wait for the work under way, at most `timeout_s` seconds."""
         self._is_over.set()
         self._wake.set()
         if self._thread.ident:

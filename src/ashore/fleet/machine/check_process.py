@@ -197,8 +197,8 @@ def main() -> None:
         except AshoreError as error:
             answer = _Raised(error)
         except Exception as error:  # noqa: BLE001 - the process is kept for others
-            told = f"this text cannot be checked: {type(error).__name__}"
-            answer = _Raised(RequestInvalid(told, hint="`ashore validate` shows the traceback"))
+            problem = f"this text cannot be checked: {type(error).__name__}"
+            answer = _Raised(RequestInvalid(problem, hint="`ashore validate` shows the traceback"))
         signal.alarm(0)
         pickle.dump(answer, answers)
         answers.flush()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def take_lock(path: Path) -> int | None:
-    """Take the lock that a file is, and return its descriptor; None: somebody holds it.
+    """Lock a file, and return its descriptor; None: another process has locked it.
 
     Whoever has the descriptor holds it, a child that inherits it too, until all are closed.
     """
@@ -21,7 +21,7 @@ def take_lock(path: Path) -> int | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether somebody holds a lock. Who looks at the same time is not taken for that.
+    """Return whether a process has locked a file. Looking at the same time does not count.
 
     Raises OSError where that cannot be determined.
     """

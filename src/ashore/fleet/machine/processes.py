@@ -3,7 +3,7 @@
 What it is: `Processes`, over the files of runs.
 What it promises: of one job one process lives at a time, whoever dies when. A start takes the
 job's lock and hands it to the process, which holds it for its life: so between any two steps of a
-start the lock tells whether there is a process, and it tells nothing else. A signal reaches the
+start the lock shows whether there is a process, and nothing else. A signal reaches the
 process that was meant, or none.
 What it must not know: why a job is started or ended.
 """
@@ -31,7 +31,7 @@ from ashore.jobs.heartbeat import SAME_START_S
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """What a process that runs a job is told: its arguments.
+    """The arguments of a process that runs a job.
 
     Arguments:
         run: unique for this start.
@@ -73,7 +73,7 @@ def run_command(order: StartOrder) -> list[str]:
 
 
 def child_environment() -> dict[str, str]:
-    """Return the environment of what a server starts: it posts to inner addresses only if told."""
+    """Return the environment of a child: it posts to inner addresses only if allowed."""
     return {ALLOW: "", **os.environ}
 
 
@@ -84,7 +84,7 @@ class Children:
         self._pids: set[int] = set()
 
     def take(self, child: "subprocess.Popen[bytes]") -> None:
-        """Keep a child in mind. Its exit code is in a file: nobody else waits for it."""
+        """Keep a child to reap. Its exit code is in a file: no other code waits for it."""
         self._pids.add(child.pid)
         child.returncode = 0  # else its end would warn that it still runs
 
@@ -104,7 +104,7 @@ class LivingProcess:
 
     Arguments:
         record: what it has written of itself; None: not yet, or it is another's.
-        handle: a descriptor that stands for it; None: it cannot be told which it is.
+        handle: a descriptor that stands for it; None: it is not known which it is.
 
     """
 
@@ -121,7 +121,7 @@ class LivingProcess:
         return bool(poll.poll(0))
 
     def send(self, number: int) -> bool:
-        """Send a signal; return whether there was somebody to take it."""
+        """Send a signal; return whether there was a process to take it."""
         if self.handle is None:
             return False
         try:
@@ -131,7 +131,7 @@ class LivingProcess:
         return True
 
     def close(self) -> None:
-        """Let go of it: it goes on."""
+        """Close the descriptor; the process continues."""
         if self.handle is not None:
             os.close(self.handle)
             self.handle = None
@@ -162,7 +162,7 @@ class Processes:
         """Start a process of a job; return False where one lives. Raises OSError."""
         run = self._layout.run_of(job)
         run.root.mkdir(parents=True, exist_ok=True)
-        lock = take_lock(run.lock)  # 1. From here on nobody else starts it.
+        lock = take_lock(run.lock)  # 1. From here on no one else starts it.
         if lock is None:
             return False
         try:

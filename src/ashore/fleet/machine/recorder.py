@@ -278,7 +278,7 @@ class RunRecorder:
         write_hint(self._files.seen, json.dumps(codec.encode_object(seen)))
 
     def _lasts(self, warning: _Warning, now_ms: int) -> bool:
-        """Tell whether a warning is of now: of a slice that is retrying, or stopped, it lasts."""
+        """Return whether a warning is of now: of a slice that is retrying, or stopped, it lasts."""
         state = self._slices.get(warning.slice)
         is_down = state is not None and state.state != "running"
         return is_down or now_ms - warning.at_ms < WARNED_MS

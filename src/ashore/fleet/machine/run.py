@@ -1,7 +1,7 @@
 """The process that runs one job for a server: `python -m ashore.fleet.machine.run`.
 
-What it is: what `ashore run` is to a person: preflight, the job process, somebody who notices that
-it hangs; what happens is written to files instead of a terminal.
+What it is: what `ashore run` is to a person: preflight, the job process, a watch for
+a job that hangs; what happens is written to files instead of a terminal.
 What it promises: it holds the job's lock for its life. Which process it is is written before
 anything else, and how it ended last: a server may come and go meanwhile. SIGTERM ends the job in
 order, SIGKILL leaves no process behind.
@@ -55,7 +55,7 @@ class _Ending:
             self.launch.stop()
 
     def was_asked(self) -> bool:
-        """Return whether somebody has asked for the end by now."""
+        """Return whether the end has been asked for by now."""
         return self.is_asked
 
     def begin(self, launch: JobLaunch) -> None:
@@ -131,10 +131,10 @@ class JobRun:
                 self._take(event, metrics.take)
             code = run.wait()
             metrics.end(code)
-        told = errors[-1] if errors else None
-        if self._ending.was_asked() and told is None and code in (0, -signal.SIGTERM):
+        reported = errors[-1] if errors else None
+        if self._ending.was_asked() and reported is None and code in (0, -signal.SIGTERM):
             return 0, None  # it may have been stopped before it could stop in order
-        failed = failure_of(code, told, launch)
+        failed = failure_of(code, reported, launch)
         return (0, None) if failed is None else (failed.exit_code, failed)
 
     def _check(self, job: Job) -> None:

@@ -120,7 +120,7 @@ class OperationFiles:
 
     @property
     def cancelled(self) -> Path:
-        """Exists once somebody has cancelled it."""
+        """Exists once it has been cancelled."""
         return self.root / "cancelled"
 
     @property
@@ -356,7 +356,7 @@ def _environment() -> dict[str, str]:
 
 
 def _look(files: OperationFiles, request: OperationRequest) -> OperationView:
-    """Return an operation as its files tell. Whether it lives is looked at first."""
+    """Return an operation as its files show it. Whether it lives is looked at first."""
     is_alive = is_locked(files.lock)
     process = read_record(OperationProcess, files.process)
     end = read_record(OperationEnd, files.end)

@@ -4,7 +4,7 @@ What it is: `Webhook`, one address that events are posted to.
 What it promises: an event that is worth it is a file before it is sent, and the file is removed
 once the address answers 2xx: so it arrives at least once, in order, whatever dies between. Each
 request is signed (`Ashore-Signature: t=...,v1=HMAC-SHA256(secret, "t.body")`) and has the id of
-its event, which a receiver can leave doubles out by: what is told again has the same id. A redirect
+its event, which a receiver can leave doubles out by: what is sent again has the same id. A redirect
 is not followed: it is no 2xx.
 What it must not know: how events come about.
 """
@@ -42,7 +42,7 @@ class WebhookAddress:
 
 
 def notice_of(event: Mapping[str, object]) -> str | None:
-    """Return what an event is to those who are told; None: they are not.
+    """Return the kind of an event for receivers; None: it is not sent.
 
     One of `needs_decision`, `sealed`, `lost`, `schema_change`.
     """
@@ -62,7 +62,7 @@ def sign(secret: bytes, at_s: int, body: bytes) -> str:
 
 
 def identity_of(event: Mapping[str, object]) -> str:
-    """Return the id of an event: the same one where the same thing is told again."""
+    """Return the id of an event: the same one where the same thing is sent again."""
     if isinstance(event.get("id"), str):
         return str(event["id"])
     # A server that starts reports anew where jobs are; when it was started makes no difference.
@@ -120,7 +120,7 @@ class Webhook:
         self._thread.end(ANSWER_S + 1)
 
     def take(self, event: Mapping[str, object]) -> bool:
-        """Keep an event for delivery, if others are told of it.
+        """Keep an event for delivery, if it is one that is sent.
 
         Returns False where it cannot be written: it is sent all the same, if this process lives.
         """

@@ -187,7 +187,7 @@ def digest_of(path: Path, job: Job | None) -> str:
 
 
 def _content_of(path: Path) -> bytes:
-    """Return what a file holds; of one that is too large, what tells whether it has changed."""
+    """Return the content of a file; of one that is too large, a mark that changes with it."""
     if not path.is_file():
         raise FileNotFoundError(errno.ENOENT, "it is not a file", str(path))
     with path.open("rb") as file:
@@ -214,5 +214,5 @@ def _beside(path: Path, job: Job | None) -> list[Path]:
 
 
 def _marks(path: Path, job: Job | None) -> tuple[FileMark, ...]:
-    """Return what tells whether a job file, or a file that it names, has changed."""
+    """Return marks that change with a job file, or with a file that it names."""
     return tuple(mark_of(each) for each in (path, *_beside(path, job)))

@@ -1,7 +1,7 @@
 """What happened to jobs: kept in a file, counted, and delivered to webhooks.
 
 What it is: `Journal`, which the supervisor reports to.
-What it promises: an event is in the file before anybody is told. The newest are also in memory.
+What it promises: an event is in the file before it is delivered. The newest are also in memory.
 Counts are those since the server was started.
 What it must not know: who reads.
 """

@@ -185,5 +185,5 @@ class RunFiles:
 
     @cached_property
     def followed(self) -> Path:
-        """How far the server has read the job's logs, for what others are told of."""
+        """How far the server has read the job's logs, for what is reported of them."""
         return self.root / "followed.json"

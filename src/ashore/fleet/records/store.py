@@ -139,7 +139,7 @@ def write_text(
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replace a file that somebody wrote, and keep who may read it; a new one is for its owner.
+    """Replace a file that a person wrote, and keep who may read it; a new one is for its owner.
 
     Raises OSError; the old content is there still.
     """

@@ -12,7 +12,7 @@ from ashore.base import codec
 
 
 class DesiredState(StrEnum):
-    """What somebody wants of a job."""
+    """The state that a job should be in."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -55,7 +55,7 @@ class ProcessRecord:
         run: unique for each start.
         generation: see `Desired`, as the next.
         pid: of the process that runs the job, whose child the job process is.
-        started_ms: when that was started, as the system tells.
+        started_ms: when that was started, as the system says.
         digest: of the job file and its SQL, as they were then.
 
     """

@@ -62,7 +62,7 @@ _STATES = {
 class Level(IntEnum):
     """How much something needs a person."""
 
-    DECIDE = 3  # nothing goes on before somebody has decided
+    DECIDE = 3  # nothing continues before a person has decided
     BROKEN = 2
     WATCH = 1
 
@@ -161,7 +161,7 @@ def _is_in_status(text: str, status: JobStatus | None) -> bool:
 
 
 def _of_warning(name: str, text: str, *, is_retrying: bool) -> Need:
-    """Return what a warning of a job process asks for, where its words tell."""
+    """Return what a warning of a job process asks for, where its words show it."""
     if text.endswith(SEE_STATUS):
         return Need(Level.WATCH, name, text.removesuffix(SEE_STATUS), WHY_OF_RECORDS)
     for words, hint in KNOWN.items():

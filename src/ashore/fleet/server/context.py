@@ -54,7 +54,7 @@ def plane_of(connection: HTTPConnection) -> ControlPlane:
 
 
 def job_access_of(connection: HTTPConnection) -> JobAccess:
-    """Return what tells who may do what with which job."""
+    """Return who may do what with which job."""
     return cast("JobAccess", connection.app.state.job_access)
 
 
@@ -67,7 +67,7 @@ def caller_of(connection: HTTPConnection) -> Caller:
 
 
 def may_read_of(connection: HTTPConnection, job: str | None) -> Callable[[str], bool]:
-    """Return what tells whether who asks may read a job, by its name; empty: the server.
+    """Return a test of whether the caller may read a job, by its name; empty: the server.
 
     Raises NotAllowed where they ask for one job that they may not read.
     """

@@ -1,7 +1,7 @@
 """Who may deploy which job file, where roles are given by labels.
 
 What it is: `check_deploy`.
-What it promises: nobody without a role on all jobs takes a job out of a team or into one, reads
+What it promises: no one without a role on all jobs takes a job out of a team or into one, reads
 what an earlier job of that name has left, or writes a file that another team's job names.
 What it must not know: how a job file is written.
 """
@@ -40,7 +40,7 @@ class NewFile:
 
 
 def check_labels(caller: Caller, name: str, labels: Mapping[str, str]) -> None:
-    """Check that somebody may operate a job with the labels of a new file. Raises NotAllowed."""
+    """Check that a caller may operate a job with the labels of a new file. Raises NotAllowed."""
     held = caller.grant_on(labels)
     if held is None or held.role is not UserRole.OPERATE:
         shown = ", ".join(sorted(label_texts(labels)))
@@ -54,7 +54,7 @@ def check_deploy(
     new: NewFile,
     views: Views,
 ) -> None:
-    """Check that somebody may deploy a job file. Raises NotAllowed, ServerRefused.
+    """Check that a caller may deploy a job file. Raises NotAllowed, ServerRefused.
 
     Arguments:
         access: who may operate which job.
@@ -97,7 +97,7 @@ def _check_seen(view: ManagedJob) -> None:
 
 
 def _check_beside(access: JobAccess, caller: Caller, path: Path, views: Views) -> None:
-    """Check that a file beside job files is new, or of jobs that somebody may operate alone."""
+    """Check that a file beside job files is new, or of jobs that a caller may operate alone."""
     users = [view for view in views.values() if view.file and path.name in _named(view.file.job)]
     is_theirs = bool(users) and all(access.may_operate(caller, each.name) for each in users)
     if path.exists() and not is_theirs:

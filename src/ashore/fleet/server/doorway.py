@@ -5,7 +5,7 @@ What it promises: no address but those of the pages, which have a guard of their
 without a token; for which jobs that holds, the route asks (see `access`). Another site's
 requests reach nothing; a body is bounded in size and time as a whole; each change leaves an audit
 line with who, by which rule, what and how it ended, and so does each request that is refused to
-somebody who is known, and each login. No body and no token is written down.
+a caller who is known, and each login. No body and no token is written down.
 What it must not know: what requests do.
 """
 
@@ -30,7 +30,7 @@ from ashore.fleet.server.problems import answer, disk_failed
 AUDIT_BYTES, AUDITS_KEPT = 50_000_000, 10
 REFUSED_BYTES, REFUSED_KEPT = 10_000_000, 3
 PATH_MAX = 1_000
-NOT_KNOWN = ""  # who asked, where no token told it
+NOT_KNOWN = ""  # who asked, where there was no valid token
 
 
 class AuditLog:
@@ -50,7 +50,7 @@ class AuditLog:
         self._records.append(AUDIT, self._line(scope, by, status), AUDIT_BYTES, AUDITS_KEPT)
 
     def refusal(self, scope: Scope, by: str, status: int) -> None:
-        """Write down that somebody was refused. A disk that is full changes no answer."""
+        """Write down that a caller was refused. A disk that is full changes no answer."""
         with suppress(OSError):
             line = self._line(scope, by, status)
             self._records.append(REFUSED, line, REFUSED_BYTES, REFUSED_KEPT)
@@ -80,8 +80,8 @@ class _TooMuch(HTTPException):
     """A body that is too large, or too slow. FastAPI passes it on as it is."""
 
     def __init__(self) -> None:
-        told = f"the body has more than {BODY_BYTES_MAX:,} bytes, or took more than "
-        super().__init__(413, f"{told}{BODY_S_MAX:.0f} s")
+        limit = f"the body has more than {BODY_BYTES_MAX:,} bytes, or took more than "
+        super().__init__(413, f"{limit}{BODY_S_MAX:.0f} s")
 
 
 class Doorway:
@@ -140,11 +140,11 @@ class Doorway:
                 try:
                     await self._note(scope, status)
                 except OSError as error:
-                    told = disk_failed(error, self._files.state, _unnoted(status))
-                    if told is None:
+                    failed = disk_failed(error, self._files.state, _unnoted(status))
+                    if failed is None:
                         raise
                     is_answered = True
-                    await answer(told)(scope, receive, send)
+                    await answer(failed)(scope, receive, send)
                     return
             await send(message)
 

@@ -161,7 +161,7 @@ class FleetWatch:
         return None if self._marks is None else self._marks(place.path.stem)
 
     def _find_files(self) -> None:
-        with suppress(OSError):  # the supervisor tells of it
+        with suppress(OSError):  # the supervisor reports it
             self._take_files(find_job_files(self.directory))
 
     def _take_files(self, files: dict[str, Path]) -> None:

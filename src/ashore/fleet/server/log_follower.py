@@ -1,4 +1,4 @@
-"""Reading the landing logs of jobs on, for what others are told of: seals, changes of tables.
+"""Following the landing logs of jobs, to report seals and changes of tables.
 
 What it is: `LogFollower`, which remembers how far it has read each log, and `notices_of`.
 What it promises: each seal and each change of a table is reported once its entry is in the log,
@@ -6,7 +6,7 @@ also if the job, this server or both were dead meanwhile: how far a log was read
 past an entry only when what it says was taken. So one may be reported twice, with the same id, and
 none is left out. What was there before the server knew the job is not reported, and neither is what
 came before the file of that was damaged or deleted.
-What it must not know: who is told.
+What it must not know: who receives reports.
 """
 
 import threading
@@ -51,7 +51,7 @@ class Followed:
 
 
 def notices_of(entry: Entry, part: str, known: Known) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield what an entry tells others: `sealed` or `schema`, and its fields.
+    """Yield the reports of an entry: `sealed` or `schema`, and its fields.
 
     Arguments:
         entry: of the log of a slice.
@@ -176,13 +176,13 @@ class LogFollower:
 
     def _tell(self, following: _Following, entry: Entry, part: str, known: Known) -> None:
         for index, (kind, fields) in enumerate(notices_of(entry, part, known)):
-            told = {"id": f"{entry.id}-{index}", **fields}
-            if not self._take(Happened(kind, following.job, entry.written_ms, told)):
+            report = {"id": f"{entry.id}-{index}", **fields}
+            if not self._take(Happened(kind, following.job, entry.written_ms, report)):
                 raise OSError(f"what entry {entry.number} of {part} says cannot be kept")
             following.has_told = True
 
     def _keep(self, following: _Following) -> None:
-        """Write down how far logs were read, where something was told, and now and then."""
+        """Write down how far logs were read, where something was reported, and now and then."""
         moved = [
             at - following.kept.get(part, at - KEPT_EVERY) for part, at in following.read.items()
         ]

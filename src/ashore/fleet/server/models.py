@@ -301,7 +301,7 @@ class ServerDocument(ApiDocument):
 
 
 class EventList(ApiDocument):
-    """What happened to jobs, the newest first: `at`, `event`, `job`, and what the event tells."""
+    """What happened to jobs, the newest first: `at`, `event`, `job`, and fields of the event."""
 
     events: list[dict[str, Any]]
 

@@ -23,7 +23,7 @@ class Supervised:
         phase: where it is.
         why: of the phase, in words; empty: it says it all.
         hint: what a person can do.
-        needs_person: it does not go on before somebody has done something.
+        needs_person: it waits for a person to act.
         since_ms: when it came to its phase.
         failures: in a row.
         is_changed: its file has changed since its process was started.
@@ -76,7 +76,7 @@ class SeenJob:
         row: its status, or why it could not be read.
         seen_ms: when.
         samples: of the last minutes, oldest first.
-        supervised: None: nobody here starts it.
+        supervised: None: no supervisor starts it.
         slow_since_ms: when a look at it began that has not ended; None: none takes long.
         warnings: what its process last warned of, newest first.
         fresh: of a job whose process runs here.

@@ -69,7 +69,7 @@ _log = logging.getLogger("ashore.fleet.server")
 
 
 def disk_failed(error: OSError, where: Path, what: str) -> ServerDiskFailed | None:
-    """Return what is told of a disk that took nothing; None: it is no failure of one.
+    """Return the error for a disk that refused a write; None: it is another failure.
 
     Arguments:
         error: of a write.
@@ -118,7 +118,7 @@ def answer(
 
 
 def _plain(value: object) -> object:
-    """Return a value that JSON has: what an error tells besides may be anything."""
+    """Return a value that JSON has: the fields of an error may be anything."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -139,11 +139,11 @@ def add_handlers(app: FastAPI) -> None:
         places = [
             f"{'.'.join(map(str, each.get('loc', ())))}: {each.get('msg', '')}" for each in found
         ]
-        told = RequestInvalid(
+        problem = RequestInvalid(
             f"the request is not valid: {'; '.join(places[:5])}"[:2000],
             hint="GET /api/openapi.json describes each request",
         )
-        return answer(told)
+        return answer(problem)
 
     async def http(_request: Request, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -154,17 +154,17 @@ def add_handlers(app: FastAPI) -> None:
 
     async def disk(request: Request, error: Exception) -> JSONResponse:
         where = request.app.state.context.files.state
-        told = disk_failed(error, where, NOT_DONE) if isinstance(error, OSError) else None
-        return await unexpected(request, error) if told is None else answer(told)
+        problem = disk_failed(error, where, NOT_DONE) if isinstance(error, OSError) else None
+        return await unexpected(request, error) if problem is None else answer(problem)
 
     async def gone(_request: Request, _error: Exception) -> JSONResponse:
-        """Answer somebody who has gone while their body came: it is no failure of the server."""
+        """Answer a client that left while its body came: the server has not failed."""
         return answer(RequestInvalid("the body has not come as a whole"), 400)
 
     async def unexpected(_request: Request, error: Exception) -> JSONResponse:
         _log.error("a request failed", exc_info=error)
-        told = AshoreError("the server failed at this request", hint="its log has the traceback")
-        return answer(told, 500)
+        problem = AshoreError("the server failed at this request", hint="its log has the traceback")
+        return answer(problem, 500)
 
     app.add_exception_handler(AshoreError, expected)
     app.add_exception_handler(ClientDisconnect, gone)

@@ -138,7 +138,7 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
 def _leave_to_itself() -> None:
     """Have Python look for garbage in what comes from now on alone.
 
-    A look through all modules and jobs takes a third of a second, in which nobody is answered.
+    A look through all modules and jobs takes a third of a second, in which no request is answered.
     """
     gc.collect()
     gc.freeze()
@@ -184,7 +184,7 @@ class _Server(uvicorn.Server):
         self._tell = started
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End in order, and after `END_S` at once: files are written whole, and jobs go on."""
+        """End in order, and after `END_S` at once: files are written whole, and jobs continue."""
         super().handle_exit(sig, frame)
         watch = threading.Timer(END_S, os._exit, (0,))
         watch.daemon = True
@@ -300,7 +300,7 @@ class ClientConnection(H11Protocol):
             self._wait(self.rest_s_max)
 
     def _is_answered(self) -> bool:
-        """Tell whether a body still comes of a request that has its answer."""
+        """Return whether a body still comes of a request that has its answer."""
         is_coming = self.conn.their_state is h11.SEND_BODY
         return is_coming and self.cycle is not None and self.cycle.response_complete
 

@@ -1,9 +1,9 @@
 """Keeping jobs as they are wanted: a loop over all jobs of a server.
 
 What it is: `Supervisor`, one thread that looks, decides and acts, and `ManagedJob`, where a job is.
-What it promises: what it knows it has from files, so the next one goes on where it was ended, at
+What it promises: what it knows it has from files, so the next one continues where it ended, at
 any moment. A job that cannot be started, or a file that cannot be read, keeps no other from its
-turn. Who reads views waits for nobody.
+turn. Readers of views never wait.
 What it must not know: HTTP; who asked for what.
 """
 
@@ -40,8 +40,8 @@ LOOK_S = 1.0
 STOP_AGAIN_MS = 10_000  # a process that was asked to stop is asked again
 KILL_BEYOND_GRACE_MS = 30_000
 OVER_MEMORY = (
-    "raise --max-job-memory or reduce memory use: smaller batches (`batch.max_records`), less memory "
-    "for Spark's driver"
+    "raise --max-job-memory or reduce memory use: smaller batches (`batch.max_records`), less "
+    "memory for Spark's driver"
 )
 
 
@@ -172,7 +172,7 @@ class Supervisor:
         return self._looks
 
     def wake(self) -> None:
-        """Look again soon: somebody has changed what is wanted."""
+        """Look again soon: a desired state has changed."""
         self._thread.wake()
 
     def wait_looked(self, timeout_s: float = 5.0) -> bool:
@@ -190,7 +190,7 @@ class Supervisor:
         self._thread.start()
 
     def end(self) -> None:
-        """Look no more. Jobs go on."""
+        """Look no more. Jobs continue."""
         self._thread.end(END_S)  # a look may wait for a disk
         self.job_files.close()
         for managed in self._jobs.values():
@@ -314,8 +314,8 @@ class Supervisor:
             started_ms = process.started_ms if process and process.run == last.run else None
             retry = after_exit(last, started_ms, retry, now_ms)
             self._pending_writes[run.retry] = retry
-            told = {"code": last.code, "error": last.error, "message": last.message}
-            self._tell("ended", managed.name, now_ms, run=last.run, **told)
+            ending = {"code": last.code, "error": last.error, "message": last.message}
+            self._tell("ended", managed.name, now_ms, run=last.run, **ending)
         self._write_pending()
         managed.last, managed.retry = last, retry
         managed.stop_asked_ms = managed.stop_began_ms = None
@@ -430,7 +430,7 @@ class Supervisor:
             managed.living.send(signal.SIGTERM)
 
     def _uses_too_much(self, managed: _Managed, memory: int | None, now_ms: int) -> bool:
-        """Tell whether a process is above its limit, or is being stopped as it was."""
+        """Return whether a process is above its limit, or is being stopped as it was."""
         if not managed.over_bytes and memory is not None and self._memory.is_too_much(memory):
             managed.over_bytes = memory
             self._tell("memory", managed.name, now_ms, bytes=memory)

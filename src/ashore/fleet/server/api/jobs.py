@@ -38,7 +38,7 @@ class ListedJobs:
     selector: Selector
 
     def shows(self, labels: Mapping[str, str] | None) -> bool:
-        """Tell whether a job with these labels is shown; None: they are not known."""
+        """Return whether a job with these labels is shown; None: they are not known."""
         if not is_in_scope(self.scope, labels):
             return False
         return not self.selector.terms or (labels is not None and self.selector.matches(labels))

@@ -34,7 +34,7 @@ class CommandSeen:
         ended_ms: None: it has not ended.
         exit_code: None, as above.
         progress: how far it is, in words; empty: it does not say.
-        answer: the document that it printed; None: none, or nobody asked for it.
+        answer: the document that it printed; None: none, or it was not asked for.
         error: what it said on stderr.
 
     """
@@ -54,7 +54,7 @@ class CommandSeen:
 
     @property
     def failure(self) -> Mapping[str, object] | None:
-        """The error that it ended with, if it told one."""
+        """The error that it ended with, if it reported one."""
         found = self.answer.get("error") if self.answer else None
         return found if isinstance(found, Mapping) else None
 
@@ -123,7 +123,7 @@ class Commands:
 
 def _seen(found: OperationView, answer: object) -> CommandSeen:
     request, progress, end = found.request, found.progress, found.end
-    told = "" if progress is None else f"{progress.what}: {progress.done:,} of {progress.total:,}"
+    text = "" if progress is None else f"{progress.what}: {progress.done:,} of {progress.total:,}"
     return CommandSeen(
         id=request.id,
         kind=request.command,
@@ -134,7 +134,7 @@ def _seen(found: OperationView, answer: object) -> CommandSeen:
         began_ms=found.process.started_ms if found.process else None,
         ended_ms=_ended_ms(found),
         exit_code=end.code if found.is_final and end else None,
-        progress=told,
+        progress=text,
         answer=answer if isinstance(answer, dict) else None,
         error=found.said,
     )

@@ -33,7 +33,7 @@ def sparkline(values: tuple[float | None, ...], label: str) -> str:
 
 
 def _thinned(values: tuple[float | None, ...]) -> tuple[float | None, ...]:
-    """Return so many values as are seen: of some together the highest."""
+    """Return as many values as can be seen: the highest of each group."""
     each = -(-len(values) // SPARK_POINTS)
     if each <= 1:
         return values

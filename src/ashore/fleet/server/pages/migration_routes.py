@@ -260,7 +260,7 @@ def _begin_check(frame: PageFrame, request: Request, name: str, draft: JobDraft)
 
 
 def given(**values: str) -> dict[str, Value]:
-    """Return those of a command's values that somebody gave."""
+    """Return the values of a command that were given."""
     return {name: value for name, value in values.items() if value}
 
 

@@ -148,7 +148,7 @@ def _fleet_routes(frame: PageFrame) -> APIRouter:
                 frame.guard.jobs.require(visitor_of(request).caller, job, UserRole.READ)
             return plane.stamp(job or None)
 
-        find_stamp()  # who may not read it is told so at once
+        find_stamp()  # a caller who may not read it is refused at once
         stamps = _stamps(find_stamp, request, frame.guard)
         return StreamingResponse(stamps, media_type="text/event-stream", headers=HEADERS)
 

@@ -218,7 +218,7 @@ def _labels_of(view: ManagedJob | None) -> Mapping[str, str] | None:
 
 
 def marks_of(supervisor: Supervisor) -> Marks:
-    """Return what tells a watch that a job did something, as its supervisor sees it."""
+    """Return what changes when a job does something, as its supervisor sees it."""
 
     def mark(name: str) -> object:
         view = supervisor.views.get(name)
@@ -228,12 +228,12 @@ def marks_of(supervisor: Supervisor) -> Marks:
 
 
 def _is_of_process(view: ManagedJob) -> bool:
-    """Tell whether what was seen of a run is of the one that lives."""
+    """Return whether what was seen of a run is of the one that lives."""
     return view.seen is not None and view.process is not None and view.seen.run == view.process.run
 
 
 def _progress(view: ManagedJob) -> object:
-    """Return what changes when a job does something that its log tells."""
+    """Return what changes when a job does something that its log shows."""
     slices = view.seen.slices if view.seen else ()
     done = tuple((each.slice, each.entry, each.state) for each in slices)
     return view.phase, view.file.digest if view.file else "", done, view.last

@@ -62,7 +62,7 @@ def write_routes(frame: PageFrame) -> APIRouter:
             if wish == "propose":
                 fields["name"] = fields["name"] or _first_topic(fields)
                 text = await frame.wait(partial(_propose, fields), SAMPLING_S)
-            whole = text  # who may only read gets no secret into it: what is wrong would tell it
+            whole = text  # who may only read gets no secret into it: an error would show it
             if jobs.may_operate(caller, fields["name"]):
                 whole = restore_secrets(text, await _kept(frame, fields["name"]))
             checked = await frame.check(check_draft, fields["name"], whole)

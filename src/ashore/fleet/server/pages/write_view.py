@@ -1,4 +1,4 @@
-"""A job file that somebody is writing: what is wrong with it, with line and column.
+"""A job file that a person is writing: what is wrong with it, with line and column.
 
 What it promises: pure. Every problem is there at once; where the loader suggests something, so
 does the page.
