@@ -17,7 +17,8 @@ from ashore.cli.output import CommandAnswer
 from ashore.cli.signals import sigterm_does
 from ashore.errors import check
 from ashore.fleet.machine.processes import own_start_ms
-from ashore.fleet.operate.operations import CANCELLED, OperationFiles
+from ashore.fleet.operate.operations import CANCELLED
+from ashore.fleet.records.layout import OperationFiles
 from ashore.fleet.records.store import read_record, write_record
 from ashore.fleet.records.values import OperationEnd, OperationProcess, OperationRequest
 

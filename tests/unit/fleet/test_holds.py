@@ -13,9 +13,9 @@ import pytest
 
 from ashore.errors import JobUnknown, OperationUnknown
 from ashore.fleet.machine.processes import Processes
-from ashore.fleet.operate.operations import OperationFiles, Operations, OperationState
+from ashore.fleet.operate.operations import Operations, OperationState
 from ashore.fleet.operate.verbs import Verbs
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.layout import OperationFiles, ServerFiles
 from ashore.fleet.records.values import Asker, OperationProcess
 from ashore.fleet.supervise.decide import Phase
 from ashore.fleet.supervise.supervisor import Supervisor

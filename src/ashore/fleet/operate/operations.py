@@ -26,6 +26,7 @@ from ashore.errors import ExitCode, OperationUnknown, ServerBusy
 from ashore.fleet.machine.background import END_S, Background
 from ashore.fleet.machine.locks import is_locked, take_lock
 from ashore.fleet.machine.processes import Children, child_environment, open_process
+from ashore.fleet.records.layout import OperationFiles
 from ashore.fleet.records.store import read_record, write_record
 from ashore.fleet.records.values import (
     OperationEnd,
@@ -85,53 +86,6 @@ class OperationView:
         if self.state is OperationState.ANSWERED and self.end is not None:
             return f"{self.state}: {self.end.answer}"
         return str(self.state)
-
-
-@dataclass(frozen=True, slots=True)
-class OperationFiles:
-    """The files of an operation."""
-
-    root: Path
-
-    @property
-    def request(self) -> Path:
-        """What was asked for."""
-        return self.root / "request.json"
-
-    @property
-    def lock(self) -> Path:
-        """Held by its process."""
-        return self.root / "lock"
-
-    @property
-    def process(self) -> Path:
-        """Which process it is."""
-        return self.root / "process.json"
-
-    @property
-    def progress(self) -> Path:
-        """How far it is."""
-        return self.root / "progress.json"
-
-    @property
-    def end(self) -> Path:
-        """How it ended."""
-        return self.root / "exit.json"
-
-    @property
-    def cancelled(self) -> Path:
-        """Exists once it has been cancelled."""
-        return self.root / "cancelled"
-
-    @property
-    def output(self) -> Path:
-        """What its command printed to stdout: the result."""
-        return self.root / "output"
-
-    @property
-    def talk(self) -> Path:
-        """What its command printed to stderr."""
-        return self.root / "talk"
 
 
 Starter = Callable[[OperationFiles, int], list[str]]

@@ -30,6 +30,11 @@ def desired_name(job: str) -> str:
     return f"desired/{job}.json"
 
 
+def _at(base: str, name: str) -> "cached_property[Path]":
+    """Return a property: the path of this name below a directory of the layout."""
+    return cached_property(lambda files: getattr(files, base) / name)
+
+
 @dataclass(frozen=True)
 class ServerFiles:
     """The files of a server.
@@ -66,57 +71,19 @@ class ServerFiles:
         """What it shares with other servers: desired states, and lines of what happened."""
         return LocalRecords(self.state)
 
-    @cached_property
-    def lock(self) -> Path:
-        """The lock of the one server of a state directory."""
-        return self.state / "serve.lock"
-
-    @cached_property
-    def tokens(self) -> Path:
-        """The tokens of the API."""
-        return self.state / "tokens.json"
-
-    @cached_property
-    def audit(self) -> Path:
-        """Who changed what: one line of JSON per change."""
-        return self.state / AUDIT
-
-    @cached_property
-    def refused(self) -> Path:
-        """Who was refused: one line of JSON per login or request."""
-        return self.state / REFUSED
-
-    @cached_property
-    def happened(self) -> Path:
-        """What happened to jobs: one line of JSON per event."""
-        return self.state / EVENTS
-
-    @cached_property
-    def deliveries(self) -> Path:
-        """Events that webhooks have not taken yet."""
-        return self.state / "deliveries"
-
-    @cached_property
-    def index(self) -> Path:
-        """The index, where it is SQLite's. May be deleted."""
-        return self.state / "index.sqlite"
-
-    @cached_property
-    def operations(self) -> Path:
-        """Long work: a directory per operation."""
-        return self.state / "operations"
+    lock = _at("state", "serve.lock")  # the lock of the one server of a state directory
+    tokens = _at("state", "tokens.json")  # the tokens of the API
+    audit = _at("state", AUDIT)  # who changed what: one line of JSON per change
+    refused = _at("state", REFUSED)  # who was refused: one line of JSON per login or request
+    happened = _at("state", EVENTS)  # what happened to jobs: one line of JSON per event
+    deliveries = _at("state", "deliveries")  # events that webhooks have not taken yet
+    index = _at("state", "index.sqlite")  # the index, where it is SQLite's. May be deleted
+    operations = _at("state", "operations")  # long work: a directory per operation
 
     # ---- of a job
 
-    @cached_property
-    def desired(self) -> Path:
-        """What is wanted of each job: a file per job."""
-        return self.state / "desired"
-
-    @cached_property
-    def runs(self) -> Path:
-        """What is known of the processes of each job: a directory per job."""
-        return self.state / "runs"
+    desired = _at("state", "desired")  # what is wanted of each job: a file per job
+    runs = _at("state", "runs")  # what is known of the processes of each job: a directory per job
 
     def desired_of(self, job: str) -> Path:
         """Return the file that says what is wanted of a job."""
@@ -133,57 +100,30 @@ class RunFiles:
 
     root: Path
 
-    @cached_property
-    def lock(self) -> Path:
-        """Held as long as a process of the job lives, by the process itself."""
-        return self.root / "run.lock"
+    lock = _at("root", "run.lock")  # held by the process of the job for its life
+    process = _at("root", "process.json")  # which process runs, or ran last: written by itself
+    exit = _at("root", "exit.json")  # how it ended: written by itself, unless it was killed
+    retry = _at("root", "retry.json")  # how often it failed in a row, and when it is started again
+    phase = _at("root", "phase.json")  # since when the job is in its phase; may be lost
+    seen = _at("root", "seen.json")  # where it is: replaced whole, at most each second
+    metrics = _at("root", "metrics.prom")  # its metrics, in Prometheus's text format
+    log = _at("root", "job.log")  # what it reported: one line of JSON per event. Rotated
+    output = _at("root", "output.log")  # what its process printed, such as a traceback
+    samples = _at("root", "samples.jsonl")  # rate and lag over time: one line per sample. Rotated
+    followed = _at("root", "followed.json")  # how far the server has read the job's logs
 
-    @cached_property
-    def process(self) -> Path:
-        """Which process runs, or ran last: written by itself."""
-        return self.root / "process.json"
 
-    @cached_property
-    def exit(self) -> Path:
-        """How it ended: written by itself, unless it was killed."""
-        return self.root / "exit.json"
+@dataclass(frozen=True)
+class OperationFiles:
+    """The files of an operation."""
 
-    @cached_property
-    def retry(self) -> Path:
-        """How often it failed in a row, and when it is started again."""
-        return self.root / "retry.json"
+    root: Path
 
-    @cached_property
-    def phase(self) -> Path:
-        """Since when the job is in its phase. May be lost: it is then counted anew."""
-        return self.root / "phase.json"
-
-    @cached_property
-    def seen(self) -> Path:
-        """Where it is: replaced whole, at most each second."""
-        return self.root / "seen.json"
-
-    @cached_property
-    def metrics(self) -> Path:
-        """Its metrics, in Prometheus's text format."""
-        return self.root / "metrics.prom"
-
-    @cached_property
-    def log(self) -> Path:
-        """What it reported: one line of JSON per event. Rotated."""
-        return self.root / "job.log"
-
-    @cached_property
-    def output(self) -> Path:
-        """What the process that runs the job wrote beside, such as a traceback."""
-        return self.root / "output.log"
-
-    @cached_property
-    def samples(self) -> Path:
-        """Rate and lag over time: one line of JSON per sample. Rotated."""
-        return self.root / "samples.jsonl"
-
-    @cached_property
-    def followed(self) -> Path:
-        """How far the server has read the job's logs, for what is reported of them."""
-        return self.root / "followed.json"
+    request = _at("root", "request.json")  # what was asked for
+    lock = _at("root", "lock")  # held by its process
+    process = _at("root", "process.json")  # which process it is
+    progress = _at("root", "progress.json")  # how far it is
+    end = _at("root", "exit.json")  # how it ended
+    cancelled = _at("root", "cancelled")  # exists once it has been cancelled
+    output = _at("root", "output")  # what its command printed to stdout: the result
+    talk = _at("root", "talk")  # what its command printed to stderr
