@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 from ashore.fleet.records.layout import ServerFiles
-from ashore_lab.services.kafka import Kafka
 from ashore.topics.read.producer import create_topics
 from ashore_lab.services.kafka import Kafka
 from bench.serve import cpu_percent, phases, serving

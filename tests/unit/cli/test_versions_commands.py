@@ -8,7 +8,6 @@ import pytest
 from tests.unit.cli.test_commands import invoke
 
 from ashore.cli.versions import list_document, list_lines
-from ashore_lab.testing import FakeClock
 from ashore.log.entries import next_version
 from ashore.log.names import SliceName
 from ashore.log.query import EditsState, MappingEdit

@@ -42,7 +42,6 @@ from ashore.fleet.server.models import JobDocument
 from ashore.fleet.server.pages.fleet_page import list_jobs, view_fleet
 from ashore.fleet.server.pages.supervision import SupervisedJobs, marks_of
 from ashore.fleet.supervise.supervisor import Supervisor
-from ashore_lab.testing.simulation import simulated_command, write_simulated_job
 from ashore.log.entries import Commit
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.open_job import OpenJob

@@ -19,7 +19,6 @@ from ashore.fleet.records.journal import Happened, Journal
 from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.log_follower import LogFollower
-from ashore_lab.testing import FakeClock
 from ashore.log.effects import Action
 from ashore.log.entries import Commit, Define, Seal, SealedPartition
 from ashore.log.tables import TableColumn, TableDefinition
