@@ -19,7 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
-from ashore import errors
 from ashore.errors import EXIT_CODES, AshoreError
 from ashore.jobs.events import SENT
 from ashore.jobs.failure import Failed
@@ -207,14 +206,11 @@ def _default(value: object) -> str:
 
 
 def render_errors() -> str:
-    """Return the tree, and for each error its code, exit code and meaning."""
-    tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n", 1)[1]
+    """Return for each error its code, exit code and meaning."""
     parts = [
         "# Errors\n",
         ERRORS_HEAD,
         _exit_codes(),
-        "## The tree\n",
-        f"```text\n{tree}\n```\n",
         "## Each error\n",
     ]
     for kind in error_classes():
