@@ -16,7 +16,7 @@
     - LogLost                 tables hold what was written after the log's end: entries are gone
     - Fenced                  another writer has taken the slice over; do not restart
     - LogGrows                another process is appending; needs --take-over
-  + Stopped                   the job stops until somebody decides
+  + Stopped                   the job stops until an operator decides
     - OffsetsGone             the source no longer has what comes next (gap)
     - OffsetsWentBack         the source ends below what was landed
       + HistoryTruncated      it was truncated below that, and has other records there now
@@ -235,7 +235,7 @@ class LogGrows(LogError):
 
 
 class Stopped(AshoreError):
-    """The job stops until somebody decides. Everything is kept."""
+    """The job stops until an operator decides. Everything is kept."""
 
     code = "stopped"
     exit_code = ExitCode.DECISION

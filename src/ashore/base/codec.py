@@ -28,7 +28,7 @@ T = typing.TypeVar("T")
 
 
 class Malformed(ValueError):
-    """A JSON value is not what its type wants.
+    """A JSON value does not match its type.
 
     Arguments:
         place: path to the value: `body.files[3].rows`.
@@ -50,7 +50,7 @@ class Malformed(ValueError):
 
 
 class UnknownKeys(Malformed):
-    """An object has all keys that its type wants, and others: of a later release, perhaps."""
+    """An object has all keys of its type, and others: of a later release, perhaps."""
 
 
 def positional(cls: type[T]) -> type[T]:
@@ -109,47 +109,47 @@ def _is_left_out(of: "Field[object]", value: object) -> bool:
     return _ADDED in of.metadata and value == of.default
 
 
-def decode(wanted: type[T], value: Json, place: str = "") -> T:
-    """Return the `wanted` dataclass that `value` holds. Raises Malformed."""
+def decode(target: type[T], value: Json, place: str = "") -> T:
+    """Return the `target` dataclass that `value` holds. Raises Malformed."""
     try:
-        return typing.cast("T", _reader(typing.cast("typing.Hashable", wanted))(value))
+        return typing.cast("T", _reader(typing.cast("typing.Hashable", target))(value))
     except Malformed as error:
         raise error.within(place) from None
 
 
 @functools.cache
-def _reader(wanted: typing.Hashable) -> Reader:
-    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+def _reader(target: typing.Hashable) -> Reader:
+    origin, arguments = typing.get_origin(target), typing.get_args(target)
     if origin in (types.UnionType, typing.Union):
         is_optional = type(None) in arguments
         return _optional_reader(arguments) if is_optional else _open_enum_reader(arguments)
     if origin is tuple:
         return _tuple_reader(arguments)
-    check(isinstance(wanted, type), f"{wanted} has no JSON form")
-    return _class_reader(typing.cast("type", wanted))
+    check(isinstance(target, type), f"{target} has no JSON form")
+    return _class_reader(typing.cast("type", target))
 
 
-def _class_reader(wanted: type) -> Reader:
-    if is_dataclass(wanted):
-        return _array_reader(wanted) if wanted in _POSITIONAL else _object_reader(wanted)
-    return _enum_reader(wanted) if issubclass(wanted, StrEnum) else _scalar_reader(wanted)
+def _class_reader(target: type) -> Reader:
+    if is_dataclass(target):
+        return _array_reader(target) if target in _POSITIONAL else _object_reader(target)
+    return _enum_reader(target) if issubclass(target, StrEnum) else _scalar_reader(target)
 
 
-def _scalar_reader(wanted: type) -> Reader:
+def _scalar_reader(target: type) -> Reader:
     def read_scalar(value: Json) -> object:
-        if type(value) is not wanted:
-            raise Malformed("", f"{_shorten(value)} is not {wanted.__name__}")
+        if type(value) is not target:
+            raise Malformed("", f"{_shorten(value)} is not {target.__name__}")
         return value
 
     return read_scalar
 
 
-def _enum_reader(wanted: type[StrEnum]) -> Reader:
-    members = {each.value: each for each in wanted}
+def _enum_reader(target: type[StrEnum]) -> Reader:
+    members = {each.value: each for each in target}
 
     def read_member(value: Json) -> object:
         if not isinstance(value, str) or value not in members:
-            raise Malformed("", f"{_shorten(value)} is none of {', '.join(wanted)}")
+            raise Malformed("", f"{_shorten(value)} is none of {', '.join(target)}")
         return members[value]
 
     return read_member
@@ -207,9 +207,9 @@ def _read_each(readers: list[Reader], value: Json) -> list[object]:
     return [read(item) for read, item in zip(readers, items, strict=True)]
 
 
-def _array_reader(wanted: type) -> Reader:
-    readers = [_reader(hint) for _, hint in find_keys(wanted).values()]
-    build = _builder(wanted)
+def _array_reader(target: type) -> Reader:
+    readers = [_reader(hint) for _, hint in find_keys(target).values()]
+    build = _builder(target)
 
     def read_array(value: Json) -> object:
         return build(_read_each(readers, value))
@@ -217,12 +217,12 @@ def _array_reader(wanted: type) -> Reader:
     return read_array
 
 
-def _object_reader(wanted: type) -> Reader:
-    keys = find_keys(wanted)
+def _object_reader(target: type) -> Reader:
+    keys = find_keys(target)
     readers = {name: _reader(hint) for name, (_, hint) in keys.items()}
     defaults = {name: each.default for name, (each, _) in keys.items() if _ADDED in each.metadata}
     later = [(list(keys).index(name), name, default) for name, default in defaults.items()]
-    build = _builder(wanted)
+    build = _builder(target)
 
     def read_object(value: Json) -> object:
         if not isinstance(value, dict):
@@ -246,45 +246,45 @@ def _object_reader(wanted: type) -> Reader:
 
 def _check_keys(value: dict[str, Json], known: AbstractSet[str], later: AbstractSet[str]) -> None:
     """Raise Malformed, or UnknownKeys, unless an object has all keys but some that came later."""
-    wanted = known - (later - value.keys())
-    if value.keys() != wanted:
-        odd = ", ".join(sorted(value.keys() ^ wanted))
-        kind = UnknownKeys if wanted <= value.keys() else Malformed
+    keys = known - (later - value.keys())
+    if value.keys() != keys:
+        odd = ", ".join(sorted(value.keys() ^ keys))
+        kind = UnknownKeys if keys <= value.keys() else Malformed
         raise kind("", f"unknown or missing keys: {odd}")
 
 
-def _builder(wanted: type) -> Callable[[list[object]], object]:
-    nest = None if len(find_keys(wanted)) == len(fields(wanted)) else _nest(wanted)
+def _builder(target: type) -> Callable[[list[object]], object]:
+    nest = None if len(find_keys(target)) == len(fields(target)) else _nest(target)
 
     def build(arguments: list[object]) -> object:
         try:
-            return nest(iter(arguments)) if nest else wanted(*arguments)
+            return nest(iter(arguments)) if nest else target(*arguments)
         except InvariantBroken as error:
             raise Malformed("", error.message) from None
 
     return build
 
 
-def find_keys(wanted: type) -> "dict[str, tuple[Field[object], typing.Hashable]]":
+def find_keys(target: type) -> "dict[str, tuple[Field[object], typing.Hashable]]":
     """Return the keys of an object in their order, each with its field and the type of that."""
-    hints = typing.get_type_hints(wanted)
+    hints = typing.get_type_hints(target)
     keys: dict[str, tuple[Field[object], typing.Hashable]] = {}
-    for each in fields(wanted):
+    for each in fields(target):
         hint = hints[each.name]
         if hint in _INLINED:
-            check(wanted not in _POSITIONAL, f"{wanted.__name__} is an array, and has no keys")
+            check(target not in _POSITIONAL, f"{target.__name__} is an array, and has no keys")
             keys |= find_keys(hint)
         else:
             keys[each.name] = (each, hint)
     return keys
 
 
-def _nest(wanted: type) -> Callable[[Iterator[object]], object]:
-    """Return what makes a `wanted` of the values of all its keys, in their order."""
-    hints = typing.get_type_hints(wanted)
-    hinted = [hints[each.name] for each in fields(wanted)]
+def _nest(target: type) -> Callable[[Iterator[object]], object]:
+    """Return what makes a `target` of the values of all its keys, in their order."""
+    hints = typing.get_type_hints(target)
+    hinted = [hints[each.name] for each in fields(target)]
     makers = [_nest(hint) if hint in _INLINED else next for hint in hinted]
-    return lambda values: wanted(*[make(values) for make in makers])
+    return lambda values: target(*[make(values) for make in makers])
 
 
 def _list(value: Json) -> list[Json]:

@@ -30,10 +30,10 @@ def why_not_native() -> str:
     return ""
 
 
-def describe_reader(wanted: str) -> str:
-    """Return which reader and decoder run here where a job file says `wanted`, and why."""
+def describe_reader(choice: str) -> str:
+    """Return which reader and decoder run here where a job file says `choice`, and why."""
     reason = why_not_native()
-    if wanted == "python":
+    if choice == "python":
         return "python"
     if reason:
         return f"python, as {reason}"

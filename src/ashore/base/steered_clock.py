@@ -1,4 +1,4 @@
-"""Time that somebody steers from outside: for drills and benchmarks, never for a job of one's own.
+"""A clock that is set from outside: for drills and benchmarks, never for a user's job.
 
 What it is: a Clock whose wall time follows a small file, read again at each call: it may jump, or
 run faster than the machine's.

@@ -1,4 +1,4 @@
-"""What somebody who mistyped a name most likely meant.
+"""The known name that a mistyped name most likely means.
 
 What it promises: pure; the same name and the same known names give the same suggestion.
 """

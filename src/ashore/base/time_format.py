@@ -44,7 +44,7 @@ class TimeFormat:
     parts: tuple[str, ...]
 
     def group_of(self, part: str) -> int:
-        """Return the number of the group of a part, from 1; 0: texts do not tell it."""
+        """Return the number of the group of a part, from 1; 0: texts do not contain it."""
         return self.parts.index(part) + 1 if part in self.parts else 0
 
     @property

@@ -1,7 +1,7 @@
 """Names that are used once.
 
 What it promises: 64 bits from the operating system a name, never a counter or an attempt number,
-so that a call which is applied late or twice cannot hit a name that somebody else uses.
+so that a call which is applied late or twice cannot hit a name that another writer uses.
 """
 
 import secrets

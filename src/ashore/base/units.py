@@ -30,10 +30,10 @@ def parse_size_bytes(text: str) -> int:
     return _parse(text, SIZE_BYTES, "a size such as 64KB, 256MB, 2GB or 1GiB")
 
 
-def _parse(text: str, units: dict[str, int], wanted: str) -> int:
+def _parse(text: str, units: dict[str, int], expected: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
     if not match or match[2] not in units:
-        raise ValueError(f"{text!r} is not {wanted}")
+        raise ValueError(f"{text!r} is not {expected}")
     return round(float(match[1]) * units[match[2]])
 
 

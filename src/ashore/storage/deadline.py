@@ -159,7 +159,7 @@ class DeadlineStorage:
 
 
 def _kind_of(what: str) -> str:
-    """Return the kind of a call that is told in words: `move a to b`."""
+    """Return the kind of a call from its description: `move a to b`."""
     verb = what.partition(" ")[0]
     return "stat" if verb == "look" else verb
 
@@ -193,7 +193,7 @@ class _DeadlineWriter(GuardedWriter):
 
     def _call(self, action: str, function: Callable[[], object]) -> None:
         try:
-            # A writer that hangs is let go of by the thread that hangs in it: closing it from here
+            # A writer that hangs is released by the thread that hangs in it: closing it from here
             # would free a descriptor number that the late call then writes to.
             what = f"{action} {self._path}"
             self._storage.call(what, function, late=lambda _: self._inner.abandon())
@@ -238,7 +238,7 @@ class _CallThread:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             outcome = _Outcome.of(job)
-            if outcome.error is not None:  # only what is done for a call that nobody waits for
+            if outcome.error is not None:  # only cleanup of a call that no caller waits for
                 _log.debug("after a late answer: %s", outcome.error)
             del job, outcome  # an idle thread keeps no caller's data alive
 

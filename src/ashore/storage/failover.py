@@ -3,9 +3,9 @@
 What it is: a storage over the same lake behind each of some servers, of which one serves at a time.
 What it promises: a call goes to the server that served last; where that one does not take it, or
 does not answer and asking another is harmless, to the next one, each once. A call that may have
-been applied is not made again elsewhere. After a call that failed, what a server tells is returned
-only once the same server has made a change: one that was replaced and does not know it yet (it was
-frozen) tells what it had, and what it began and cannot finish.
+been applied is not made again elsewhere. After a call that failed, the answer of a server is
+returned only once the same server has made a change: one that was replaced and does not know it yet
+(it was frozen) reports what it had, and what it began and cannot finish.
 """
 
 import logging
@@ -167,7 +167,7 @@ class FailoverStorage:
         except NotApplied:
             raise
         except StorageError as error:
-            # Who may not change the lake cannot tell, and does nothing that rests on it.
+            # A user who may not change the lake cannot confirm, and does nothing that needs it.
             _log.debug("server %d is not confirmed: %s", index, error)
             return True
         if confirmed == index:

@@ -1,8 +1,9 @@
 """A lake on HDFS, through one NameNode. The one home of `hdfs_native`.
 
 What it is: the storage seam over HDFS, without a JVM.
-What it promises: nothing is overwritten, also not under a race; a failure is told by what it means:
-NotApplied (no active NameNode took the call), AnswerUnknown (the answer was lost), an answer.
+What it promises: nothing is overwritten, also not under a race; a failure is reported by its
+meaning: NotApplied (no active NameNode took the call), AnswerUnknown (the answer was lost), an
+answer.
 """
 
 import logging

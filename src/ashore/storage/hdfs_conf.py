@@ -1,4 +1,4 @@
-"""What an HDFS client is told: Hadoop's configuration files and keys that are handed in.
+"""The configuration of an HDFS client: Hadoop's files, and keys that are handed in.
 
 What it is: from `hdfs://AUTHORITY` and options to the addresses of NameNodes and the settings.
 What it promises: reads core-site.xml and hdfs-site.xml, and nothing else; options win over files.
@@ -63,7 +63,7 @@ def resolve_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _directory_of(options: Mapping[str, str]) -> str:
-    """Return where Hadoop's files are; empty: nobody says."""
+    """Return where Hadoop's files are; empty: not configured."""
     return options.get(CONF_DIR) or os.environ.get("HADOOP_CONF_DIR", "")
 
 

@@ -41,7 +41,7 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
     except (OSError, RuntimeError) as error:
         raise _translate(error, action, path) from error
     except BaseException as error:
-        # A panic of the library's is an Exception of nobody's.
+        # A panic of the library is not an Exception.
         if type(error).__name__ != "PanicException":
             raise
         raise _build(StorageError, f"cannot {action} {path}: {error}", path) from error

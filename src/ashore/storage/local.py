@@ -221,8 +221,8 @@ class LocalStorage:
     def _finish_if_halfway(self, source: str, target: str) -> None:
         """Finish an interrupted link-move, or raise FileExistsError: the target is another file.
 
-        Two names of one file are told by inode and link count: a symbolic link on the way may show
-        one and the same name twice.
+        Two names of one file are recognized by inode and link count: a symbolic link on the way may
+        show one and the same name twice.
         """
         ours, theirs = self._look(source), self._look(target)
         if ours is None or theirs is None or ours.inode != theirs.inode or ours.links < 2:

@@ -148,7 +148,7 @@ class _MemoryWriter(GuardedWriter):
         """Nothing is left to do: memory is as durable as it gets."""
 
     def _release(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources."""
 
 
 def _to_file_stat(path: str, found: _MemoryFile | _Directory) -> FileStat:

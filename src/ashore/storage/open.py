@@ -116,8 +116,8 @@ def open_storage(
     """
     scheme, separator, rest = uri.partition("://")
     if not separator:
-        wanted = posixpath.abspath(uri) if uri else "/data/lake"
-        raise _invalid(uri, "has no scheme", f"write it as {_FILE}{wanted}")
+        path = posixpath.abspath(uri) if uri else "/data/lake"
+        raise _invalid(uri, "has no scheme", f"write it as {_FILE}{path}")
     if scheme == "file":
         root = _parse_local_root(uri, rest)
         return RetryingStorage(DeadlineStorage(_open_local(root), deadline_s), clock)
@@ -141,7 +141,7 @@ def _open_hdfs(conf: HdfsConf, root: str, deadline_s: float) -> FailoverStorage:
     each_s = deadline_s / len(conf.namenodes)
 
     def opener(namenode: str) -> Callable[[], Storage]:
-        # What is waited for below the deadline must end before it: else nobody hears why.
+        # What is waited for below the deadline must end before it: else the reason is lost.
         return lambda: DeadlineStorage(build(conf, namenode, root, each_s * 2 / 3), each_s)
 
     active = _ACTIVE.setdefault(tuple(conf.namenodes.values()), ActiveServer())
@@ -212,7 +212,7 @@ def find_unreachable(addresses: Sequence[str], within_s: float, clock: Clock) ->
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One address, tried until somebody listens there or the time is over."""
+    """One address, tried until a server listens there or the time is over."""
 
     address: str
     clock: Clock

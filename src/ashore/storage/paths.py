@@ -10,7 +10,7 @@ from ashore.base.unique import unique
 from ashore.errors import check
 
 # A create writes here first. The leading dot hides it from every reader of tables, and no log
-# entry begins so. One that is left behind by a crash is nobody's: a janitor may delete it.
+# entry begins so. One that is left behind by a crash has no owner: a janitor may delete it.
 TEMPORARY_PREFIX = ".creating-"
 
 

@@ -321,7 +321,7 @@ def _field_ddl(field: Field, separator: str) -> str:
 
 
 def type_ddl(data_type: DataType) -> str:
-    """Return one type as DDL, as a catalog wants it."""
+    """Return one type as DDL, as a catalog expects it."""
     match data_type:
         case Atom():
             return data_type.value

@@ -54,8 +54,8 @@ class CatalogPartition:
 
     def check_columns(self, table: CatalogTable) -> None:
         """Raise InvariantBroken unless the partition can be one of `table`."""
-        wanted = tuple(table.partition_columns.names)
-        check(self.columns == wanted, f"{self.path} is not a partition of {table.full_name}")
+        columns = tuple(table.partition_columns.names)
+        check(self.columns == columns, f"{self.path} is not a partition of {table.full_name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class CatalogTableSeen:
 
 
 class Catalog(Protocol):
-    """A catalog. Calls may raise CatalogError; CatalogUnreachable where nobody answers in time.
+    """A catalog. Calls may raise CatalogError; CatalogUnreachable where no server answers in time.
 
     After CatalogUnreachable the call may have been applied, or may be applied later.
     """
@@ -139,7 +139,7 @@ class Catalog(Protocol):
     def observe(
         self, table: CatalogTable, partitions: Sequence[CatalogPartition]
     ) -> CatalogTableSeen | None:
-        """Return what readers are told of `table`; None where there is no such table.
+        """Return what readers see of `table`; None where there is no such table.
 
         Writes nothing. Where a partition lies is asked for `partitions` only.
         """

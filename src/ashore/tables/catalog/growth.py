@@ -1,4 +1,4 @@
-"""How a table that is there differs from the one that is wanted.
+"""How an existing table differs from the expected one.
 
 What it is: a comparison of columns, by name and type.
 What it promises: pure; names are compared as Hive does, without case; a column is never dropped,
@@ -26,7 +26,7 @@ class GrownColumn(NamedTuple):
 class Growth:
     """What the table lacks, and what cannot be reconciled."""
 
-    added: tuple[str, ...]  # as the wanted columns name them, in their order
+    added: tuple[str, ...]  # as the expected columns name them, in their order
     conflicts: tuple[str, ...]  # one sentence each
 
     @property
@@ -45,25 +45,27 @@ def find_repeated(table: CatalogTable) -> list[str]:
     return [f"column {name} appears twice in the catalog" for name in repeated]
 
 
-def compare_columns(known: Sequence[GrownColumn], wanted: Sequence[GrownColumn]) -> Growth:
+def compare_columns(known: Sequence[GrownColumn], expected: Sequence[GrownColumn]) -> Growth:
     """Compare the columns of the files."""
     known_types = {column.name.lower(): column.type for column in known}
-    wanted_types = {column.name.lower(): column.type for column in wanted}
+    expected_types = {column.name.lower(): column.type for column in expected}
     conflicts = [
-        f"column {name} is {type_} in the catalog, expected {wanted_types[name]}"
-        if name in wanted_types
+        f"column {name} is {type_} in the catalog, expected {expected_types[name]}"
+        if name in expected_types
         else f"column {name}{_ONLY_THERE}"
         for name, type_ in known_types.items()
-        if wanted_types.get(name) != type_
+        if expected_types.get(name) != type_
     ]
-    added = [column.name for column in wanted if column.name.lower() not in known_types]
+    added = [column.name for column in expected if column.name.lower() not in known_types]
     return Growth(tuple(added), tuple(conflicts))
 
 
-def compare_partitioning(known: Sequence[GrownColumn], wanted: Sequence[GrownColumn]) -> list[str]:
+def compare_partitioning(
+    known: Sequence[GrownColumn], expected: Sequence[GrownColumn]
+) -> list[str]:
     """Compare the partition columns, whose order counts. Returns conflicts."""
     there, here = (
-        [f"{each.name.lower()} {each.type}" for each in side] for side in (known, wanted)
+        [f"{each.name.lower()} {each.type}" for each in side] for side in (known, expected)
     )
     if there == here:
         return []

@@ -80,7 +80,7 @@ class HiveCatalog:
         if known is None:
             if self._create(table):
                 return TableChange(is_created=True)
-            known = self._load_table(table)  # somebody was faster
+            known = self._load_table(table)  # another process was faster
         if known is None:
             raise CatalogError(
                 f"{table.full_name} was created and dropped repeatedly in {self.describe()}"
@@ -126,7 +126,7 @@ class HiveCatalog:
                 self._client.call("alter_partitions_with_environment_context", *arguments)
 
     def drop_partitions(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> int:
-        """See Catalog. Each is a call of its own: the one for many wants a filter expression."""
+        """See Catalog. Each is a call of its own: the one for many needs a filter expression."""
         dropped = 0
         for each in partitions:
             each.check_columns(table)
@@ -201,7 +201,7 @@ class HiveCatalog:
         return known
 
     def _create(self, table: CatalogTable) -> bool:
-        """Create the table, and its database; False where somebody was faster."""
+        """Create the table, and its database; False where another process was faster."""
         database, _ = _names(table)
         known = self._client.call("get_database", database, accept=["NoSuchObjectException"])
         if isinstance(known, HiveRefusal):
@@ -239,7 +239,7 @@ class HiveCatalog:
     ) -> dict[CatalogPartition, Any]:
         """Return those of `partitions` that are there. Raises CatalogError if one lies elsewhere.
 
-        Rows of such a partition would be invisible, and nobody would see why.
+        Rows of such a partition would be invisible, without any message.
         """
         found = self._ask_partitions(table, partitions)
         for partition, there in found.items():
@@ -365,10 +365,10 @@ def _compare_rest(known: Any, table: CatalogTable) -> list[str]:
     )
     if known.tableType != "EXTERNAL_TABLE":  # dropping a managed table would delete the files
         conflicts.append(f"it is a {known.tableType} in the catalog, expected EXTERNAL_TABLE")
-    serde, wanted = known.sd.serdeInfo.serializationLib, STORAGES[table.format].serde
-    if serde != wanted:
+    serde, serde_expected = known.sd.serdeInfo.serializationLib, STORAGES[table.format].serde
+    if serde != serde_expected:
         conflicts.append(
-            f"its SerDe is {serde} in the catalog, but {table.format} files need {wanted}"
+            f"its SerDe is {serde} in the catalog, but {table.format} files need {serde_expected}"
         )
     if same_location(known.sd.location or "") != same_location(table.location):
         conflicts.append(f"it is at {known.sd.location} in the catalog, expected {table.location}")

@@ -93,7 +93,7 @@ class HiveClient:
     def _connect(self, address: Address, deadline_s: float) -> Connection:
         """Connect and say who calls.
 
-        A metastore that does not want to know goes on in its own name.
+        A metastore that does not support that call acts in its own name.
         """
         connection = Connection(address, deadline_s, self._clock)
         try:

@@ -92,7 +92,7 @@ class _DeadlineSocket:
         self._socket.sendall(data)
 
     def flush(self) -> None:
-        """Do nothing: nothing is held back here."""
+        """Do nothing: nothing is buffered here."""
 
     def close(self) -> None:
         self._socket.close()

@@ -156,12 +156,12 @@ def _columns(schema: Schema) -> list[GrownColumn]:
     return [GrownColumn(field.name, type_ddl(field.type)) for field in schema.fields]
 
 
-def _compare_rest(known: CatalogTable, wanted: CatalogTable) -> list[str]:
+def _compare_rest(known: CatalogTable, expected: CatalogTable) -> list[str]:
     conflicts = compare_partitioning(
-        _columns(known.partition_columns), _columns(wanted.partition_columns)
+        _columns(known.partition_columns), _columns(expected.partition_columns)
     )
     for what in ("format", "location"):
-        there, here = getattr(known, what), getattr(wanted, what)
+        there, here = getattr(known, what), getattr(expected, what)
         if there != here:
             conflicts.append(f"its {what} is {there} in the catalog, expected {here}")
     return conflicts

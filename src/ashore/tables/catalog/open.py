@@ -1,6 +1,6 @@
 """From what the job file says to a catalog.
 
-What it promises: nobody is asked yet; a catalog that is away does not keep a job from starting.
+What it promises: no server is called yet; a catalog that is away does not keep a job from starting.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from ashore.errors import JobFileInvalid, NotInstalled
 from ashore.tables.catalog.base import Catalog
 from ashore.tables.catalog.none import NoCatalog
 
-PORT = 9083  # where metastores listen unless told otherwise
+PORT = 9083  # where metastores listen unless configured otherwise
 
 
 def open_catalog(uris: str | None, *, timeout_s: float = 30.0, user: str = "") -> Catalog:
