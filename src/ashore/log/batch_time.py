@@ -2,7 +2,7 @@
 
 What it is: `BatchTime`, fixed when a batch is planned, and recorded.
 What it promises: a batch that is written a second time, by whomever and whenever, is filed the same
-way, since nothing else tells the time to those who write it.
+way, since its writers have no other source of time.
 """
 
 from dataclasses import dataclass

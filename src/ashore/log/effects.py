@@ -1,4 +1,4 @@
-"""What an entry brings about, and how a later entry tells of it.
+"""The effects of an entry, and how a later entry reports them.
 
 What it is: the actions that this release knows, the actions that an entry defers, and the closing,
 which says how the effects of the unclosed entry ended.
@@ -13,7 +13,7 @@ from ashore.base import codec
 
 
 class HasEffects:
-    """A body whose effects come after its entry, which is unclosed until a later one tells them."""
+    """A body with effects after its entry, which is unclosed until a later one reports them."""
 
     __slots__ = ()
 
@@ -24,13 +24,13 @@ class Action(StrEnum):
     """What has to be done about a table partition so that others learn of it.
 
     A log that a later release wrote may hold more. Such an action stays a plain string: it is
-    deferred, it is named, and nobody here does it.
+    deferred, it is named, and this release does not run it.
     """
 
     REGISTER = "register"  # the partition is registered in the catalog
     SUCCESS_FILE = "success_file"  # a success file is written beside its files
     CATALOG = "catalog"  # the catalog gets version and rows of a complete partition
-    HTTP = "http"  # a POST tells the same
+    HTTP = "http"  # a POST with the same content
 
 
 @dataclass(frozen=True, slots=True)

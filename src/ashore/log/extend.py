@@ -136,16 +136,16 @@ def _change_of_query(
 
 
 def _close(fold: Fold, closing: Closing | None) -> Fold:
-    """Return the fold after the effects of the unclosed entry, as the next one tells them."""
+    """Return the fold after the effects of the unclosed entry, as the next one reports them."""
     unclosed = fold.unclosed
     expected, found = unclosed.number if unclosed else None, closing.entry if closing else None
     if found != expected:
         raise Refused(f"it closes entry {found}, unclosed is {expected}")
     if closing is None:
         return fold
-    tells = closing.deferred or closing.moved or closing.already_moved
+    reports = closing.deferred or closing.moved or closing.already_moved
     require(
-        closing.entry is not None or not tells, "it reports effects of an entry that is not there"
+        closing.entry is not None or not reports, "it reports effects of an entry that is not there"
     )
     for done in closing.done:
         require(done in fold.deferred, f"{done} is done but was never deferred")

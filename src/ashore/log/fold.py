@@ -5,7 +5,7 @@ What it promises: the invariants below. The fold keeps no closed file; its size 
 and unsealed partitions, not with the log.
 
 Invariants of the protocol. `extend` checks on every reading what an entry alone can break, and
-refuses it with LogDamaged; the rest is held where it says.
+refuses it with LogDamaged; the rest is ensured where it says.
 
 - I1 Every offset of a shard, from its `join` on, is in one batch or skipped, in order: a `prepare`
   and a `skip` begin at the shard's `next` and move it on; a rollback returns it to the end of a
@@ -80,7 +80,8 @@ class ShardState:
     size_bytes: int
     event_max_ms: int | None
     active_ms: int  # `now` of the last batch that found records, or of the join
-    # Of the leader that told the end of the last range; None: not known, so nothing can be asked.
+    # Of the leader that reported the end of the last range; None: not known, so nothing can be
+    # asked.
     leader_epoch: int | None = codec.added(None)
 
 
@@ -163,7 +164,7 @@ class Fold:
 
     @property
     def latest_ms(self) -> int:
-        """The highest time that a writer's clock has told: of batches, joins and seals."""
+        """The highest time that a writer's clock has shown: of batches, joins and seals."""
         active = (state.active_ms for state in self.shards.values())
         sealed = (state.sealed_ms for state in self.partitions.values())
         return max(self.now_ms, max(active, default=0), max(sealed, default=0))

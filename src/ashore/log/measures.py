@@ -1,4 +1,4 @@
-"""What a job process reports for metrics: events that are counted, and shown to nobody.
+"""What a job process reports for metrics: events that are counted, and never shown.
 
 What it is: one frozen value an event, as in `events`, which sends them.
 What it promises: counts of a batch are reported once, when its entry is in the log; what is

@@ -103,7 +103,7 @@ class QuerySource(NamedTuple):
 
     source: str  # as a landing slice calls it
     slice: str
-    reading: int  # of a topic that the query reads so many times, from 1
+    reading: int  # from 1: which reading of one topic in the query
 
 
 class InsertTarget(NamedTuple):
@@ -184,7 +184,7 @@ def attempt_path(directory: str, kind: AttemptFile, epoch: int) -> str:
 
 
 def parse_attempt(file_name: str, kind: AttemptFile) -> int | None:
-    """Return the epoch of a file of a kind that tells of an attempt, or None."""
+    """Return the epoch of a file of a kind that belongs to an attempt, or None."""
     found = _ATTEMPT.fullmatch(file_name)
     return int(found[2]) if found and found[1] == kind else None
 
@@ -320,7 +320,7 @@ def insert_into_topic(topic: str) -> str:
 def parse_insert(name: str) -> InsertTarget:
     """Return what the INSERT of a name may fill: the job file decides between them.
 
-    A topic that only a digest stands for cannot be told: its name reads as another topic's.
+    A topic that is named by a digest only cannot be recovered: its name reads as another topic's.
     """
     cuts = (found.start() for found in re.finditer(f"(?={_BETWEEN})", name))
     tables = (f"{name[:cut]}.{name[cut + len(_BETWEEN) :]}" for cut in cuts)

@@ -19,7 +19,7 @@ from ashore.log.positions import OffsetRange, ShardKey, ShardRange
 
 TASK_RECORDS_MIN = 20_000  # below this a task costs more than it saves
 TASK_RECORDS_MAX = 2_000_000  # above this a failed task costs too much to repeat
-BYTES_UNKNOWN = 1_000  # a record's size before the first batch has told
+BYTES_UNKNOWN = 1_000  # a record's size before the first batch has shown one
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def find_unreadable(fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]) -> Gap
 
 
 class LandedShard(Protocol):
-    """A shard as far as it was landed, whoever has computed that from the log."""
+    """A shard as far as it was landed, by any computation from the log."""
 
     @property
     def key(self) -> ShardKey:
@@ -129,7 +129,7 @@ class LandedShard(Protocol):
 
     @property
     def leader_epoch(self) -> int | None:
-        """Of the leader that told it; None: it is not known."""
+        """Of the leader that reported it; None: not known."""
         ...
 
 
@@ -141,7 +141,7 @@ def find_doubtful(
 ) -> tuple[Logged, ...]:
     """Return the shards that have had another leader since their last range was planned.
 
-    Whether what was read is still what they hold only the source can tell. A leader never cuts its
+    Only the source knows whether they still hold what was read. A leader never cuts its
     own history: where it is the same one, nothing has to be asked; nor where the source does not
     reach to the next offset, or has dropped it: that is reported elsewhere.
     """
@@ -158,7 +158,7 @@ def find_doubtful(
 def leaders_of(
     keys: Iterable[ShardKey], offsets: Mapping[ShardKey, ShardOffsets]
 ) -> tuple[tuple[ShardKey, int], ...]:
-    """Return the leader epochs under which offsets of shards were told, as entries hold them."""
+    """Return the leader epochs under which offsets of shards were read, as entries hold them."""
     return tuple(
         (key, leader_epoch)
         for key in keys
@@ -289,9 +289,9 @@ def _divide(
 
 def _split(plan: BatchPlan, parallelism: int) -> BatchPlan:
     """Divide the ranges of a plan among even tasks."""
-    wanted = max(math.ceil(plan.size / TASK_RECORDS_MAX), 1)
-    wanted = parallelism * math.ceil(wanted / parallelism)
-    tasks = min(math.ceil(plan.size / TASK_RECORDS_MIN), wanted)
+    tasks_wanted = max(math.ceil(plan.size / TASK_RECORDS_MAX), 1)
+    tasks_wanted = parallelism * math.ceil(tasks_wanted / parallelism)
+    tasks = min(math.ceil(plan.size / TASK_RECORDS_MIN), tasks_wanted)
     piece = math.ceil(plan.size / tasks)
     # A range of more than half a piece is a task of its own, unless one task is enough for all.
     large_above = piece / 2 if tasks > 1 else piece

@@ -1,9 +1,9 @@
 """Which in-progress files, and which directories of theirs, the janitor may delete.
 
 What it promises: pure. Only files that no unclosed entry names, of an older epoch or of a closed
-batch; only empty directories of older epochs, and of each table the newest stays: it tells a start
+batch; only empty directories of older epochs, and of each table the newest stays: it shows a start
 that finds no log, or a shorter one, that there was one. The time-to-live is courtesy to slow
-tasks; safety rests on no clock: a file that is still wanted is either named by the unclosed entry,
+tasks; safety rests on no clock: a file that is still needed is either named by the unclosed entry,
 or of the current epoch and the next batch.
 """
 
@@ -70,10 +70,10 @@ def plan_clean(
     Requires: `fold` was read before `staged` was listed, or after; either is safe, since epochs
     and batches only grow.
     """
-    wanted, closed_below = find_wanted(fold)
+    needed, closed_below = find_wanted(fold)
     steps = []
     for file in staged:
-        if file.unique in wanted or now_ms - file.modified_ms < ttl_ms:
+        if file.unique in needed or now_ms - file.modified_ms < ttl_ms:
             continue
         if file.epoch < fold.epoch:
             steps.append(DeleteFile(file, f"epoch {file.epoch} is over"))

@@ -20,7 +20,7 @@ from ashore.log.plan_publish import Publish, Publishing, plan_publish
 
 @dataclass(frozen=True, slots=True)
 class MoveFiles:
-    """Give files the names that their entry wants, in any order: final ones, or names aside."""
+    """Give files the names that their entry gives, in any order: final ones, or names aside."""
 
     places: tuple[FilePlace, ...]
 
@@ -62,12 +62,12 @@ def judge_move(place: FilePlace, source_bytes: int | None, target_bytes: int | N
     Requires: the source was looked at before the target, so that a move which takes effect in
     between is found at its target.
     """
-    wanted = place.file.size_bytes
-    if target_bytes == wanted:
+    size = place.file.size_bytes
+    if target_bytes == size:
         return MoveOutcome.ALREADY_MOVED
     if target_bytes is not None:
         return MoveOutcome.CONFLICT
-    return MoveOutcome.AGAIN if source_bytes == wanted else MoveOutcome.LOST
+    return MoveOutcome.AGAIN if source_bytes == size else MoveOutcome.LOST
 
 
 def places_of(name: SliceName, unclosed: Unclosed) -> list[FilePlace]:

@@ -2,7 +2,7 @@
 
 What it is: `plan_publish`, from the unclosed entry of a fold to the step `Publish`; `find_due` and
 `complete_deferred`, for the effects that are deferred, by this entry and by earlier ones.
-What it promises: pure; from the log alone, so that whoever finishes the entry defers the same
+What it promises: pure; from the log alone, so that any writer of the slice defers the same
 actions. An action that is deferred already is not deferred twice.
 """
 
@@ -102,7 +102,7 @@ def _of_seal(body: Seal) -> dict[str, DeferredAction]:
 def find_due(known: Mapping[str, DeferredAction], closing: Closing) -> tuple[DeferredAction, ...]:
     """Return what may be done now. `known`: the deferred actions of the fold.
 
-    A closing that does not say `registered` could not tell that its own registrations are done:
+    A closing that does not say `registered` could not record its own registrations as done:
     they wait until it is written.
     """
     left = (each for each in known.values() if each.id not in closing.done)
@@ -115,7 +115,7 @@ def find_due(known: Mapping[str, DeferredAction], closing: Closing) -> tuple[Def
 def complete_deferred(
     known: Mapping[str, DeferredAction], closing: Closing, tried: Tried
 ) -> Closing:
-    """Return a closing that tells also what was tried since it was made."""
+    """Return a closing that also records what was tried since it was made."""
     done = {*closing.done, *tried.done}
     deferred = {each.action for each in (*known.values(), *closing.deferred) if each.id not in done}
     failed = {each.action: each for each in closing.failed if each.action in deferred}

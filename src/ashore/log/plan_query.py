@@ -2,7 +2,7 @@
 
 What it is: `plan_start`, when a query meets the log of its slice, and `plan_query_batch`, for each
 batch. Spark keeps offsets and state in a checkpoint, the log says what the table holds; a crash, or
-somebody who restores one of the two, parts them.
+restoring one of the two, makes them differ.
 What it promises: pure. Rows are written for exactly the batch that follows the log. A batch that
 the log holds already runs to its end, so that state is built, and its rows are thrown away: if its
 lineage is the same. Everything else is refused, with what was found.
@@ -116,7 +116,7 @@ def plan_start(
     if newest > known.batch_id:
         text = f"the checkpoint is at batch {newest}, but the log ends with batch {known.batch_id}"
         return Refuse(Refusal.GAP, text)
-    # Spark goes on from the last batch whose offsets it has; those before it must be finished.
+    # Spark continues from the last batch whose offsets it has; those before it must be finished.
     if checkpoint.planned > checkpoint.committed + 1:
         text = (
             f"the checkpoint has planned batch {checkpoint.planned} and finished "
@@ -134,7 +134,7 @@ def plan_start(
 def plan_query_batch(
     fold: Fold, batch: QueryBatch, past: Mapping[int, str] | None = None
 ) -> WriteRows | ThrowRowsAway | Refuse:
-    """Decide what becomes of the rows of a batch.
+    """Decide whether the rows of a batch are written or dropped.
 
     Arguments:
         fold: of the slice's log, nothing unclosed in it that another writer could finish.
@@ -172,9 +172,9 @@ def _write(fold: Fold, batch: QueryBatch, before: str) -> WriteRows | Refuse:
         elif each.offsets.start != state.next:
             text = f"{each} is to be read, but the next offset in the log is {state.next}"
             return Refuse(Refusal.RANGES, text)
-    wanted = choose_letters(fold.left_out, batch.ranges)
-    check(batch.left_out == wanted, "a batch leaves out what the log says")
-    return WriteRows(link(before, batch.plan, batch.ranges, wanted), tuple(unknown))
+    letters = choose_letters(fold.left_out, batch.ranges)
+    check(batch.left_out == letters, "a batch leaves out what the log says")
+    return WriteRows(link(before, batch.plan, batch.ranges, letters), tuple(unknown))
 
 
 def _replay(

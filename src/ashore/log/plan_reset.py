@@ -13,11 +13,11 @@ from ashore.log.entries import Entry, Prepare, ResetClock, Seal
 from ashore.log.files import PartitionKey
 from ashore.log.fold import Fold
 
-AHEAD_MS_MAX = 3_600_000  # clocks that somebody looks after differ by less, wrong zones by as much
+AHEAD_MS_MAX = 3_600_000  # maintained clocks differ by less, wrong zones by as much
 
 
 def is_ahead(time_ms: int, storage_ms: int) -> bool:
-    """Return whether a time is so far above what somebody else tells that it cannot be right."""
+    """Return whether a time is so far above another clock's that it cannot be right."""
     return time_ms - storage_ms > AHEAD_MS_MAX
 
 

@@ -29,7 +29,7 @@ class NoRollback:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """To which batch, and who wants it for what reason."""
+    """To which batch, by whom and for what reason."""
 
     batch_id: int
     by: str
@@ -67,8 +67,8 @@ def plan_rollback(
             "that is of other SQL",
             "`ashore migrate undo JOB.yaml --output roll-back` returns to that batch first",
         )
-    wanted = range(max(number - 1, known.first), known.batch_id + 1)
-    missing = [each for each in wanted if each not in batches]
+    numbers = range(max(number - 1, known.first), known.batch_id + 1)
+    missing = [each for each in numbers if each not in batches]
     if missing:
         return NoRollback(f"the log does not have batch {missing[0]}", "name a later batch")
     undone = [batches[each] for each in range(number + 1, known.batch_id + 1)]

@@ -12,7 +12,7 @@ from typing import Protocol
 from ashore.base import codec
 from ashore.log.measures import Measure
 
-STOPPED = "stopped: "  # the message of a worker that goes on no more begins so; then it says why
+STOPPED = "stopped: "  # the message of a worker that has stopped begins so; the reason follows
 
 
 class Step(StrEnum):
@@ -69,7 +69,7 @@ class TablePartitions:
 
 @dataclass(frozen=True, slots=True)
 class QueryProgress:
-    """Where a query is after a batch, as Spark tells. Of all its operators with state together."""
+    """Where a query is after a batch, by Spark; of all its operators with state together."""
 
     batch: int  # Spark's number
     watermark_ms: int | None  # None: it has none

@@ -1,4 +1,4 @@
-"""The batches of a query that count, as the entries of its slice tell them.
+"""The batches of a query that count, as the entries of its slice record them.
 
 What it is: `read_batches`, from a history to its batches by number; a rollback undoes some.
 What it promises: pure. Of each batch, the files that are in the table: those given up, or dropped

@@ -1,7 +1,7 @@
 """The tables beside a table: late records, and dead letters.
 
 What it is: their names, and the columns and partitions of a dead-letter table.
-What it promises: the same for who checks a job file, writes rows, or tells a catalog.
+What it promises: the same for checks of a job file, for writers of rows and for a catalog.
 """
 
 LATE_SUFFIX = "__late"  # of records that the late policy puts aside; their table has the same rows

@@ -1,7 +1,7 @@
 """Log snapshots: a fold as bytes, so that a start reads the snapshot and the tail only.
 
 What it promises: `read_snapshot(write_snapshot(fold))` is the fold, except its `base`. A snapshot
-ends at a closed entry and carries that entry's checksum, so that the chain goes on from it.
+ends at a closed entry and carries that entry's checksum, so that the chain continues from it.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """`begin`: the log of a query begins after a batch that another table has.
 
 What it promises: the first entry about a query in its slice, and at most one: before it nothing was
-joined, planned or landed there. What follows goes on from the batch that it names: its offsets, its
-lineage, the SQL that made its state. Nothing up to that batch is said to be in this slice's table.
+joined, planned or landed there. What follows continues from the batch that it names: its offsets,
+its lineage, the SQL that made its state. Nothing up to that batch is said to be in this slice's
+table.
 """
 
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ class Begin:
     """The log of a query begins after a batch that another table has."""
 
     kind: ClassVar[str] = "begin"
-    query: Query  # the batch that it goes on from
-    shards: tuple[Joined, ...]  # where its ranges ended: reading goes on there
+    query: Query  # the batch that it continues from
+    shards: tuple[Joined, ...]  # where its ranges ended: reading continues there
     digest: str  # of the SQL that made the state; empty: not known
     document: str  # that plan, as JSON; empty: not known
     owner: str  # the job and slice that the savepoint is of; empty: it does not say

@@ -1,4 +1,4 @@
-"""`commit`: closes the last entry on its own, or tells of effects that are done since.
+"""`commit`: closes the last entry on its own, or reports effects that are done since.
 
 What it promises: it is never written for nothing.
 """

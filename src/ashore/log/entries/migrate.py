@@ -1,6 +1,6 @@
 """`migrate`: from here on a query computes something else, from a state that was rewritten for it.
 
-What it promises: it is the switch: what was written before it counts for nobody, and with it plan
+What it promises: it is the switch: what was written before it has no effect, and with it plan
 and state change together. It names the attempt whose state was rewritten, which the writer that
 appends it has made; all attempts before that one count no more. An undo is the same entry the other
 way round, with the plan and the tables of before. What a person has said of which operator is which
@@ -29,7 +29,7 @@ class MigratedOperator:
 
 @dataclass(frozen=True, slots=True)
 class Migrate:
-    """A query goes on with another plan, and with a state that was rewritten for it."""
+    """A query continues with another plan, and with a state that was rewritten for it."""
 
     kind: ClassVar[str] = "migrate"
     digest: str  # of the statements and the views that they read, as in `plan`

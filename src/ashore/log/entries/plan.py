@@ -1,6 +1,6 @@
 """`plan`: what a query computes from here on.
 
-What it promises: a plan stands in the log before Spark goes on with a state under it, so that the
+What it promises: a plan stands in the log before Spark continues with a state under it, so that the
 next one can be compared with the plan that the state came from. Only a slice of a query has one.
 """
 

@@ -1,6 +1,6 @@
 """`prepare`: one batch. Appending it is the commit point.
 
-What it promises: its ranges go on where the log ends (I1); its records add up, fetched = landed +
+What it promises: its ranges begin where the log ends (I1); its records add up, fetched = landed +
 dead + filtered + dropped, and its files hold exactly those that landed or are dead. Of a query only
 the records that it left aside are counted: its rows come from no single offset. Batches are
 numbered without a hole; time and watermarks never go back. A slice lands topics, or the batches of
@@ -36,7 +36,7 @@ class ShardRead:
     dropped: int
     size_bytes: int  # keys and values as fetched
     event_max_ms: int | None  # the highest plausible event time
-    # Of the leader that told the range's end, before it was read.
+    # Of the leader that reported the range's end, before it was read.
     leader_epoch: int | None = codec.added(None)
 
 

@@ -1,8 +1,8 @@
 """`reset_clock`: the times of the log go back to what the time is.
 
 What it promises: time goes back in no other entry. Nothing that was landed or sealed changes with
-it: rows stay in their partitions, versions of sealed partitions go on. Who did it and why stand in
-the log for ever.
+it: rows stay in their partitions, versions of sealed partitions continue. Who did it and why stand
+in the log for ever.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from ashore.log.rules import require
 
 @dataclass(frozen=True, slots=True)
 class ResetClock:
-    """The times of the log go back, having been told by a clock that was ahead."""
+    """The times of the log go back, after a clock that was ahead."""
 
     kind: ClassVar[str] = "reset_clock"
     now_ms: int  # no time of the log is above it from here on
@@ -60,7 +60,7 @@ def _set_back(shards: Mapping[ShardKey, ShardState], now_ms: int) -> dict[ShardK
 def _set_seals_back(
     partitions: Mapping[PartitionKey, PartitionState], now_ms: int
 ) -> dict[PartitionKey, PartitionState]:
-    """Return partitions none of which was sealed after `now_ms`, so that late rows are told of."""
+    """Return partitions none of which was sealed after `now_ms`, so that late rows are reported."""
     return {
         key: replace(state, sealed_ms=now_ms) if state.sealed_ms > now_ms else state
         for key, state in partitions.items()

@@ -2,8 +2,8 @@
 
 What it promises: offsets are given back from the end of what was read, and are read again (I1); the
 files of the batches that come to nothing leave the table, but those of sealed partitions, which
-others have read. The lineage goes on from that batch. The table is defined again as it was then: no
-file of the later ones is in it.
+others have read. The lineage continues from that batch. The table is defined again as it was then:
+no file of the later ones is in it.
 """
 
 from dataclasses import dataclass, replace

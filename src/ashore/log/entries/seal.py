@@ -1,7 +1,7 @@
 """`seal`: table partitions are complete.
 
 What it promises: the versions of a partition grow; a version is sealed once. The actions
-that it asks for stand in it, so that whoever finishes the entry does the same.
+that it asks for stand in it, so that any writer finishes the entry alike.
 """
 
 from dataclasses import dataclass, replace

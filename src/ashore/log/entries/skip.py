@@ -1,7 +1,7 @@
 """`skip`: offsets or lost files given up on purpose.
 
 What it promises: nothing is given up silently: who did it and why stand in the log for ever.
-Offsets are skipped where reading goes on (I1). Lost files are those of the entry that it closes,
+Offsets are skipped where reading continues (I1). Lost files are those of the entry that it closes,
 and their rows are counted, shard by shard.
 """
 
@@ -26,7 +26,7 @@ class Skip:
     lost_rows: tuple[tuple[ShardKey, int], ...]
     by: str
     why: str
-    # Of the leaders that had the offsets where reading goes on, as `ShardRead.leader_epoch`.
+    # Of the leaders that had the offsets where reading continues, as `ShardRead.leader_epoch`.
     leader_epochs: tuple[tuple[ShardKey, int], ...] = codec.added(())
 
 

@@ -4,9 +4,9 @@ What it is: the archiver: packs whole thousands of entries below the newest snap
 archive back, and only then removes the entries.
 What it promises: an `open` is the number that the writer before it tries next, should it only be
 frozen; so it goes only where that writer looks for the archive of its number after each append. Of
-each archive the first and the last `open` stay: who came before the first one is told elsewhere,
-and the last one tells who has the slice. Archives are never deleted, the two newest snapshots stay.
-Off the commit path; may stop anywhere and run again, also twice at the same time.
+each archive the first and the last `open` stay: the writer before the first one is recorded
+elsewhere, and the last one names the owner of the slice. Archives are never deleted, the two newest
+snapshots stay. Off the commit path; may stop anywhere and run again, also twice at the same time.
 """
 
 import contextlib
@@ -102,7 +102,7 @@ def _remove_packed(storage: Storage, name: SliceName, index: int, listing: LogLi
     first = index * names.ARCHIVE_ENTRIES
     there = [n for n in listing.entries if first <= n < first + names.ARCHIVE_ENTRIES]
     if _is_settled(storage, name, there):
-        return 0  # the usual case, told without reading the archive
+        return 0  # the usual case, found without reading the archive
     opens: list[Entry] = []
     previous: str | None = None
     for entry in read_archive(storage, name, index):

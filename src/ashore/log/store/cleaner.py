@@ -127,5 +127,5 @@ def apply_cleaning(storage: Storage, steps: Sequence[DeleteFile]) -> int:
             continue
         except StorageError:
             if not (isinstance(step.file, EpochDirectory) and storage.list(step.file.path)):
-                raise  # else a writer that was frozen goes on: its files come first, next time
+                raise  # else a writer that was frozen continues: its files come first, next time
     return sum(step.file.size_bytes for step in steps)

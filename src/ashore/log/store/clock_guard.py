@@ -1,4 +1,4 @@
-"""The look at the clock before it tells a time that stands in the log for ever.
+"""The check of the clock before its time is recorded in the log for ever.
 
 What it is: `ClockGuard`, which compares the time of a plan with what others say of the time.
 What it promises: a clock that is more than `AHEAD_MS_MAX` above what the storage says is refused,
@@ -23,7 +23,7 @@ from ashore.log.plan_reset import AHEAD_MS_MAX, is_ahead
 from ashore.log.positions import StreamShard
 from ashore.storage.base import Storage
 
-if TYPE_CHECKING:  # whoever only compares times does not load what writes
+if TYPE_CHECKING:  # comparing times does not load what writes
     from ashore.log.store.committer import Committer
 
 
@@ -106,7 +106,7 @@ class ClockGuard:
         shards = [StreamShard(key.stream, key.shard) for key in fold.current()]
         try:
             return self._source.newest_times(shards)
-        except SourceError:  # then nobody speaks for the clock
+        except SourceError:  # then no time confirms the clock
             return []
 
 

@@ -152,7 +152,7 @@ def is_success_of(job: str, content: bytes) -> bool:
 
 
 def next_free_version(storage: Storage, table: str, partition: str, version: int) -> int:
-    """Return `version`, or the next one whose success file nobody has written.
+    """Return `version`, or the next one whose success file does not exist yet.
 
     A success file that is not ours means the next version.
     """

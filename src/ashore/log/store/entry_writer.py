@@ -63,7 +63,7 @@ class EntryWriter:
     def require_time(self, now_ms: int) -> None:
         """Raise ClockAhead or LogAhead where nothing may be planned with a time; see ClockGuard.
 
-        Whoever plans an entry that tells a time asks first: it would stand in the log for ever.
+        To be called before an entry with a time is planned: it would stay in the log for ever.
         """
         self._guard.require(self.log.fold, now_ms)
 

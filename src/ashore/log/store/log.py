@@ -265,7 +265,7 @@ def _pause_s(attempt: int) -> float:
 
 
 def _written_ms(now_ms: int, fold: Fold) -> int:
-    """Return the time of an entry: never below the one before, unless a wrong clock told that."""
+    """Return the time of an entry: never below the one before, unless a wrong clock gave that."""
     return now_ms if is_ahead(fold.written_ms, now_ms) else max(now_ms, fold.written_ms)
 
 

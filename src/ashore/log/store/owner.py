@@ -2,7 +2,7 @@
 
 What it is: the owner files `owner-<k>.json` beside a table; the highest k rules.
 What it promises: a table belongs to one job. Of two jobs that claim a table at once one wins, by
-exclusive creation; the other is told who owns it.
+exclusive creation; the other learns who owns it.
 """
 
 from collections.abc import Iterable

@@ -2,10 +2,11 @@
 
 What it is: `read_log`, which folds a log from its newest snapshot, and `read_history`, which
 yields every entry ever appended.
-What it promises: the model's reading rule, in `_read_undisturbed`: whoever has found the end, or
-what looks like damage, looks for a snapshot or archive newer than what the reading began with, and
-begins again if there is one. A number that an archive holds is read from the archive alone, so that
-a stray late entry at a removed number is never seen. Every damaged, empty or foreign file is named.
+What it promises: the model's reading rule, in `_read_undisturbed`: a reading that has found the
+end, or what looks like damage, looks for a snapshot or archive newer than what the reading began
+with, and begins again if there is one. A number that an archive holds is read from the archive
+alone, so that a stray late entry at a removed number is never seen. Every damaged, empty or foreign
+file is named.
 """
 
 import gzip
@@ -116,7 +117,7 @@ def read_on(storage: Storage, name: SliceName, known: Fold) -> list[Entry] | Non
 def read_history(storage: Storage, name: SliceName, start: int = 0) -> Iterator[Entry]:
     """Yield every entry from `start` to the end, archives first. Each follows its predecessor.
 
-    The end is where it was when it was reached: whoever takes entries slowly gets none that came
+    The end is where it was when it was reached: a slow consumer gets no entries that came
     after that. Keeps at most the entries of one archive in memory. Raises LogDamaged for an entry
     that is missing or damaged.
     """
@@ -154,7 +155,7 @@ def _read_undisturbed(
 
     The model's reading rule. Whoever has found the end, or what looks like damage, lists the log
     again, and begins again if `must_begin_again`. Only then is damage damage, and only a number
-    that nobody has appended yet is the end: a listing is no proof, so the number is looked for by
+    that has not been appended yet is the end: a listing is no proof, so the number is looked for by
     its name as well.
 
     Arguments:
@@ -364,7 +365,7 @@ def find_missing(storage: Storage, name: SliceName) -> range | None:
     """Return the first entries of a log that neither a file nor an archive holds, or None.
 
     A fold that begins with a snapshot does not notice. Looked at twice: entries go to an archive
-    while somebody lists.
+    during a listing.
     """
     for again in (True, False):
         listing = list_log(storage, name)
@@ -372,16 +373,16 @@ def find_missing(storage: Storage, name: SliceName) -> range | None:
             range(each * names.ARCHIVE_ENTRIES, (each + 1) * names.ARCHIVE_ENTRIES)
             for each in listing.archives
         ]
-        held = sorted([*archives, *(range(each, each + 1) for each in listing.entries)], key=min)
-        missing = _first_hole(held)
+        ranges = sorted([*archives, *(range(each, each + 1) for each in listing.entries)], key=min)
+        missing = _first_hole(ranges)
         if missing is None or not again:
             return missing
     return None
 
 
-def _first_hole(held: list[range]) -> range | None:
+def _first_hole(ranges: list[range]) -> range | None:
     end = 0
-    for each in held:
+    for each in ranges:
         if each.start > end:
             return range(end, each.start)
         end = max(end, each.stop)

@@ -1,4 +1,4 @@
-"""Sealing: telling the world that a table partition is complete.
+"""Sealing: announcing that a table partition is complete.
 
 What it is: `Sealer`, which makes the body of the next `seal` entry from what is due.
 What it promises: nothing is written here; the seal's effects follow from its entry.

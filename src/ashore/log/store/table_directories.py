@@ -30,8 +30,8 @@ def require_directories(storage: Storage, fold: Fold, tables: Iterable[str]) -> 
     unclosed = fold.unclosed.number if fold.unclosed else None
     closed = [each for each in fold.partitions.values() if each.entry != unclosed]
     filled = {each.table for each in closed if each.rows > 0}
-    wanted = sorted(filled.intersection(tables))
-    gone = [table for table in wanted if _is_gone(storage, table)]
+    to_check = sorted(filled.intersection(tables))
+    gone = [table for table in to_check if _is_gone(storage, table)]
     if gone:
         raise _stopped(storage, gone, "but the log counts rows there: nothing was read")
 

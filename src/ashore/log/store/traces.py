@@ -52,7 +52,7 @@ def require_whole(name: SliceName, end: LogEnd, traces: Iterable[Trace]) -> None
 
 
 def _find_staged(storage: Storage, root: str) -> Iterator[Trace]:
-    """Yield what staging directories tell. The newest is listed, whatever the log says."""
+    """Yield what staging directories show. The newest is listed, whatever the log says."""
     epochs: list[int] = []
     for found in storage.list(root):
         leaf = names.leaf(found.path)

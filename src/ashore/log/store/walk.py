@@ -1,7 +1,7 @@
 """Walking a landing log a few entries at a time, and its last batches.
 
 What it is: `read_window`, the entries of some numbers; `read_batches`, what the last batches did
-and how long their steps took, as far as the log tells.
+and how long their steps took, as far as the log records it.
 What it promises: reads only, and of a long log only what is asked for: files of entries that have
 not been archived, else the archive that has them.
 """
@@ -38,7 +38,7 @@ def _archived(storage: Storage, name: SliceName, start: int, stop: int) -> Itera
     try:
         entries = read_archive(storage, name, start // ARCHIVE_ENTRIES)
     except PathMissing:
-        return  # nobody has appended them yet
+        return  # they have not been appended yet
     for entry in entries:
         if start <= entry.number < stop:
             yield entry
@@ -46,7 +46,7 @@ def _archived(storage: Storage, name: SliceName, start: int, stop: int) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class RecentBatch:
-    """A batch as the log tells it. Times are in milliseconds.
+    """A batch as the log records it. Times are in milliseconds.
 
     Arguments:
         batch: its number within the slice.
