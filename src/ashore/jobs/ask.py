@@ -1,7 +1,7 @@
 """Asking a running job, and learning what became of it.
 
 What it is: `RunningJob`, from the job file's names to the answer of its process.
-What it promises: an answer, or an error that says what is known, within seconds where nobody
+What it promises: an answer, or an error that says what is known, within seconds where no process
 answers: a process of this machine is known by its number and start, one of another by its beats.
 Nothing is fenced, and no call is made to the lake.
 """
@@ -198,8 +198,8 @@ def _ended(beat: Heartbeat, when: str) -> JobNotRunning:
     why = f": {beat.why}" if beat.why else ""
     message = f"process {beat.pid} of job {beat.job} {beat.ended} {when}{why}"
     hint = "start it: it resumes from its log"
-    told = {"ended": beat.ended, "beat_ms": beat.beat_ms}
-    return JobNotRunning(message, hint=hint, pid=beat.pid, **told)
+    details = {"ended": beat.ended, "beat_ms": beat.beat_ms}
+    return JobNotRunning(message, hint=hint, pid=beat.pid, **details)
 
 
 def _died(beat: Heartbeat, when: str) -> JobNotRunning:

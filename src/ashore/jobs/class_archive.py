@@ -21,7 +21,7 @@ from ashore.base.unique import unique
 from ashore.jobs.jars import cache_directory, jar_paths
 from ashore.jobs.java import find_java, find_pyspark_home
 
-# Else each class that is left out is told on stdout, which is for events.
+# Else each class that is left out is reported on stdout, which is for events.
 SILENT = "-Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
 _PLAIN = re.compile(r"[\w/.@:+~-]+")  # what no one on the way to the JVM takes for more than a path
 SUFFIX = ".jsa"

@@ -1,4 +1,4 @@
-"""What a job process tells: typed events, one JSON object a line.
+"""The events of a job process: typed, one JSON object per line.
 
 What it is: one frozen value an event, and its JSON. The reference page is written from here: the
 docstring of an event is its meaning, its fields are those of the object.
@@ -19,7 +19,7 @@ from ashore.plans.query import PlannedQuery
 
 
 class Event(Protocol):
-    """Something that a job process tells: one of EVENTS, or Talk."""
+    """A message of a job process: one of EVENTS, or Talk."""
 
     kind: ClassVar[str]
 
@@ -197,7 +197,7 @@ class QueriesPlanned:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`sql` reads so many offsets of these topics; not each offset needs to hold a record."""
+    """`sql` reads this many offsets of these topics; not each offset needs to hold a record."""
 
     kind: ClassVar[str] = "reading"
     topics: tuple[str, ...]
@@ -208,7 +208,7 @@ class Reading:
 class Answered:
     """`sql` is done: the names of the columns, and each row as the text of a JSON object.
 
-    `has_more`: there are more rows than were wanted.
+    `has_more`: there are more rows than the limit.
     """
 
     kind: ClassVar[str] = "answered"
@@ -314,7 +314,7 @@ class StateRows:
 
     A row has `partition`, `key` and `value`. `keys` and `values` are the columns of these;
     `is_named`: they are called as in the SQL, not as Spark calls them. `has_more`: there are more
-    rows than were wanted. `written`: how many went to a file instead.
+    rows than the limit. `written`: how many went to a file instead.
     """
 
     kind: ClassVar[str] = "state_rows"
@@ -433,12 +433,12 @@ def decode_event(document: object) -> Event | None:
     if not isinstance(document, dict):
         return None
     kind, own = document.get(KIND), {name: document[name] for name in document if name != KIND}
-    wanted = EVENTS.get(kind) if isinstance(kind, str) else None
+    event = EVENTS.get(kind) if isinstance(kind, str) else None
     try:
-        if wanted is Failed:
+        if event is Failed:
             return Failed.read(own)
-        if wanted is Validated:
+        if event is Validated:
             return Validated(read_queries(own["queries"]))
-        return None if wanted is None else codec.decode(wanted, own)
+        return None if event is None else codec.decode(event, own)
     except (Malformed, KeyError):
         return None

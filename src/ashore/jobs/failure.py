@@ -1,6 +1,6 @@
-"""The event that tells of an error. Every command can fail, so it is light to import.
+"""The event that reports an error. Every command can fail, so it is light to import.
 
-What it promises: `Failed.of(error).to_dict()` is the line of JSON by which processes tell it.
+What it promises: `Failed.of(error).to_dict()` is the line of JSON by which processes report it.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class Failed:
 
     @classmethod
     def of(cls, error: AshoreError) -> "Failed":
-        """Return the event that tells of an error."""
+        """Return the event that reports an error."""
         return cls(error.exit_code, error.code, error.message, error.hint, error.fields)
 
     @classmethod

@@ -2,7 +2,7 @@
 
 What it is: `Heart`, which writes it, and `read_heartbeat`, for who looks from the same machine.
 What it promises: it is replaced whole, each second, by a thread of its own. A hint for people and
-probes: no writer asks it, and a heartbeat that is missing or wrong fences nobody.
+probes: no writer asks it, and a heartbeat that is missing or wrong fences no process.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from ashore.jobs.state_directory import state_directory
 from ashore.log.progress import QueryProgress
 
 BEAT_S = 1.0
-SAME_START_S = 2.0  # of a process, as two looks tell it
+SAME_START_S = 2.0  # of a process, between two readings of it
 
 
 class ProcessMark(NamedTuple):
-    """What tells a process of a machine from all that come after it."""
+    """The identity of a process on a machine; no later process has the same."""
 
     pid: int
     started_ms: int
@@ -37,11 +37,11 @@ class ProcessMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerBeat:
-    """What a worker of a job last told: a query after a batch, or that it stopped."""
+    """The last report of a worker of a job: a query after a batch, or that it stopped."""
 
     slice: str
-    since_ms: int  # when it told so
-    stopped: str | None = None  # why it goes on no more
+    since_ms: int  # when it reported that
+    stopped: str | None = None  # why it has stopped
     query: QueryProgress | None = None
 
 
@@ -107,14 +107,14 @@ def read_heartbeat(job: str, lake: str) -> Heartbeat | None:
 
 
 class Heart:
-    """Writes the heartbeat of this process, and tells each beat. As a context manager.
+    """Writes the heartbeat of this process, and reports each beat. As a context manager.
 
     Arguments:
         job: the job's name.
         lake: its lake, as it is shown.
         at_work: returns the step at work and since when, in milliseconds.
         on_beat: called with each beat.
-        workers: returns what its workers have told of themselves.
+        workers: returns the last reports of its workers.
 
     """
 
@@ -160,7 +160,7 @@ class Heart:
     def _write(self, beat: Heartbeat) -> None:
         now_ms, workers = self._clock.now_ms(), self._workers()
         self._last = replace(beat, beat_ms=now_ms, workers=workers, reader=self.reader)
-        with contextlib.suppress(OSError):  # a hint: the job goes on without
+        with contextlib.suppress(OSError):  # a hint: the job continues without it
             self._path.parent.mkdir(parents=True, exist_ok=True)
             made = self._path.with_suffix(f".{os.getpid()}")
             made.write_text(json.dumps(codec.encode_object(self._last)), "utf-8")

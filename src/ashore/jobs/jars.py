@@ -131,7 +131,7 @@ def ensure_jars(jars: Sequence[Jar], cache: Path, progress: Progress) -> list[Pa
 
 
 def class_path(set_name: str, *, progress: Progress | None = None) -> str:
-    """Return the jars of `set_name` as Java's `-cp` wants them."""
+    """Return the jars of `set_name` as Java's `-cp` expects them."""
     return os.pathsep.join(str(path) for path in jar_paths(set_name, progress=progress))
 
 

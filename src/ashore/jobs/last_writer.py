@@ -1,7 +1,7 @@
 """Who wrote a landing log last, and whether that process is gone.
 
 What it is: `read_writers`, from the newest entries of a job's logs. For who looks without a
-heartbeat: as another user than the job's, or after somebody has cleared its home.
+heartbeat: as another user than the job's, or after its home was cleared.
 What it promises: reads only, about a dozen entries however long the log is. Whether a process of
 another machine is there is not known, and said so.
 """
@@ -29,7 +29,7 @@ from ashore.log.store.reader import list_log, read_number
 from ashore.storage.base import Storage
 
 JOB = "job"  # who a job says that it is, where it skips or retires by itself
-COMMAND_ENTRIES = 3  # a command writes so many at most, from what it does on
+COMMAND_ENTRIES = 3  # a command writes this many at most after its own entry
 
 
 @dataclass(frozen=True, slots=True)

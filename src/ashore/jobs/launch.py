@@ -2,9 +2,9 @@
 
 What it is: `JobLaunch`, one run of `python -m ashore.queries.spark.main`, or of
 `ashore.topics.run.processes.main` where the job has no Spark.
-What it promises: the process ends when this one does: its stdin is a pipe that nobody else holds.
-Its events come as typed values; what is not an event is passed on as talk. What Spark and the JVM
-say on stderr goes to a file, whose path is told when the process fails.
+What it promises: the process ends when this one does: its stdin is a pipe that no other process
+has. Its events come as typed values; what is not an event is passed on as talk. What Spark and the
+JVM say on stderr goes to a file, whose path is reported when the process fails.
 """
 
 import json
@@ -108,7 +108,7 @@ class JobLaunch:
             )
 
     def events(self) -> Iterator[Event]:
-        """Yield what the process tells, until it ends."""
+        """Yield the events of the process, until it ends."""
         stdout = self._running().stdout
         if stdout is None or stdout.closed:
             return
@@ -118,23 +118,23 @@ class JobLaunch:
             self.has_ended |= isinstance(event, Ended | Failed)
             yield event
 
-    def start_held(self) -> None:
+    def start_waiting(self) -> None:
         """Start the process: it starts Spark and a worker, and waits for `release`."""
         self._arguments.append("--hold")
         self.start()
 
     def release(self) -> None:
-        """Let a held process go on. It reads the job file again."""
-        self.tell("")
+        """Release a process that was started to wait. It reads the job file again."""
+        self.write_line("")
 
-    def tell(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Write a line to the process, if it has not ended."""
         stdin = self._running().stdin
         if stdin is not None and not stdin.closed:
             try:
                 stdin.write(f"{line}\n".encode())
                 stdin.flush()
-            except BrokenPipeError:  # it has ended: `events` and `wait` tell how
+            except BrokenPipeError:  # it has ended: `events` and `wait` report how
                 with suppress(BrokenPipeError):
                     stdin.close()  # which writes again what could not be written
 
@@ -152,7 +152,7 @@ class JobLaunch:
     def wait(self) -> int:
         """Wait for the end and return the exit code; negative: the signal that ended it.
 
-        Events that were not read are dropped: a process that cannot tell them would not end.
+        Events that were not read are dropped: a process that cannot write them would not end.
         """
         process = self._running()
         for _dropped in self.events():

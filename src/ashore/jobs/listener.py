@@ -2,8 +2,8 @@
 
 What it is: `Listener`, a thread that reads requests and has them done.
 What it promises: a request to this process is done once, however often it is there, and answered:
-accepted, then done or refused. One that has expired, or that nobody here can do, is refused. What
-was accepted and is not done when the job ends is refused then.
+accepted, then done or refused. One that has expired, or that this process cannot do, is refused.
+What was accepted and is not done when the job ends is refused then.
 """
 
 import contextlib
@@ -111,7 +111,7 @@ class Listener:
             self._ended.wait(POLL_S)
 
     def _look(self) -> None:
-        # A courtesy: where the directory cannot be read, the job goes on without.
+        # A courtesy: where the directory cannot be read, the job continues without it.
         with contextlib.suppress(OSError):
             for request_id, request in self._mailbox.requests():
                 if request_id not in self._taken:

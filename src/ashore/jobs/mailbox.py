@@ -2,7 +2,7 @@
 
 What it is: `Request`, `RequestAnswer`, and `Mailbox`, the directory that both sides look into.
 What it promises: a request is created whole, and once; an answer is replaced whole. Who runs the
-job may ask, and root. It is a courtesy: no writer waits for it, and nobody is fenced by it.
+job may ask, and root. It is a courtesy: no writer waits for it, and no process is fenced by it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from ashore.base.codec import Malformed
 from ashore.jobs.heartbeat import heartbeat_path
 
 BYTES_MAX = 1 << 16  # of a file that is read
-KEEP_S = 3600.0  # then a file that nobody has taken away is removed
+KEEP_S = 3600.0  # then a file that was not taken away is removed
 _REQUEST, _ANSWER = ".request", ".answer"
 
 
@@ -85,7 +85,7 @@ class Mailbox:
     def open(self) -> None:
         """Make the directory, for this user alone, and remove what is old.
 
-        Raises OSError; PermissionError where it belongs to somebody else.
+        Raises OSError; PermissionError where it belongs to another user.
         """
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         found = self.path.lstat()
@@ -145,7 +145,7 @@ class Mailbox:
             (self.path / f"{request_id}{_REQUEST}").unlink(missing_ok=True)
 
     def forget(self, request_id: str) -> None:
-        """Take a request and its answer away: nobody waits any more."""
+        """Remove a request and its answer, once no process waits for it."""
         self.withdraw(request_id)
         with contextlib.suppress(OSError):
             (self.path / f"{request_id}{_ANSWER}").unlink(missing_ok=True)

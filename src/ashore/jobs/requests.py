@@ -36,7 +36,7 @@ class SqlRequest:
         sql: the statement.
         last: how many of the newest offsets of a topic it reads, of all partitions together.
         offsets: what it reads instead, for the topics that are named here.
-        limit: how many rows are wanted.
+        limit: how many rows are returned at most.
 
     """
 
@@ -57,7 +57,7 @@ class CasesRequest:
 class Outline:
     """What Spark compares with a query before it starts one, of the checkpoint of a slice.
 
-    `path`: a directory of this machine, which nobody else uses; see `copy_outline`.
+    `path`: a directory of this machine, which no other process uses; see `copy_outline`.
     """
 
     slice: str
@@ -141,7 +141,7 @@ class MigrateRequest:
             offsets say.
         batch: whose state it is, in both.
         state_format: of both: `checkpointFormatVersion`.
-        query: the table or topic that the SQL which is to go on fills.
+        query: the table or topic that the SQL which continues fills.
         rewrite: what the state is made of.
         log: the slice whose log says where a replay begins; empty: nothing is filled of one.
 
@@ -187,7 +187,7 @@ class StateBatch:
     """State at the end of a batch.
 
     Arguments:
-        checkpoint: a copy that nobody else has.
+        checkpoint: a copy that no other process uses.
         batch: that is done.
         place: what it is a copy of, for messages.
 
@@ -208,7 +208,7 @@ class RowsRequest:
         now: the state that is shown.
         before: that of an earlier batch; None: rows are shown, and nothing is compared.
         tables: to read.
-        partition: whose rows are wanted; None: of all.
+        partition: whose rows are returned; None: of all.
         keys: names of columns of keys, and the value that each has to have, as text; None: NULL.
         limit: how many rows of each table are sent, or written; None: all.
         to: a file on this machine that is written instead; None: rows are sent.
@@ -250,7 +250,7 @@ class StopDone:
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequest:
-    """A savepoint of a query is to be taken; the job goes on.
+    """Take a savepoint of a query; the job continues.
 
     Arguments:
         slice: of the query.

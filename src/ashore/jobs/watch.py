@@ -1,6 +1,6 @@
 """Noticing that a job process is frozen, or hangs.
 
-What it is: `Watch`, a thread beside whoever reads the events of a job process.
+What it is: `Watch`, a thread beside the reader of a job process's events.
 What it promises: silence is reported within seconds, once, unless the process has reported its end;
 after `patience_s` of it the process is killed, which is safe at any moment. Time in which this
 process was frozen itself is no silence.
@@ -29,7 +29,7 @@ class Watch:
     """Watches a process while inside. As a context manager.
 
     Arguments:
-        process: what is listened to, by somebody else.
+        process: whose events another thread reads.
         patience_s: how long it may be silent.
         report: called with a sentence for people, by the thread of the watch.
 

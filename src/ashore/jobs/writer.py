@@ -61,7 +61,7 @@ class EventWriter:
         self._clock = SystemClock()
         self._began_ms = self._clock.now_ms()
         self._steps: dict[str, tuple[Step, int]] = {}  # by slice, with when it began
-        self._began_s: dict[str, float] = {}  # the same, by a clock that nobody sets
+        self._began_s: dict[str, float] = {}  # the same, by a clock that is never set
         self._workers: dict[str, WorkerBeat] = {}  # by slice
 
     def at_work(self) -> tuple[str, int]:
@@ -76,7 +76,7 @@ class EventWriter:
         return str(Step.IDLE), max(began_ms for _, began_ms in steps)
 
     def workers(self) -> tuple[WorkerBeat, ...]:
-        """Return what queries, and workers that stopped, have told of themselves last."""
+        """Return the last reports of queries, and of workers that stopped."""
         return tuple(sorted(self._workers.copy().values(), key=lambda each: each.slice))
 
     def beat(self) -> None:
@@ -170,7 +170,7 @@ def watch_parent(on_gone: Callable[[], None], on_line: Callable[[str], None]) ->
     """
 
     def wait() -> None:
-        # The descriptor, not sys.stdin: its lock would be held when the interpreter ends.
+        # The descriptor, not sys.stdin: its lock would be taken when the interpreter ends.
         rest = b""
         while data := os.read(0, 1 << 16):
             *lines, rest = (rest + data).split(b"\n")

@@ -17,8 +17,8 @@ def test_who_has_ended_is_told_nothing_and_its_exit_code_is_known(
     process = JobLaunch("run", tmp_path / "missing.yaml", LaunchOptions(uses_spark=False))
     process.start()
     wait_for_end(process.pid)
-    process.tell("go on")
-    process.tell("")
+    process.write_line("go on")
+    process.write_line("")
     assert process.wait() == 2
 
 

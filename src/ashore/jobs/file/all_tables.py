@@ -45,8 +45,8 @@ class Declared:
         said = ".".join(each for each in own if isinstance(each, str))
         place = sql.place(item.start_of(said))
         name = f"CREATE TABLE {item.name}"
-        told = f"{name}: {key_text(own)}" if own else name
-        return JobFileProblem(place.file, place.line, told, finding.message, finding.instead)
+        label = f"{name}: {key_text(own)}" if own else name
+        return JobFileProblem(place.file, place.line, label, finding.message, finding.instead)
 
 
 def add_declared(
@@ -69,8 +69,8 @@ def add_declared(
         place = sql.place(error.start) if sql else path
         findings.append(Finding(key, f"{place}: {error.message}", error.instead))
     if findings or not found or sql is None:
-        told = replace(document, findings=[*document.findings, *findings])
-        return told, Declared(is_known=not findings)
+        extended = replace(document, findings=[*document.findings, *findings])
+        return extended, Declared(is_known=not findings)
     return _add(document, sql, key, found)
 
 
@@ -83,7 +83,7 @@ def _add(
     inner: dict[str, object] = section if isinstance(section, dict) else {"text": section}
     own, sinks = data.get("tables"), inner.get("topics")
     if not isinstance(own, list | None) or not isinstance(sinks, list | None):
-        return document, Declared()  # that is told anyway
+        return document, Declared()  # that is reported anyway
     tables = _Items(("tables",), "table", list(own or []))
     topics = _Items(("sql", "topics"), "topic", list(sinks or []))
     findings: list[Finding] = []
@@ -97,13 +97,13 @@ def _add(
         merged["sql"] = {**inner, "topics": topics.items}
     declared = {**tables.declared, **topics.declared}
     line = document.lines.get(key, 1)  # messages of a running job name the job file
-    told = replace(
+    extended = replace(
         document,
         data=merged,
         lines={**document.lines, **dict.fromkeys(declared, line)},
         findings=[*document.findings, *findings],
     )
-    return told, Declared(sql, declared)
+    return extended, Declared(sql, declared)
 
 
 @dataclass(slots=True)

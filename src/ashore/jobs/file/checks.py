@@ -120,10 +120,10 @@ def _check_types(key: Key, item: Table, columns: Sequence[Column]) -> Iterator[F
     """Yield columns of types that records of a topic cannot have."""
     place = (*key, "schema")
     if item.topic is not None and item.decode != "json" and len(columns) == 1:
-        wanted = _one_column(item).rpartition(" ")[2]
-        if columns[0].type != wanted:
-            message = f"decode: {item.decode} gives {wanted}, and {columns[0].name} is "
-            instead = f'write schema: "{columns[0].name} {wanted}"'
+        type_ = _one_column(item).rpartition(" ")[2]
+        if columns[0].type != type_:
+            message = f"decode: {item.decode} gives {type_}, and {columns[0].name} is "
+            instead = f'write schema: "{columns[0].name} {type_}"'
             yield Finding(place, message + columns[0].type, instead)
     if not item.is_landed or item.select is not None:
         return
@@ -213,7 +213,7 @@ def _no_partition(key: Key, column: str, columns: Sequence[str]) -> Finding:
 
 
 def check_topics(items: Items, line_of: LineOf) -> Iterator[Finding]:
-    """Yield topics that are matched by two items, as far as the file alone can tell."""
+    """Yield topics that are matched by two items, as far as the file alone shows."""
     first: dict[str, int] = {}
     topics = {index: item.topic for index, item in items.items() if item.topic is not None}
     for index, topic in topics.items():

@@ -117,7 +117,7 @@ def _syntax_message(error: MarkedYAMLError) -> str:
 
 
 class _TooLargeError(Exception):
-    """What is wrong with the rest of the file would be about parts that nobody wrote."""
+    """The file is too large; problems of its cut rest would not be the author's."""
 
     def __init__(self, line: int) -> None:
         super().__init__()

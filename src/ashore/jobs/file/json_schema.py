@@ -2,7 +2,7 @@
 
 What it is: `job_schema`, of draft 7, which the YAML language server of editors reads.
 What it promises: the same schema for the same models; what the loader accepts the schema accepts.
-What keys say together, and what DDL, SQL and variables mean, only the loader tells.
+Only the loader checks keys against each other, and the meaning of DDL, SQL and variables.
 """
 
 import types
@@ -45,8 +45,8 @@ def _section_node(section: type[Section]) -> Node:
         default = default_text(section, key)
         if default is None:
             required.append(key)
-        told = default is not None and default != "null" and "{" not in default
-        about = f"{field.description} Default: {default}." if told else field.description
+        has_default = default is not None and default != "null" and "{" not in default
+        about = f"{field.description} Default: {default}." if has_default else field.description
         properties[key] = {"description": about, **_node(field.annotation, field.metadata)}
     node: Node = {"type": "object", "additionalProperties": False, "properties": properties}
     return {**node, "required": required} if required else node

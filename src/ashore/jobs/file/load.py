@@ -1,7 +1,7 @@
 """The one door that job files come through.
 
 What it is: reading, then YAML, then models, then what keys say together.
-What it promises: a Job that can be run as far as the file alone tells, or JobFileInvalid with
+What it promises: a Job that can be run as far as the file alone shows, or JobFileInvalid with
 every problem at once: file, line, key, what is wrong, what to write instead.
 """
 
@@ -103,7 +103,7 @@ def parse_job(
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What a job file alone does not tell."""
+    """What a job file alone does not contain."""
 
     check_schema: SchemaCheck | None
     read_file: Callable[[str], str] | None  # beside the job file; raises OSError
@@ -118,9 +118,7 @@ def _parse(text: str, path: str, sides: Sides, environment: Mapping[str, str] | 
     if isinstance(document.data, dict) and document.data:
         job, broken = _validated(document.data, variables)
         unsupported = find_unsupported(_replaced(document.data, variables))
-        reported = {
-            each.key for each in unsupported
-        }  # which tell more than that a key is not known
+        reported = {each.key for each in unsupported}  # which say more than that a key is not known
         findings += [each for each in broken if each.key not in reported] + unsupported
         findings += _stray_variables(document.data, ())
         findings += _together(document, sides.check_schema)

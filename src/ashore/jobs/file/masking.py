@@ -1,4 +1,4 @@
-"""The text of a job file for somebody who may not see its secrets.
+"""The text of a job file for users who may not see its secrets.
 
 What it is: `mask_secrets`, which puts a mark in the place of each secret that is written out, and
 `restore_secrets`, which puts them back into a text that was edited meanwhile.
@@ -43,7 +43,7 @@ def mask_secrets(text: str) -> MaskedText:
         )
     node, kept, made, end = compose(text), dict[str, str](), "", 0
     found = [] if node is None else [_Part.of(text, at, key) for at, key in _secrets(node)]
-    for start, stop, key in sorted({*found, *_telling_comments(text, node, found)}):
+    for start, stop, key in sorted({*found, *_risky_comments(text, node, found)}):
         if start < end:
             continue  # within what has a mark already
         name = key if key not in kept else f"{key} {start}"
@@ -90,7 +90,7 @@ class _Part(NamedTuple):
         return cls(start, start + len(body), key)
 
 
-def _telling_comments(text: str, node: Node | None, secrets: Sequence[_Part]) -> Iterator[_Part]:
+def _risky_comments(text: str, node: Node | None, secrets: Sequence[_Part]) -> Iterator[_Part]:
     """Yield what is said in comments that may hold a secret, without their `#`."""
     lines = {text.count("\n", 0, each.stop) for each in secrets}
     for number, (start, stop) in enumerate(_comments(text, node), 1):

@@ -96,8 +96,8 @@ TimeZone = Annotated[str, AfterValidator(zone_name), Shown("time zone name")]
 def topic_pattern(text: str) -> Any:
     """Return the expression of `/expression/`, None for a topic name. Raises ValueRefused.
 
-    RE2 matches in linear time, whatever the expression and the topic are called: whoever may create
-    topics cannot stop a job. Subscriptions of Kafka 4 use it for the same reason (KIP-848).
+    RE2 matches in linear time, whatever the expression and the topic are called: a user who may
+    create topics cannot stop a job. Subscriptions of Kafka 4 use it for the same reason (KIP-848).
     """
     if not text.startswith("/"):
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", text) or text in {".", ".."}:

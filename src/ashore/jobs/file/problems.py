@@ -1,4 +1,4 @@
-"""What is wrong with a job file, and how it is told.
+"""What is wrong with a job file, and how it is reported.
 
 What it is: one located problem; the words for what pydantic found; the error that carries all.
 What it promises: no value of the file is repeated that could be a secret.
@@ -61,7 +61,7 @@ def locate(
 
 
 def invalid(file: str, problems: Sequence[JobFileProblem]) -> JobFileInvalid:
-    """Return the error that tells all problems, one paragraph each."""
+    """Return the error that lists all problems, one paragraph each."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     message = "\n".join([f"{file} cannot be run: {count}", *map(str, problems)])
     return JobFileInvalid(
@@ -104,9 +104,9 @@ def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Fi
             quotes = "" if error["input"] is None else "write the value in quotes"
             return Finding(key, f"expected a string, got {found}", write or quotes)
         case kind if kind in _WANTED:
-            wanted, instead = _WANTED[kind]
+            expected, instead = _WANTED[kind]
             dash = _dash(error["input"], known_keys(root, key)) if kind == "tuple_type" else ""
-            return Finding(key, f"expected {wanted}, got {found}", dash or write or instead)
+            return Finding(key, f"expected {expected}, got {found}", dash or write or instead)
         case _:
             return Finding(key, error["msg"].lower(), write)
 

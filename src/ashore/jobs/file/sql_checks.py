@@ -134,7 +134,7 @@ def _check_sink_topics(written: list[object], items: Mapping[int, Table]) -> Ite
         try:
             item = SinkTopic.model_validate(each)
         except ValidationError:
-            continue  # the models have told
+            continue  # the models have reported it
         key: Key = ("sql", "topics", index)
         table = tables.get(item.topic.casefold())
         name = names.insert_into_topic(item.topic)

@@ -1,7 +1,7 @@
 """One item of `tables`, as a frozen model.
 
 What it is: topics, the table that they fill, and how their records are decoded, placed and kept.
-What it promises: each field is right by itself; what fields say together is held by `checks`.
+What it promises: each field is right by itself; `checks` compares fields with each other.
 """
 
 from typing import Annotated, Literal
@@ -149,11 +149,11 @@ def no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
 def _time_in_order(columns: tuple[str, ...]) -> tuple[str, ...]:
     times = tuple(column for column in columns if column in TIME_PARTITIONS)
     finest = max((TIME_PARTITIONS.index(each) for each in times), default=-1)
-    wanted = TIME_PARTITIONS[: finest + 1]
-    if times != wanted:
+    expected = TIME_PARTITIONS[: finest + 1]
+    if times != expected:
         raise ValueRefused(
             f"{', '.join(times)} alone or in this order does not name a time",
-            f"write [{', '.join(wanted)}]",
+            f"write [{', '.join(expected)}]",
         )
     return columns
 

@@ -17,8 +17,8 @@ _SUFFIXES = ("_bucket", "_sum", "_count")
 
 
 @dataclass(slots=True)
-class _Told:
-    """A metric, as the files tell it."""
+class _Metric:
+    """A metric, as the files contain it."""
 
     kind: str = ""
     help: str = ""
@@ -46,12 +46,12 @@ def merge_files(
         kept_max: how many samples of a job are kept.
 
     """
-    told: dict[str, _Told] = {}
+    metrics: dict[str, _Metric] = {}
     left_out: dict[str, int] = {}
     for job, text in texts.items():
         count = 0
         for name, part, line in _parse(text):
-            metric = told.setdefault(name, _Told())
+            metric = metrics.setdefault(name, _Metric())
             if part == "HELP":
                 metric.help = metric.help or line
             elif part == "TYPE":
@@ -62,8 +62,8 @@ def merge_files(
             else:
                 left_out[job] = left_out.get(job, 0) + 1
     parts = []
-    for name in sorted(told):
-        metric = told[name]
+    for name in sorted(metrics):
+        metric = metrics[name]
         if metric.samples:
             parts.append(f"# HELP {name} {metric.help}\n# TYPE {name} {metric.kind or 'untyped'}\n")
             parts += [f"{line}\n" for line in metric.samples]

@@ -64,7 +64,7 @@ class MigrationProcess:
         If interrupted: a part of the target is there, and Spark starts no query in it.
         Raises the error of the process; JobProcessEnded where it ends without one.
         """
-        self._running().tell(write_request(request))
+        self._running().write_line(write_request(request))
         return self._answer(StateMigrated, report)
 
     def _answer(self, kind: type[E], report: Report) -> E:
@@ -85,7 +85,7 @@ class MigrationProcess:
         if self._launch is not None:
             if kind is not None:
                 self._launch.stop()  # what it writes would be used by nobody
-            self._launch.tell(_END)
+            self._launch.write_line(_END)
             self._launch.wait()
 
 

@@ -2,7 +2,7 @@
 
 What it is: `Ahead`, for one real site. Starting Spark is most of what a short form does; here the
 next process does it while the one before is at work.
-What it promises: a process that waits has read no log and written nothing: it goes on, by the job
+What it promises: a process that waits has read no log and written nothing: it continues, by the job
 file as it is then, when it is taken. Whatever happens, none is left.
 """
 
@@ -30,7 +30,7 @@ class Ahead:
         self._expected = 0
 
     def expect(self, lives: int) -> None:
-        """Take down that so many processes will be taken, one after the other."""
+        """Take down how many processes will be taken, one after the other."""
         self._expected = lives
 
     def start_next(self, job_file: Path) -> None:
@@ -42,12 +42,12 @@ class Ahead:
     def start(self, job_file: Path) -> None:
         """Start a process that waits. Raises JavaMissing, JarMismatch, ServiceError."""
         launch = self._make(job_file)
-        launch.start_held()
+        launch.start_waiting()
         with self._lock:
             self._waiting.setdefault(job_file, deque()).append(launch)
 
     def take(self, job_file: Path) -> JobLaunch:
-        """Return a process that goes on now: the first that waits, else a new one."""
+        """Return a process that continues now: the first that waits, else a new one."""
         with self._lock:
             waiting = self._waiting.get(job_file)
             launch = waiting.popleft() if waiting else None
