@@ -270,7 +270,7 @@ def _spark_document(spark: SparkAlone | None) -> Json:
 def _edits_lines(edits: MappingEdits) -> Iterator[str]:
     """Yield what a person has said of which operator is which."""
     if edits != NO_EDITS:
-        yield f"a mapping holds: {edits.tell()}"
+        yield f"a mapping holds: {edits.describe()}"
 
 
 def _edits_document(edits: MappingEdits) -> Json:

@@ -108,7 +108,7 @@ def list_lines(found: Sequence[QueryVersions]) -> Iterator[str]:
                 f"Ashore {releases.ashore}, Spark {releases.spark}  {_states(each)}"
             )
         if query.edits is not None:
-            edits = _edits(query.edits).tell()
+            edits = _edits(query.edits).describe()
             yield f"  mapping, by the migration in entry {query.edits.entry}: {edits}"
         if not query.versions:
             yield "  no version yet: the next start writes one"

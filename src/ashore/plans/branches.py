@@ -1,4 +1,4 @@
-"""Columns told apart by the branch of the plan on which they are made.
+"""Columns distinguished by the branch of the plan on which they are made.
 
 What it is: `separate_branches`, which gives an expression id that two inputs of an operator both
 define another id in the second one. Spark lets both readings of one view keep the ids of its

@@ -1,9 +1,9 @@
 """What another plan means for a state that is there.
 
-What it is: `find_changes`, from the plan that made a state and the one that is to go on with it, to
-what differs, in words.
+What it is: `find_changes`, from the plan that made a state and the one that is to continue with it,
+to what differs, in words.
 What it promises: pure. No change is found only where the same state would have come about: Spark
-compares types alone, and would go on with a sum as if it were a maximum. What stands above all
+compares types alone, and would continue with a sum as if it were a maximum. What stands above all
 state may change: it decides what is written from now on. What cannot be compared is a change.
 """
 
@@ -27,7 +27,7 @@ def find_changes(old: StoredPlan, new: StoredPlan) -> tuple[str, ...]:
 
     Arguments:
         old: what the state was made by.
-        new: what would go on with it. Its statements differ from those of `old`.
+        new: what would continue with it. Its statements differ from those of `old`.
 
     """
     if old.planner != new.planner:

@@ -6,8 +6,8 @@ What it promises: pure.
 
 Of a join of two streams Spark takes any comparison of a side's columns with the other side's event
 time for the bound of its state, and then applies it to the side's own event time, whatever column
-the comparison was about. And rows without a match are told when they are forgotten, also where they
-never are.
+the comparison was about. And rows without a match are emitted when they are forgotten, also where
+they never are.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from ashore.plans.words import Words
 
 UPSERT = "write into a topic with `mode: upsert`, which takes each row as often as it changes"
 BOUND = "`AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
-# Which sides are told without a match: left, right.
+# Which sides are emitted without a match: left, right.
 OUTER = {"left outer": (True, False), "right outer": (False, True), "full outer": (True, True)}
 
 
@@ -101,12 +101,12 @@ def _refuse_endless(graph: PlanGraph) -> None:
 
 
 def _is_silent(join: PlanNode) -> bool:
-    """Return whether rows without a match are wanted that never come."""
-    wanted = OUTER.get(join_type(join), (False, False))
-    wanted_bounded = (
-        [each.is_bounded for each in join.state.sides] if join.state else [False, False]
+    """Return whether rows without a match are expected that never come."""
+    expected = OUTER.get(join_type(join), (False, False))
+    are_bounded = [each.is_bounded for each in join.state.sides] if join.state else [False, False]
+    return any(
+        expects and not bounded for expects, bounded in zip(expected, are_bounded, strict=True)
     )
-    return any(want and not tell for want, tell in zip(wanted, wanted_bounded, strict=True))
 
 
 def _refuse_silent(how: str) -> None:

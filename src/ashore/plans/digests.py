@@ -24,7 +24,7 @@ class TermDigests:
 
     Arguments:
         graph: of the terms.
-        sources: how each source is told apart from others, in the order of the graph.
+        sources: how each source is distinguished from others, in the order of the graph.
         has_seeds: whether seeds of random functions count: Spark makes up those that are missing.
         is_canonical: whether calls have their canonical form. Ids of operators are of calls as they
             are written, so that they stay the same when more forms are known to be equal.
@@ -68,7 +68,7 @@ class TermDigests:
             "" if is_generated else call.name,  # which column it is say the options
             term.type,
             self._united(term) if is_united else [*([] if is_random else call.arguments)],
-            None if term.source is None else self._told(term.source, term.copy),
+            None if term.source is None else self._source(term.source, term.copy),
             [] if is_united else [[*each] for each in call.options],
             [*self.all(term.filters)],
             term.is_distinct,
@@ -83,17 +83,18 @@ class TermDigests:
     def _united(self, term: Term) -> Json:
         """Return the form of a column of a union: the order of inputs means nothing."""
         reads = dict(term.options).get(READS, "").split(",")
-        told = [self._read(each) if each else None for each in reads]
+        readings = [self._read(each) if each else None for each in reads]
         pairs: list[Json] = [
-            [digest, source] for digest, source in zip(self.all(term.arguments), told, strict=True)
+            [digest, source]
+            for digest, source in zip(self.all(term.arguments), readings, strict=True)
         ]
         return sorted(pairs, key=hash_form)
 
     def _read(self, text: str) -> Json:
         place, _, copy = text.partition(".")
-        return self._told(int(place), int(copy or 0))
+        return self._source(int(place), int(copy or 0))
 
-    def _told(self, place: int, copy: int) -> Json:
+    def _source(self, place: int, copy: int) -> Json:
         return [self.sources[place], copy] if copy else self.sources[place]
 
 

@@ -34,7 +34,7 @@ KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "sessionExpression", "
 FUNCTIONS = "aggregateExpressions"
 SESSION_PLACE = "sessionPlace"  # the option of a session window that is not the first in GROUP BY
 DELAY = "delayMs"  # the option of a watermark: how late it is
-INPUT = "input"  # expressions: the columns of an input, of nodes that tell them by their places
+INPUT = "input"  # expressions: the columns of an input, of nodes that name them by their places
 UNION = "UnionExec"  # the kind of a node that hands on the rows of all its inputs
 
 
@@ -111,7 +111,7 @@ class PlanNode:
         kind: Spark's class.
         inputs: the nodes whose rows it takes.
         expressions: what it computes with, by the name that Spark gives it; of a node whose inputs
-            are told by the places of their columns, these too.
+            are named by the places of their columns, these too.
         options: how, where that is no expression.
         source: that it reads.
         state: that it keeps.

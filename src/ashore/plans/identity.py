@@ -66,7 +66,7 @@ def identify(graph: PlanGraph) -> tuple[Identity, ...]:
 def find_above(graph: PlanGraph) -> dict[int, str]:
     """Return the digest of what stands above each source, by its place; none where several do.
 
-    Readings of one topic are not told apart in it.
+    Readings of one topic are not distinguished in it.
     """
     digests = _NodeDigests(graph, counts_readings=False)
     found: dict[int, list[str]] = {}
@@ -131,10 +131,10 @@ class _NodeDigests:
             # Which input a column is of say those below it, by `_handed`.
             yield [INPUT, _sorted(sorted(row) for row in zip(*columns, strict=True))]
         for name, terms in sorted(node.expressions):
-            is_told = (all(keys) and name in {_LEFT, _RIGHT}) or (
+            is_distinguished = (all(keys) and name in {_LEFT, _RIGHT}) or (
                 name == INPUT and node.kind == UNION
             )
-            if is_told:
+            if is_distinguished:
                 continue
             parts = [each for term in terms for each in split_condition(self.graph, term)]
             digests = self._terms.all(parts)

@@ -1,7 +1,7 @@
-"""Whether columns of a result tell its groups apart.
+"""Whether columns of a result distinguish its groups.
 
-What it promises: pure. A key that the columns do not tell is found; one that they tell by a formula
-only is taken for one that they do not.
+What it promises: pure. A key that the columns do not contain is found; one that they contain in a
+formula only is taken for one that they do not.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from ashore.plans.words import Words
 
 
 def find_hidden_keys(graph: PlanGraph, columns: Sequence[str]) -> tuple[str, ...] | None:
-    """Return what an aggregate of a query groups by and `columns` do not tell.
+    """Return what an aggregate of a query groups by and `columns` do not contain.
 
     Where there is some, rows of one batch may be equal in all of the columns. None where nothing
     is aggregated. Raises SparkUnknown.

@@ -1,7 +1,7 @@
 """From Spark's expressions to terms: each attribute is what it stands for, down to the sources.
 
 What it promises: pure. The same terms whatever a query calls its columns, subqueries and views, and
-whatever ids Spark gives them. What changes how a value is held and not what it is, is left out.
+whatever ids Spark gives them. What changes how a value is stored and not what it is, is left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,8 +14,8 @@ from ashore.plans.types import field_of, type_name
 from ashore.plans.unions import NUMBER, READS, UnionColumn
 from ashore.plans.windows import read_window
 
-# They change how a value is held, not what it means.
-HELD = {
+# They change how a value is stored, not what it means.
+WRAPPERS = {
     *("Alias", "KnownNotNull", "KnownNullable", "PreciseTimestampConversion"),
     *("KnownFloatingPointNormalized", "NormalizeNaNAndZero", "CheckOverflow", "UpCast"),
 }
@@ -55,7 +55,7 @@ class Lineage:
     def term(self, node: Node) -> int:
         """Return the term of an expression."""
         match node.kind:
-            case kind if kind in HELD:
+            case kind if kind in WRAPPERS:
                 return self.term(node.children[0])
             case "AttributeReference":
                 return self._attribute(node)
@@ -79,7 +79,7 @@ class Lineage:
     def _is_of_branch(self, node: Node) -> bool:
         """Return whether only the input that computes a column says what it is.
 
-        A column of a source is told apart by that source, and a constant is the same anywhere.
+        A column of a source is distinguished by that source, and a constant is the same anywhere.
         """
         place = self.term(node)
         return not self._sources[place] and place in self._varying
@@ -105,7 +105,7 @@ class Lineage:
         return self._add(Term(kind, node.kind, type_, arguments, options=_options(node)))
 
     def _function(self, node: Node) -> int:
-        """A function of the query's own: variables are told by their order, not by names."""
+        """A function of the query's own: variables are identified by their order, not by names."""
         numbers = [each.number_of("exprId") for each in node.children[1:]]
         bound = [each for each in numbers if each is not None]
         self._variables |= {each: len(self._variables) + at for at, each in enumerate(bound)}
@@ -259,7 +259,7 @@ def _numbers_of(aggregate: Node) -> set[int]:
 
 
 def _expanded(node: Node) -> Iterator[tuple[int | None, Node]]:
-    """Each row becomes several; what is a number in them tells the copies apart."""
+    """Each row becomes several; a number in them distinguishes the copies."""
     rows = node.fields.get("projections")
     first = rows[0] if isinstance(rows, tuple) and rows else ()
     for attribute, definition in zip(node.nodes("output"), first, strict=True):

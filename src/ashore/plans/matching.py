@@ -56,7 +56,7 @@ class MappingEdits:
     pinned: tuple[tuple[str, str], ...] = ()
     forbidden: tuple[tuple[str, str], ...] = ()
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         """Return them in words; empty where there are none."""
         parts = (
             f"{verb} {', '.join(f'{old} -> {new}' for old, new in some)}"

@@ -1,4 +1,4 @@
-"""What the queries of a job would be, as one process tells another.
+"""The planned queries of a job, as one process sends them to another.
 
 What it is: a value for a query into a table, and one for a query into a topic; their JSON.
 What it promises: pure. `read_queries(write_queries(queries)) == queries`.

@@ -77,7 +77,7 @@ def keeps_state(graph: PlanGraph) -> bool:
 def describe_operators(graph: PlanGraph, *, is_qualified: bool = False) -> list[StatefulOperator]:
     """Return the stateful operators of a query, by id. Raises SparkUnknown.
 
-    `is_qualified`: keys are told with the names of their sources; those of a join always are.
+    `is_qualified`: keys are named with the names of their sources; those of a join always are.
     """
     words = Words(graph.terms, graph.sources, is_qualified)
     found = [_describe(node, node.state, words) for node in graph.nodes if node.state is not None]

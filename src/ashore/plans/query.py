@@ -1,6 +1,6 @@
 """A query of a job file as it would be started: its sink, its slice, its plan.
 
-What it is: `PlannedQuery`, as one process tells another.
+What it is: `PlannedQuery`, as one process sends it to another.
 What it promises: pure.
 """
 

@@ -89,13 +89,13 @@ def find_regions(
         renumbered: the ids that operators have in another graph, so that digests can be compared
             with its digests; an operator that is not in it is like none there. None: they have the
             same.
-        sources: how each source is told apart; None: by `number_sources`.
+        sources: how each source is distinguished; None: by `number_sources`.
         passed: the ids of operators that hand on some of their rows as they are, and that are taken
             for filters: what stands on them stands on what is below them.
 
     """
-    told = number_sources(graph.sources) if sources is None else [*sources]
-    digests = _Digests(graph, renumbered, told, passed)
+    numbers = number_sources(graph.sources) if sources is None else [*sources]
+    digests = _Digests(graph, renumbered, numbers, passed)
     found: dict[int, Region] = {}
     for place, node in enumerate(graph.nodes):
         if node.state is not None:
@@ -272,7 +272,7 @@ def hands_on(node: PlanNode) -> bool:
 
 
 def number_sources(sources: Sequence[PlanSource]) -> list[Json]:
-    """Return how each source is told apart: topics may come; which stream it is says its place."""
+    """Return what distinguishes each source: topics may come; its place says which stream it is."""
     found: list[Json] = []
     counts = Counter[str]()
     for source in sources:

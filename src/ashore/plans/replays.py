@@ -1,6 +1,6 @@
 """What comes out differently where a batch is run again, or a table is made again from its topics.
 
-What it is: the expressions of a query that are other values then, told as warnings.
+What it is: the expressions of a query that are other values then, reported as warnings.
 What it promises: pure. Spark runs a batch again after a crash, and exactly once rests on equal
 rows: where such an expression is in them, the rows that stay are those of one run, and what state
 adds up may be that of the other.

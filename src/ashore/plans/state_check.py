@@ -1,6 +1,6 @@
-"""What Spark says of a plan that is to go on with a state.
+"""What Spark says of a plan that is to continue with a state.
 
-What it is: `StateCheck`, as the process that plans tells it.
+What it is: `StateCheck`, as the process that plans sends it.
 What it promises: pure. Spark compares the names of operators and the types of their state, and no
 more: that it accepts says nothing of what the numbers would mean.
 """

@@ -1,4 +1,4 @@
-"""Columns of unions, told apart from the columns of their inputs.
+"""Columns of unions, distinguished from the columns of their inputs.
 
 What it is: `separate_unions`, which gives the columns of a union ids of their own: Spark lets a
 union's column keep the id that it has in the first input, so that whatever is computed above would
@@ -15,7 +15,7 @@ from ashore.plans.renaming import rename_node
 from ashore.plans.trees import Node, expressions_in
 
 NUMBER = "union"  # the option by which a node and the terms of its columns belong together
-READS = "reads"  # the option that says what the inputs read: it tells them apart
+READS = "reads"  # the option that says what the inputs read: it distinguishes them
 _FIRST_ID = 1 << 40  # Spark counts from 0
 
 

@@ -1,7 +1,7 @@
 """A version of a job, as the log of one of its queries keeps it.
 
-What it is: `JobVersion`, what was run from a start on; its JSON, and the digest that tells versions
-apart.
+What it is: `JobVersion`, what was run from a start on; its JSON, and the digest that distinguishes
+versions.
 What it promises: pure. `read_version(write_version(version)) == version`. The plan graph is no part
 of the digest: it follows from the SQL and from the releases.
 """

@@ -156,7 +156,7 @@ def compare_operators(old: OperatorGraph, new: OperatorGraph) -> Iterator[Operat
 
 
 def _compare(before: Operator, after: Operator, pair: Pair) -> OperatorChange:
-    was, now = list(_tell(before)), list(_tell(after))
+    was, now = list(_describe(before)), list(_describe(after))
     gone = tuple(each for each in was if each not in now)
     come = tuple(each for each in now if each not in was)
     if not gone and not come and _kept_by(before) != _kept_by(after):
@@ -166,7 +166,7 @@ def _compare(before: Operator, after: Operator, pair: Pair) -> OperatorChange:
     return OperatorChange(change, before, after, pair.why, gone, come)
 
 
-def _tell(operator: Operator) -> Iterator[str]:
+def _describe(operator: Operator) -> Iterator[str]:
     """Yield what an operator computes with, keeps and takes in, in words."""
     for fact in operator.facts:
         yield f"{fact.role} {fact.text}"
@@ -180,11 +180,11 @@ def _kept_by(operator: Operator) -> tuple[str, ...]:
     state = operator.state
     if state is None:
         return ()
-    columns = (f"keeps {_tell_column(each)}" for each in state.columns)
+    columns = (f"keeps {_describe_column(each)}" for each in state.columns)
     return (*columns, f"{state.partitions} state partitions")
 
 
-def _tell_column(column: StateField) -> str:
+def _describe_column(column: StateField) -> str:
     side = f"{column.side}: " if column.side else ""
     null = "" if column.is_nullable else " not null"
     return f"{side}{column.name} {column.type}{null}"

@@ -15,7 +15,7 @@ TEXT_LENGTH_MAX = 60
 EXACT_LENGTH_MAX = 500
 DAY_TIME = ("interval day", "interval hour", "interval minute", "interval second")
 UNSPOKEN = {"Cast"}  # an author would mostly not have written it
-_BARE = {*UNSPOKEN, BY_GROUP, NULLABLE, OF_BRANCH, UNITED}  # told by what it is of
+_BARE = {*UNSPOKEN, BY_GROUP, NULLABLE, OF_BRANCH, UNITED}  # described by what it is of
 
 INFIX = {
     "Add": "+",
@@ -62,9 +62,10 @@ class Words:
     Arguments:
         terms: of the plan.
         sources: of the plan.
-        is_qualified: whether columns of sources are told with the name of the source.
-        is_exact: whether casts are told, and texts are as long as they are.
-        is_full: whether all is told by which terms differ: types, options of functions, readings.
+        is_qualified: whether columns of sources are shown with the name of the source.
+        is_exact: whether casts are shown, and texts are as long as they are.
+        is_full: whether all that distinguishes terms is shown: types, options of functions,
+        readings.
 
     """
 
@@ -136,14 +137,14 @@ class Words:
                 return f"{_function(kind)}({self._list(term.arguments)})"
 
     def _rest_of(self, term: Term) -> str:
-        """Return what a text does not tell of a term."""
+        """Return what a text leaves out of a term."""
         rest = [] if term.name == "Cast" else [term.type]
         rest += [f"reading {term.copy + 1}"] if term.copy else []
         is_marked = term.kind is TermKind.CALL and term.name in _MARKS
         rest += [_MARKS[term.name]] if is_marked else []
         rest += [f"{name} {value}" for name, value in term.options if term.name != UNITED]
-        told = ", ".join(each for each in rest if each)
-        return f" [{told}]" if told else ""
+        details = ", ".join(each for each in rest if each)
+        return f" [{details}]" if details else ""
 
     def _write_aggregate(self, term: Term) -> str:
         name, arguments = _function(term.name), self._list(term.arguments)

@@ -48,7 +48,7 @@ def test_a_query_keeps_what_names_its_operators() -> None:
 
 
 def test_edits_in_words() -> None:
-    assert MappingEdits((("a", "b"), ("c", "d")), (("e", "f"),)).tell() == (
+    assert MappingEdits((("a", "b"), ("c", "d")), (("e", "f"),)).describe() == (
         "pins a -> b, c -> d; forbids e -> f"
     )
-    assert NO_EDITS.tell() == ""
+    assert NO_EDITS.describe() == ""

@@ -1,6 +1,6 @@
 """A verdict in a few words."""
 
-from ashore.plans.change.summary import SHOWN_MAX, tell_verdict
+from ashore.plans.change.summary import SHOWN_MAX, describe_verdict
 from ashore.plans.change.verdicts import (
     ColumnVerdict,
     OperatorVerdict,
@@ -23,7 +23,7 @@ def test_operators_and_columns_that_change_are_told_the_worst_first() -> None:
     kept = operator("kept", ("k", FULL))
     new = operator("new", why="it starts empty")
     verdict = QueryVerdict(LOST, ("of all",), (changed, kept, new), ())
-    assert list(tell_verdict(verdict)) == [
+    assert list(describe_verdict(verdict)) == [
         "of all",
         "`sums` is lost (lost sum(v); partial avg(v))",
         "`new` is partial (it starts empty)",
@@ -32,7 +32,7 @@ def test_operators_and_columns_that_change_are_told_the_worst_first() -> None:
 
 def test_of_many_columns_the_rest_is_counted() -> None:
     many = operator("sums", *((f"c{number}", LOST) for number in range(SHOWN_MAX + 3)))
-    (told,) = tell_verdict(QueryVerdict(LOST, (), (many,), ()))
+    (told,) = describe_verdict(QueryVerdict(LOST, (), (many,), ()))
     assert told.endswith("; 3 more)")
 
 
@@ -40,7 +40,7 @@ def test_sources_are_told_before_operators() -> None:
     kept = SourceVerdict("clicks", FULL, (), 0, 0)
     gone = SourceVerdict("views", LOST, ("it is no longer read",), 1, None)
     verdict = QueryVerdict(LOST, (), (operator("new"),), (), sources=(kept, gone))
-    assert list(tell_verdict(verdict)) == [
+    assert list(describe_verdict(verdict)) == [
         "`views` is lost (it is no longer read)",
         "`new` is partial",
     ]

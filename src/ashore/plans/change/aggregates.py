@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ashore.plans.change.same_state import SAME_STATE, find_same_state
-from ashore.plans.change.side import KeptOperator, tell_apart
+from ashore.plans.change.side import KeptOperator, distinguish
 from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict, worst
 from ashore.plans.change.widening import find_widened, is_lossless, is_same_value
 from ashore.plans.graph import KeptColumn
@@ -49,10 +49,10 @@ class _KeyChange:
 
 
 def judge_aggregate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict]:
-    """Yield what becomes of the keys, then of what is kept for each function."""
+    """Yield the verdict on the keys, then on what is kept for each function."""
     change = _judge_keys(old, new)
     for term in new.keys:
-        yield ColumnVerdict(f"key {new.tell(term)}", change.verdict, change.why)
+        yield ColumnVerdict(f"key {new.describe(term)}", change.verdict, change.why)
     if not new.keys:
         yield ColumnVerdict("key", change.verdict, change.why)
     if change.verdict is not StateVerdict.REFUSED:
@@ -70,7 +70,7 @@ def _judge_keys(old: KeptOperator, new: KeptOperator) -> _KeyChange:
         return _KeyChange(StateVerdict.CONVERT, "the keys have another order")
     sources = [find_source(old, new, term) for term in new.keys]
     if None in sources or _has_session(old) or _has_session(new):
-        return _KeyChange(StateVerdict.REFUSED, _tell_keys(old, new))
+        return _KeyChange(StateVerdict.REFUSED, _describe_keys(old, new))
     if only_widens_keys(old, new):
         return _KeyChange(StateVerdict.CONVERT, f"the keys are {WIDER}")
     if _is_forgotten(old, new):
@@ -144,15 +144,15 @@ def _has_session(operator: KeptOperator) -> bool:
 
 
 def _is_forgotten(old: KeptOperator, new: KeptOperator) -> bool:
-    """Return whether a group may be made of some that a watermark has let go."""
+    """Return whether a group may be made of some that a watermark has dropped."""
     kept = set(new.digests(new.keys))
     times = [each for each in old.keys if old.side.term(each).kind is TermKind.WINDOW]
     is_as_before = bool(times) and all(old.side.digests[each] in kept for each in times)
     return old.has_event_time and not is_as_before
 
 
-def _tell_keys(old: KeptOperator, new: KeptOperator) -> str:
-    was, now = tell_apart(old, old.keys, new, new.keys)
+def _describe_keys(old: KeptOperator, new: KeptOperator) -> str:
+    was, now = distinguish(old, old.keys, new, new.keys)
     return f"it was by {was}, is by {now}: the new groups cannot be computed of the old ones"
 
 
@@ -167,10 +167,10 @@ def _judge_functions(
     now = {new.side.digests[each]: each for each in new.functions}
     kept = {*widened.values(), *same.values()}
     gone = [each for digest, each in was.items() if digest not in now and each not in kept]
-    alike = {old.tell(each) for each in gone} & {new.tell(each) for each in now.values()}
+    alike = {old.describe(each) for each in gone} & {new.describe(each) for each in now.values()}
     is_same_form = _form(old) == _form(new) and old.digests(old.grouped) == new.digests(new.grouped)
     for digest, term in now.items():
-        name = new.tell(term, is_full=digest not in was and new.tell(term) in alike)
+        name = new.describe(term, is_full=digest not in was and new.describe(term) in alike)
         if (
             change.merges
             and (digest in was or term in widened or term in same)
@@ -190,7 +190,7 @@ def _judge_functions(
             yield ColumnVerdict(name, StateVerdict.PARTIAL, why)
         elif _types(old, was[digest]) != _types(new, term):
             yield ColumnVerdict(
-                name, StateVerdict.REFUSED, _tell_types(old, was[digest], new, term)
+                name, StateVerdict.REFUSED, _describe_types(old, was[digest], new, term)
             )
         elif change.verdict is not StateVerdict.FULL:
             yield ColumnVerdict(name, change.verdict, change.why)
@@ -200,7 +200,7 @@ def _judge_functions(
             yield ColumnVerdict(name, StateVerdict.FULL)
     for term in gone:
         why = "the new SQL does not compute it: it is dropped"
-        name = old.tell(term, is_full=old.tell(term) in alike)
+        name = old.describe(term, is_full=old.describe(term) in alike)
         yield ColumnVerdict(name, StateVerdict.LOST, why)
 
 
@@ -217,7 +217,7 @@ def _types(operator: KeptOperator, term: int) -> list[tuple[str, str]]:
     return [(each.part, each.type) for each in _columns_of(operator, term)]
 
 
-def _tell_types(old: KeptOperator, before: int, new: KeptOperator, after: int) -> str:
+def _describe_types(old: KeptOperator, before: int, new: KeptOperator, after: int) -> str:
     was, now = (
         ", ".join(kind for _, kind in _types(side, term))
         for side, term in ((old, before), (new, after))

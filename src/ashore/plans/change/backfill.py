@@ -58,7 +58,7 @@ def plan_backfill(new: StoredPlan, rewrite: StateRewrite, verdict: QueryVerdict)
     """Return how new functions and new aggregates are filled.
 
     Arguments:
-        new: the plan that is to go on.
+        new: the plan that is to continue.
         rewrite: that lets them begin empty.
         verdict: that says so.
 
@@ -80,8 +80,8 @@ def plan_backfill(new: StoredPlan, rewrite: StateRewrite, verdict: QueryVerdict)
             filled[each.operator] = _fill(each, nodes[each.operator])
     operators = tuple(filled.get(each.operator, each) for each in rewrite.operators)
     ids = {numbered[number].id for number in filled}
-    told = _tell(verdict, ids) if filled else verdict
-    return Backfill(replace(rewrite, operators=operators), told, bool(filled))
+    rewritten = _fill_verdict(verdict, ids) if filled else verdict
+    return Backfill(replace(rewrite, operators=operators), rewritten, bool(filled))
 
 
 def _require_read(verdict: QueryVerdict) -> None:
@@ -140,20 +140,20 @@ def _fill(rewrite: OperatorRewrite, node: PlanNode) -> OperatorRewrite:
     )
 
 
-def _tell(verdict: QueryVerdict, ids: set[str]) -> QueryVerdict:
+def _fill_verdict(verdict: QueryVerdict, ids: set[str]) -> QueryVerdict:
     """Return the verdict where operators are filled. `ids`: of them, in the new plan."""
     operators = tuple(
-        _tell_operator(each) if each.new in ids else each for each in verdict.operators
+        _describe_operator(each) if each.new in ids else each for each in verdict.operators
     )
     parts = [*(each.verdict for each in verdict.sources), *(each.verdict for each in operators)]
     found = worst([*parts, StateVerdict.CONVERT])
     return replace(verdict, verdict=found, operators=operators)
 
 
-def _tell_operator(operator: OperatorVerdict) -> OperatorVerdict:
+def _describe_operator(operator: OperatorVerdict) -> OperatorVerdict:
     if operator.old is None:
         return replace(operator, verdict=StateVerdict.CONVERT, why=(FILLED,))
-    columns = tuple(_tell_column(each) for each in operator.columns)
+    columns = tuple(_describe_column(each) for each in operator.columns)
     found = worst([StateVerdict.CONVERT, *(each.verdict for each in columns)])
     return replace(operator, verdict=_own(operator, found), columns=columns)
 
@@ -164,7 +164,7 @@ def _own(operator: OperatorVerdict, found: StateVerdict) -> StateVerdict:
     return operator.verdict if operator.verdict.rank > of_columns.rank else found
 
 
-def _tell_column(column: ColumnVerdict) -> ColumnVerdict:
+def _describe_column(column: ColumnVerdict) -> ColumnVerdict:
     if not column.why.startswith(BEGINS):
         return column
     return ColumnVerdict(column.name, StateVerdict.CONVERT, FILLED)

@@ -33,7 +33,7 @@ class ComparedPlans:
     before: OperatorGraph
     after: OperatorGraph
     _narrowed: tuple[StoredPlan, StoredPlan]
-    _told: Sequence[Json]
+    _numbers_old: Sequence[Json]
 
     def sides(self, numbers: Mapping[int, int]) -> tuple[Side, Side]:
         """Return both queries. `numbers`: which stateful operator of the new one an old one is."""
@@ -41,7 +41,7 @@ class ComparedPlans:
         gone = _find_distinct(self.before) - numbers.keys()
         come = _find_distinct(self.after) - {*numbers.values()}
         return (
-            Side(old, self.before, self.old.graph, Beside(numbers, self._told, gone)),
+            Side(old, self.before, self.old.graph, Beside(numbers, self._numbers_old, gone)),
             Side(new, self.after, self.new.graph, Beside(passed=come)),
         )
 
@@ -65,5 +65,5 @@ def compare_plans(old: StoredPlan, new: StoredPlan, mapping: SourceMapping) -> C
         describe_graph(some.graph, whole.graph)
         for some, whole in zip(narrowed, (old, new), strict=True)
     )
-    told = mapping.number_old(old.graph, new.graph)
-    return ComparedPlans(old, new, before, after, narrowed, told)
+    numbers = mapping.number_old(old.graph, new.graph)
+    return ComparedPlans(old, new, before, after, narrowed, numbers)

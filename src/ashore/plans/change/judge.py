@@ -1,6 +1,6 @@
 """The verdict on the state of a query whose SQL has changed.
 
-What it is: `judge_query`, from the plan that made a state and the one that is to go on with it.
+What it is: `judge_query`, from the plan that made a state and the one that is to continue with it.
 What it promises: pure. `full` is said only where the state means the same to both plans: operators
 are compared by what they compute down to the columns of sources, never by types or names. What
 cannot be compared is refused, and so is a state that would have to be rewritten and cannot be.
@@ -13,7 +13,7 @@ from ashore.plans.change.aggregates import judge_aggregate
 from ashore.plans.change.comparison import compare_plans
 from ashore.plans.change.keyed_state import judge_deduplicate, judge_join
 from ashore.plans.change.rewriting import find_obstacles
-from ashore.plans.change.side import KeptOperator, tell_operators
+from ashore.plans.change.side import KeptOperator, describe_pair
 from ashore.plans.change.sources import SourceMapping, judge_sources, match_sources
 from ashore.plans.change.verdicts import (
     ColumnVerdict,
@@ -70,11 +70,11 @@ class _Found:
 
 
 def judge_query(old: StoredPlan, new: StoredPlan, edits: MappingEdits = NO_EDITS) -> QueryVerdict:
-    """Return what becomes of a state.
+    """Return the verdict on a state.
 
     Arguments:
         old: what the state was made by.
-        new: what would go on with it.
+        new: what would continue with it.
         edits: what the user says of which operator is which.
 
     Raises SparkUnknown where an operator is not known. Not judged is what Spark does not write (the
@@ -241,7 +241,7 @@ def _with_conditions(old: KeptOperator, new: KeptOperator, found: _Found) -> _Fo
 
     The state was made without those that are new. Where a row of it can still come out that does
     not meet one (a row that waits for a match, a group that the condition is on), the operator
-    cannot go on as it is.
+    cannot continue as it is.
     """
     if old.conditions.keys() == new.conditions.keys():
         return found
@@ -277,5 +277,5 @@ def _judge_columns(old: KeptOperator, new: KeptOperator) -> tuple[ColumnVerdict,
         case _ if old.operator.own == new.operator.own:
             return new.all_as(StateVerdict.FULL)
         case _:
-            why = "it was {}, is {}".format(*tell_operators(old, new))
+            why = "it was {}, is {}".format(*describe_pair(old, new))
             return (ColumnVerdict("rows", StateVerdict.REFUSED, why),)

@@ -7,7 +7,7 @@ What it promises: pure.
 from collections.abc import Iterator
 
 from ashore.plans.change.aggregates import WIDER, only_widens_keys
-from ashore.plans.change.side import WITHIN, KeptOperator, tell_operators
+from ashore.plans.change.side import WITHIN, KeptOperator, describe_pair
 from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict
 from ashore.plans.change.widening import find_widened_columns
 from ashore.plans.graph import split_condition
@@ -24,11 +24,11 @@ FORGOTTEN = (
 
 
 def judge_deduplicate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict]:
-    """Yield what becomes of the keys: a row is one of them, and little else."""
+    """Yield the verdict on the keys: a row is one of them, and little else."""
     was, now = old.digests(old.keys), new.digests(new.keys)
     if old.node.kind != new.node.kind:
         yield from new.all_as(
-            StateVerdict.REFUSED, "was {}, is {}".format(*tell_operators(old, new))
+            StateVerdict.REFUSED, "was {}, is {}".format(*describe_pair(old, new))
         )
     elif was == now:
         yield from new.all_as(StateVerdict.FULL)
@@ -39,13 +39,13 @@ def judge_deduplicate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVe
     elif set(now) < set(was):
         yield from new.all_as(*_judge_fewer(old, new))
     else:
-        before, after = tell_operators(old, new)
+        before, after = describe_pair(old, new)
         why = f"was {before}, is {after}: which rows were there is not known"
         yield from new.all_as(StateVerdict.REFUSED, why)
 
 
 def _judge_fewer(old: KeptOperator, new: KeptOperator) -> tuple[StateVerdict, str]:
-    """Judge keys of which some go: rows that were told apart become one."""
+    """Judge keys of which some go: rows that were distinguished become one."""
     if new.node.kind == WITHIN:
         return StateVerdict.PARTIAL, EXPIRES_LAST
     if old.has_event_time and not _keeps_times(old, new):
@@ -63,14 +63,14 @@ def _keeps_times(old: KeptOperator, new: KeptOperator) -> bool:
 
 
 def judge_join(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict]:
-    """Yield what becomes of the keys, then of the columns of the rows that wait."""
+    """Yield the verdict on the keys, then on the columns of the rows that wait."""
     changed = list(_changed(old, new))
     if changed:
         yield ColumnVerdict("rows that wait", StateVerdict.REFUSED, "; ".join(changed))
         return
     for name in ("leftKeys", "rightKeys"):
         for term in new.node.terms(name):
-            yield ColumnVerdict(f"key {new.tell(term)}", StateVerdict.FULL)
+            yield ColumnVerdict(f"key {new.describe(term)}", StateVerdict.FULL)
     yield from _judge_sides(old, new)
 
 
@@ -80,7 +80,7 @@ def _changed(old: KeptOperator, new: KeptOperator) -> Iterator[str]:
         yield f"it was {join_type(old.node)}, is {join_type(new.node)}"
     pairs = [_pairs(each) for each in (old, new)]
     if pairs[0] != pairs[1]:
-        yield "was {}, is {}".format(*tell_operators(old, new))
+        yield "was {}, is {}".format(*describe_pair(old, new))
     conditions = [_conditions(each) for each in (old, new)]
     if conditions[0] != conditions[1]:
         yield "its condition has changed"
@@ -117,7 +117,7 @@ def _judge_sides(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict
     has_form = {side: _form(old, side) == _form(new, side) for side in sides}
     widened = {side: find_widened_columns(old, new, side) for side in sides}
     for key, column in now.items():
-        name = new.tell_column(column)
+        name = new.describe_column(column)
         if column.term in widened[column.side]:
             yield ColumnVerdict(name, StateVerdict.CONVERT, f"it is {WIDER}")
         elif key not in was:
@@ -134,7 +134,7 @@ def _judge_sides(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict
     for key, column in was.items():
         if key not in now and column.term not in kept:
             why = "the new SQL does not use it: it is dropped"
-            yield ColumnVerdict(old.tell_column(column), StateVerdict.LOST, why)
+            yield ColumnVerdict(old.describe_column(column), StateVerdict.LOST, why)
 
 
 def _form(join: KeptOperator, side: str) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ def choose_edits(
         kept: what the log keeps.
         digest: of the plan that the log has.
         old: that plan.
-        new: what would go on with its state.
+        new: what would continue with its state.
 
     Raises SparkUnknown.
 

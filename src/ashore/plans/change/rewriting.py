@@ -163,14 +163,14 @@ def plan_rewrite(old: StoredPlan, new: StoredPlan, verdict: QueryVerdict) -> Sta
 
     Arguments:
         old: what the state was made by.
-        new: what is to go on with it.
+        new: what is to continue with it.
         verdict: what `judge_query` says of these two.
 
     Raises QueryRefused, with what cannot be rewritten and why; SparkUnknown.
 
     """
     if verdict.verdict is StateVerdict.REFUSED:
-        raise _refuse("; ".join(_tell_refused(verdict)))
+        raise _refuse("; ".join(_describe_refused(verdict)))
     try:
         return _Rewriter(old, new, verdict.mapping).rewrite()
     except _CannotRewrite as error:
@@ -184,7 +184,7 @@ def find_obstacles(
 
     Arguments:
         old: what the state was made by.
-        new: what is to go on with it.
+        new: what is to continue with it.
         mapping: which stateful operator is which.
 
     The keys are ids of operators of the new plan. Raises SparkUnknown.
@@ -202,7 +202,7 @@ def move_kept(rewrite: StateRewrite) -> StateRewrite:
     return replace(rewrite, operators=operators)
 
 
-def _tell_refused(verdict: QueryVerdict) -> Iterator[str]:
+def _describe_refused(verdict: QueryVerdict) -> Iterator[str]:
     yield from verdict.why
     for operator in verdict.operators:
         if operator.verdict is StateVerdict.REFUSED:
@@ -307,7 +307,8 @@ def _rows_of(old: KeptOperator, new: KeptOperator, side: str) -> Iterator[ValueS
             kept = was[place] if before is None else replace(was[place], type=each.type)
             _require_kept(old, new, kept, each)
         elif not each.is_nullable or new.is_null_excluded(each.term):
-            why = f"{new.tell_column(each)} is new and never NULL: the rows that wait have no value"
+            name = new.describe_column(each)
+            why = f"{name} is new and never NULL: the rows that wait have no value"
             raise _CannotRewrite(new.operator.name, why)
         yield ValueSource(place, is_widened=before is not None)
     yield ValueSource(len(was))  # whether the row has met another
@@ -345,7 +346,7 @@ def _key_source(old: KeptOperator, new: KeptOperator, place: int) -> KeySource:
     term = new.keys[place]
     found = find_source(old, new, term)
     if found is None:
-        raise _CannotRewrite(new.operator.name, f"{new.tell(term)} is not one of the old keys")
+        raise _CannotRewrite(new.operator.name, f"{new.describe(term)} is not one of the old keys")
     column = old.keys.index(found)
     was, now = _typed_keys(old)[column], _typed_keys(new)[place]
     if is_wider(old, found, new, term):
@@ -356,7 +357,9 @@ def _key_source(old: KeptOperator, new: KeptOperator, place: int) -> KeySource:
         return KeySource(column)
     window = new.side.term(term).window
     if window is None or _typed_keys(new)[place].type != _WINDOW:
-        raise _CannotRewrite(new.operator.name, f"{new.tell(term)} is not a window of TIMESTAMP")
+        raise _CannotRewrite(
+            new.operator.name, f"{new.describe(term)} is not a window of TIMESTAMP"
+        )
     return KeySource(column, window.length_us, window.offset_us)
 
 
@@ -392,7 +395,7 @@ def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: Ke
     if was.type != now.type:
         raise _CannotRewrite(
             new.operator.name,
-            f"{old.tell_column(was)} was kept as {was.type}, is kept as {now.type}",
+            f"{old.describe_column(was)} was kept as {was.type}, is kept as {now.type}",
         )
 
 

@@ -46,11 +46,11 @@ _BY_KEYS = {OperatorKind.AGGREGATE, OperatorKind.DISTINCT, OperatorKind.DEDUPLIC
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a query is, held against the other one.
+    """What a query is, compared with the other one.
 
     Arguments:
         renumbered: the ids that its stateful operators have in the other query; None: this is that.
-        sources: how its sources are told apart; None: as those of any query.
+        sources: how its sources are distinguished; None: as those of any query.
         passed: the ids of its deduplications that the other query does not have: what stands on
             them is compared with what stands on their inputs there.
 
@@ -79,13 +79,13 @@ class Side:
         self.passed = beside.passed
         self.whole = whole
         self.operators = operators
-        told = number_sources(plan.graph.sources) if beside.sources is None else beside.sources
-        self.digests = TermDigests(plan.graph, told)
-        self._told = told
+        numbers = number_sources(plan.graph.sources) if beside.sources is None else beside.sources
+        self.digests = TermDigests(plan.graph, numbers)
+        self._numbers = numbers
         terms, sources = plan.graph.terms, plan.graph.sources
         self.words = Words(terms, sources, is_qualified=True, is_exact=True)
         self.full_words = Words(terms, sources, is_qualified=True, is_exact=True, is_full=True)
-        self._regions = find_regions(plan.graph, beside.renumbered, told, beside.passed)
+        self._regions = find_regions(plan.graph, beside.renumbered, numbers, beside.passed)
         self._nodes = {node.state.operator_id: node for node in plan.graph.nodes if node.state}
 
     def kept(self, operator: Operator) -> "KeptOperator":
@@ -112,8 +112,8 @@ class Side:
             if node.kind == FILTER:
                 terms = node.terms("condition")
                 parts = (part for term in terms for part in split_condition(graph, term))
-                told = sorted((self._told[each] for each in below[place]), key=hash_form)
-                found |= {hash_form([self.digests[part], told]) for part in parts}
+                labels = sorted((self._numbers[each] for each in below[place]), key=hash_form)
+                found |= {hash_form([self.digests[part], labels]) for part in parts}
         return frozenset(found)
 
     def term(self, place: int) -> Term:
@@ -255,13 +255,13 @@ class KeptOperator:
         """Return the digests of terms."""
         return self.side.digests.all(terms)
 
-    def tell(self, term: int, *, is_full: bool = False) -> str:
+    def describe(self, term: int, *, is_full: bool = False) -> str:
         """Return a term in words. `is_full`: with its types, options and readings."""
         return (self.side.full_words if is_full else self.side.words).of(term)
 
-    def tell_column(self, column: KeptColumn, *, is_full: bool = False) -> str:
+    def describe_column(self, column: KeptColumn, *, is_full: bool = False) -> str:
         """Return a column of the state in words. `is_full`: with types, options and readings."""
-        parts = (column.side, self.tell(column.term, is_full=is_full), column.part)
+        parts = (column.side, self.describe(column.term, is_full=is_full), column.part)
         return ".".join(each for each in parts if each)
 
     def all_as(self, verdict: StateVerdict, why: str = "") -> tuple[ColumnVerdict, ...]:
@@ -270,17 +270,17 @@ class KeptOperator:
 
     def _names(self) -> Iterator[str]:
         yield from (f"key {each.name}" for each in self.state.keys)
-        yield from (self.tell_column(each) for each in self.columns)
+        yield from (self.describe_column(each) for each in self.columns)
 
 
-def tell_apart(
+def distinguish(
     old: KeptOperator, was: Sequence[int], new: KeptOperator, now: Sequence[int]
 ) -> tuple[str, str]:
     """Return terms of two queries in words, with types and options where the words are the same."""
     sides = ((old, was), (new, now))
     for is_full in (False, True):
         one, other = (
-            ", ".join(each.tell(term, is_full=is_full) for term in terms) or "none"
+            ", ".join(each.describe(term, is_full=is_full) for term in terms) or "none"
             for each, terms in sides
         )
         if one != other:
@@ -288,10 +288,10 @@ def tell_apart(
     return one, other
 
 
-def tell_operators(old: KeptOperator, new: KeptOperator) -> tuple[str, str]:
+def describe_pair(old: KeptOperator, new: KeptOperator) -> tuple[str, str]:
     """Return the names of two operators, with their keys in full where the names are the same."""
     one, other = old.operator.name, new.operator.name
     if one != other:
         return one, other
-    before, after = tell_apart(old, old.keys, new, new.keys)
+    before, after = distinguish(old, old.keys, new, new.keys)
     return f"{one} ({before})", f"{other} ({after})"

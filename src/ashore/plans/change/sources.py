@@ -1,9 +1,9 @@
-"""Which source of an old query is which of a new one, and what becomes of its offsets.
+"""Which source of an old query is which of a new one, and the verdict on its offsets.
 
 What it is: `match_sources`, pairs of Kafka sources, and `judge_sources`, the verdict on each.
 What it promises: pure. A source is known by the topics that it reads, never by its place alone.
-Two readings of one topic are told apart by what stands above them; where that is the same they are
-not guessed, unless all of them have the places that they had.
+Two readings of one topic are distinguished by what stands above them; where that is the same they
+are not guessed, unless all of them have the places that they had.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class SourceMapping:
         pairs: place in the new graph, and in the old one.
         added: places in the new graph.
         dropped: places in the old graph.
-        unclear: readings that cannot be told apart, a sentence for each topic.
+        unclear: readings that cannot be distinguished, a sentence for each topic.
 
     """
 
@@ -52,7 +52,7 @@ class SourceMapping:
     unclear: tuple[str, ...] = ()
 
     def number_old(self, old: PlanGraph, new: PlanGraph) -> list[Json]:
-        """Return how the sources of the old graph are told apart, as those of the new one are."""
+        """Return what distinguishes the sources of the old graph, as those of the new one."""
         numbers = number_sources(new.sources)
         became = {was: numbers[now] for now, was in self.pairs.items()}
         return [
@@ -81,7 +81,7 @@ def moves_offsets(source: SourceVerdict) -> bool:
 def judge_sources(
     old: PlanGraph, new: PlanGraph, mapping: SourceMapping
 ) -> tuple[SourceVerdict, ...]:
-    """Return what becomes of each source, in the order of the new graph; those dropped come last.
+    """Return the verdict on each source, in the order of the new graph; those dropped come last.
 
     Requires: nothing is unclear.
     """
@@ -195,7 +195,7 @@ class _Matcher:
             left = [each for each in before if each in self.was]
             come = [each for each in after if each in self.now]
             if _streams_of(self.old, before) == _streams_of(self.new, after):
-                # All have the places that they had: what is not told apart keeps its place.
+                # All have the places that they had: what is not distinguished keeps its place.
                 for was, now in zip(left, come, strict=True):
                     self._pair(was, now)
             elif len(left) == len(come) == 1:

@@ -1,7 +1,7 @@
 """A verdict in a few words, for a message.
 
-What it is: `tell_verdict`.
-What it promises: pure. What is kept as it is is not told.
+What it is: `describe_verdict`.
+What it promises: pure. What is kept as it is is left out.
 """
 
 from collections.abc import Iterator
@@ -11,19 +11,21 @@ from ashore.plans.change.verdicts import OperatorVerdict, QueryVerdict, StateVer
 SHOWN_MAX = 6  # columns of an operator
 
 
-def tell_verdict(verdict: QueryVerdict) -> Iterator[str]:
-    """Yield what is said of the query, its sources, and each operator that cannot go on."""
+def describe_verdict(verdict: QueryVerdict) -> Iterator[str]:
+    """Yield what is said of the query, its sources, and each operator that cannot continue."""
     yield from verdict.why
     for source in verdict.sources:
         if source.verdict is not StateVerdict.FULL:
             yield f"`{source.name}` is {source.verdict} ({'; '.join(source.why)})"
     for each in verdict.operators:
         if each.verdict is not StateVerdict.FULL:
-            told = [*each.why, *_tell_columns(each)]
-            yield f"`{each.name}` is {each.verdict}" + (f" ({'; '.join(told)})" if told else "")
+            reasons = [*each.why, *_describe_columns(each)]
+            yield f"`{each.name}` is {each.verdict}" + (
+                f" ({'; '.join(reasons)})" if reasons else ""
+            )
 
 
-def _tell_columns(operator: OperatorVerdict) -> list[str]:
+def _describe_columns(operator: OperatorVerdict) -> list[str]:
     """Return the columns that change, the worst first."""
     changed = [each for each in operator.columns if each.verdict is not StateVerdict.FULL]
     changed.sort(key=lambda each: -each.verdict.rank)

@@ -42,7 +42,7 @@ class ColumnVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SparkAlone:
-    """What Spark would do with a state, if nobody compared what it means.
+    """What Spark would do with a state, without a comparison of what it means.
 
     Arguments:
         accepts: whether it would take it as it is; None: it could not be asked.
@@ -86,7 +86,7 @@ class LostState:
 
     Arguments:
         old: the id of the operator that has it; None: all of the query is dropped.
-        rows: of which something is dropped; None: no file tells.
+        rows: of which something is dropped; None: no file shows it.
         is_estimate: whether the rows are those of the last snapshots, and changed since.
         size_bytes: of all files that hold them; an upper bound where a part is kept.
 

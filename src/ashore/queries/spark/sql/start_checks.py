@@ -28,7 +28,7 @@ from ashore.log.query_history import LandedBatch, read_batches
 from ashore.log.store.reader import read_history
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.operator_choices import choose_edits
-from ashore.plans.change.summary import tell_verdict
+from ashore.plans.change.summary import describe_verdict
 from ashore.plans.change.verdicts import QueryVerdict, StateVerdict
 from ashore.plans.changes import find_changes
 from ashore.plans.log_form import StoredPlan, read_stored, write_stored
@@ -126,7 +126,7 @@ def _read(name: SliceName, known: PlanState) -> StoredPlan:
 
 def _refuse(name: SliceName, verdict: QueryVerdict, changes: Sequence[str]) -> NoReturn:
     """Refuse what the verdict does not let go on. `changes`: what differs, for people."""
-    told = list(dict.fromkeys([*tell_verdict(verdict), *changes]))
+    told = list(dict.fromkeys([*describe_verdict(verdict), *changes]))
     raise QueryRefused(
         f"{name}: the state in the checkpoint was made by different SQL, and would give wrong "
         f"rows: {'; '.join(told)}",
