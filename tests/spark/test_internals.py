@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.streams import CLICKS, NOWHERE, make_views, topic_view
 
+import ashore
 from ashore.errors import SparkUnknown
 from ashore.plans.operators import OperatorKind, StatefulOperator
 from ashore.plans.operators import describe_operators as describe_graph
@@ -22,7 +23,7 @@ from ashore.topics.run.spark.internals import jvm
 from ashore.topics.run.spark.internals.version import KNOWN_SPARKS, refuse_unknown
 
 PARTITIONS = 4  # of the session that tests share
-FOLDER = Path(jvm.__file__).parent
+CODE = Path(ashore.__file__).parent
 # PySpark's private members that lead into the JVM.
 WAYS_IN = {
     "_gateway", "_gateway_client", "_javaAccumulator", "_jc", "_jdf", "_jrdd", "_jreader", "_jsc",
@@ -95,7 +96,7 @@ def test_the_jvm_has_what_is_declared(spark: SparkSession, name: str) -> None:
 def test_only_declared_calls_reach_the_jvm() -> None:
     """All of Ashore goes through `jvm`: PySpark's private members stand nowhere else."""
     places = set()
-    for path in FOLDER.parents[1].rglob("*.py"):
+    for path in CODE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             is_private = isinstance(node, ast.Attribute) and node.attr in WAYS_IN
             if is_private and path != Path(jvm.__file__):
@@ -104,7 +105,7 @@ def test_only_declared_calls_reach_the_jvm() -> None:
 
 
 def test_every_declared_call_is_used() -> None:
-    text = "".join(path.read_text("utf-8") for path in FOLDER.glob("*.py"))
+    text = "".join(path.read_text("utf-8") for path in CODE.rglob("internals/*.py"))
     assert [name for name in DECLARED if not re.search(rf"\b{name}\b(?! = )", text)] == []
 
 

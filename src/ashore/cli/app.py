@@ -3,7 +3,6 @@
 What it is: `COMMANDS`, and the group that finds them.
 What it promises: `--help`, `--version` and completion import no command and nothing that a command
 needs; each command reads its arguments, calls one use case and shows its answer.
-What it must not know: how an answer comes about.
 """
 
 import os

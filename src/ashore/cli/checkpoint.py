@@ -2,7 +2,6 @@
 
 What it promises: no JVM is started, but by `rescale`, `diff` and `inspect --rows`; with `--explain`
 nothing is changed.
-What it must not know: what is in a checkpoint.
 """
 
 from typing import TYPE_CHECKING, Annotated

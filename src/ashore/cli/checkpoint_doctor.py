@@ -2,7 +2,6 @@
 
 What it promises: without `--to` or `--repair`, and with `--explain`, nothing is changed, and no JVM
 is started.
-What it must not know: what can be wrong.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """The commands `ashore checkpoint inspect` and `ashore checkpoint diff`.
 
 What it promises: the checkpoint is only read. A JVM is started where rows are wanted.
-What it must not know: what is in a checkpoint.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """The command `ashore clean`.
 
 What it promises: with `--explain` nothing is changed.
-What it must not know: what may be deleted.
 """
 
 from ashore.base.units import format_size

@@ -2,7 +2,6 @@
 
 What it promises: without `--apply` nothing is changed. The exit code is 4 where something is left
 for a person to decide.
-What it must not know: how a diagnosis comes about.
 """
 
 from typing import Annotated

@@ -1,7 +1,4 @@
-"""What a diagnosis looks like, and what was done about it.
-
-What it must not know: how it was found.
-"""
+"""What a diagnosis looks like, and what was done about it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

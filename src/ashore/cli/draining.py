@@ -3,7 +3,6 @@
 What it is: `drain`.
 What it promises: it returns only where all of that has landed. Ctrl-C and SIGTERM stop the job in
 order, as they stop any run.
-What it must not know: how the process before was stopped.
 """
 
 from dataclasses import dataclass, field

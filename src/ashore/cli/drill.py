@@ -1,7 +1,6 @@
 """The commands of `ashore drill`.
 
 What it promises: the exit code is 0 only if every drill that was run is green.
-What it must not know: how a drill is played.
 """
 
 import random

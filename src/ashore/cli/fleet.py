@@ -2,7 +2,6 @@
 
 What it promises: they ask the server that --server or $ASHORE_SERVER names, by default that of this
 machine. What is printed is what the server said.
-What it must not know: how jobs are run.
 """
 
 import inspect

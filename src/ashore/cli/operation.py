@@ -3,7 +3,6 @@
 What it is: one command of the command line, whose exit code is kept in a file.
 What it promises: it holds the operation's lock for its life, says first which process it is, and
 last how it ended. SIGTERM is Ctrl-C to the command.
-What it must not know: who asked for it.
 """
 
 import os

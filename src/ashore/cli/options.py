@@ -2,7 +2,6 @@
 
 What it is: annotations of parameters, and what groups of commands have in common.
 What it promises: an option has one name and one meaning wherever it is taken from here.
-What it must not know: commands.
 """
 
 from pathlib import Path

@@ -1,7 +1,6 @@
 """Printing: data to stdout, talk to stderr.
 
 What it promises: `--json` output is one JSON document on stdout and nothing else there.
-What it must not know: commands.
 """
 
 import json

@@ -1,7 +1,6 @@
 """The command `ashore recover`: what a dead job has left.
 
 What it promises: with `--explain` nothing is changed.
-What it must not know: what may be moved.
 """
 
 from typing import Annotated

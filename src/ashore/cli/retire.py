@@ -1,7 +1,6 @@
 """The command `ashore retire`.
 
 What it promises: with `--explain` nothing is changed.
-What it must not know: how a partition is dropped.
 """
 
 from typing import Annotated

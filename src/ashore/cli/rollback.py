@@ -1,7 +1,6 @@
 """The command `ashore roll-back`.
 
 What it promises: with `--explain` nothing is changed; without it nothing is deleted.
-What it must not know: how a query is rolled back.
 """
 
 from typing import Annotated

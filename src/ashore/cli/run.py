@@ -1,7 +1,6 @@
 """The command `ashore run`.
 
 What it promises: errors that need no Spark are reported before Spark starts.
-What it must not know: what a job does.
 """
 
 from collections.abc import Callable, Sequence

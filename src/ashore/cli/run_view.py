@@ -3,7 +3,6 @@
 What it is: what the events of a job process look like: on a terminal a table that is kept up to
 date, elsewhere a line for each thing that matters.
 What it promises: `RunState.take` alone changes what is shown, `render` shows it.
-What it must not know: how a job works.
 """
 
 import os

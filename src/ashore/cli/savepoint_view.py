@@ -1,7 +1,6 @@
 """What the commands for savepoints print: sentences and a table for people, a document as JSON.
 
 What it promises: a view of a value: no clock, no storage.
-What it must not know: how the value came about.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,7 +2,6 @@
 
 What it is: `saving`, for `ashore run` and `ashore stop`.
 What it promises: whether there can be savepoints is known before the job is touched.
-What it must not know: how a job is stopped.
 """
 
 from collections.abc import Callable

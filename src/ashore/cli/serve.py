@@ -1,7 +1,4 @@
-"""The command `ashore serve`.
-
-What it must not know: how jobs are run, or requests answered.
-"""
+"""The command `ashore serve`."""
 
 import os
 from importlib import import_module

@@ -1,7 +1,4 @@
-"""The commands of `ashore services`.
-
-What it must not know: how a server is started.
-"""
+"""The commands of `ashore services`."""
 
 from collections.abc import Mapping
 from typing import Annotated

@@ -1,7 +1,6 @@
 """What SIGTERM does while a command works.
 
 What it promises: what stood there before is put back at the end.
-What it must not know: commands.
 """
 
 import signal

@@ -1,7 +1,6 @@
 """The command `ashore sql`.
 
 What it promises: nothing is written; stdout has rows and nothing else.
-What it must not know: how a query is run.
 """
 
 import json

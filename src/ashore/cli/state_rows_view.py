@@ -2,7 +2,6 @@
 
 What it promises: a view of a value: no clock, no storage. Numbers are shown as Spark wrote them;
 what a terminal would not show, or would act on, is escaped.
-What it must not know: how rows were read.
 """
 
 import json

@@ -2,7 +2,6 @@
 
 What it promises: with `--check` the exit code says whether all is as it should be: 0, or of all
 jobs the gravest of 4 (needs a decision), 1 (not healthy), 6 (could not be looked at).
-What it must not know: what health is.
 """
 
 from collections.abc import Sequence

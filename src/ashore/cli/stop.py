@@ -2,7 +2,6 @@
 
 What it promises: with exit code 0 the job has stopped, now or before, and its process is
 gone; `--now` says that it was ended at once. With `--drain` everything has landed that was there.
-What it must not know: how a job is asked.
 """
 
 import math

@@ -2,7 +2,6 @@
 
 What it promises: a new token is printed once, to stdout, and kept by its digest. A change applies
 within seconds, also where the server runs: it is not started again.
-What it must not know: how tokens are kept.
 """
 
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""The command `ashore trace`.
-
-What it must not know: how a log is read.
-"""
+"""The command `ashore trace`."""
 
 from typing import Annotated
 

@@ -1,7 +1,6 @@
 """The command `ashore validate`.
 
 What it promises: nothing is read or written; where there is no SQL, no Spark is started.
-What it must not know: what is valid.
 """
 
 from collections.abc import Iterable

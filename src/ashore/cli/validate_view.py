@@ -1,7 +1,4 @@
-"""What the queries of a job look like before they start.
-
-What it must not know: how they were planned.
-"""
+"""What the queries of a job look like before they start."""
 
 from collections.abc import Sequence
 

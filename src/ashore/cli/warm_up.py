@@ -1,7 +1,4 @@
-"""The command `ashore warm-up`.
-
-What it must not know: what is kept.
-"""
+"""The command `ashore warm-up`."""
 
 from ashore.base.units import format_size
 from ashore.cli.options import AsJson, Debug

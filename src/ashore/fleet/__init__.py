@@ -4,5 +4,4 @@ What it is: the directory of job files and what is wanted of each, the superviso
 watches job processes, operations, and the index over their history.
 What it promises: what is wanted and what happened is in files; a server that dies at any moment
 leaves its jobs running, and the next one adopts them and starts none twice.
-What it must not know: HTTP; terminals.
 """

@@ -8,7 +8,6 @@ else's can be made to point here (DNS rebinding). A route whose address has a jo
 is answered to who has a role on that job alone, and changes it for who may operate it alone. Every
 other route is for who has a role on all jobs, unless it is listed here: those show only what the
 caller may read.
-What it must not know: what requests do.
 """
 
 import socket

@@ -6,7 +6,6 @@ is refused. A change of the file applies within `LOOK_S`, without a restart: a t
 revoked opens nothing, and neither does a cookie that was made for it. A file that cannot be read,
 or with a rule that is not valid, admits no one. A token that was added is in the file by its digest
 only.
-What it must not know: requests; cookies.
 """
 
 import hashlib

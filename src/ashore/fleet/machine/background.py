@@ -3,7 +3,6 @@
 What it is: `Background`.
 What it promises: who wakes it while it works has it work once more. An exception does not end it:
 it is reported on stderr, and the work is tried again after a growing pause.
-What it must not know: what the work is.
 """
 
 import threading

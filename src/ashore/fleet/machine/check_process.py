@@ -4,7 +4,6 @@ What it is: `CheckProcesses`, which has a few of them, and `main`, which each ru
 What it promises: a text that takes too long or too much memory costs its process, never the server:
 no thread of the server computes meanwhile. More texts than may wait are refused. A process is kept
 for the next text, and ends with the server, also one that is checking and whose server was killed.
-What it must not know: what is read, except that job files can be loaded.
 """
 
 import pickle

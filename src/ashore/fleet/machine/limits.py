@@ -3,7 +3,6 @@
 What it is: `ServerLimits`, and `Memory`, which looks at what processes use.
 What it promises: a limit that is reached keeps further jobs waiting, and says which; nothing that
 runs is ended for another. What processes use is looked at now and then: each look costs time.
-What it must not know: which jobs there are.
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,6 @@ What it promises: of one job one process lives at a time, whoever dies when. A s
 job's lock and hands it to the process, which holds it for its life: so between any two steps of a
 start the lock shows whether there is a process, and nothing else. A signal reaches the
 process that was meant, or none.
-What it must not know: why a job is started or ended.
 """
 
 import os

@@ -4,7 +4,6 @@ What it is: `RunRecorder`, which is handed the events of a job process.
 What it promises: each line of the log has job, slice, epoch and batch; logs and samples rotate; a
 file that cannot be written keeps no job from running. What is seen is at most a second old while
 anything changes.
-What it must not know: who reads; how a job works.
 """
 
 import contextlib

@@ -5,7 +5,6 @@ a job that hangs; what happens is written to files instead of a terminal.
 What it promises: it holds the job's lock for its life. Which process it is is written before
 anything else, and how it ended last: a server may come and go meanwhile. SIGTERM ends the job in
 order, SIGKILL leaves no process behind.
-What it must not know: why it was started; that there is a server.
 """
 
 import os

@@ -2,7 +2,6 @@
 
 What it is: `COMMANDS`, read from `commands.json`, which `make docs` writes; `CommandTwin.line`.
 What it promises: a command line is made of checked values alone: no value can pass for an option.
-What it must not know: what commands do.
 """
 
 import json

@@ -4,7 +4,6 @@ What it is: `Operations`: asked for, queued, started, looked at, cancelled, forg
 What it promises: progress and result are files that the process itself writes, so a server that
 dies loses none; the next one finds what still runs by the lock that the process holds, and starts
 what was not started. No operation is started twice.
-What it must not know: what commands do; HTTP.
 """
 
 import contextlib

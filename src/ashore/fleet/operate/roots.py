@@ -2,7 +2,6 @@
 
 What it promises: a path is looked at as the system would resolve it, links and `..` too. A server
 without roots of its own allows the directory of job files, and the lakes of those that are there.
-What it must not know: what paths are for.
 """
 
 from collections.abc import Iterable

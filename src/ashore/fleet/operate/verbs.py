@@ -4,7 +4,6 @@ What it is: `Verbs`, for the API and the command line.
 What it promises: a verb has happened once its file is written: it survives the server, and is done
 by the supervisor in a moment. A job file is checked as a whole before it takes the place of the one
 before. Verbs of several requests come one after the other.
-What it must not know: HTTP; processes.
 """
 
 import shutil

@@ -6,7 +6,6 @@ once the address answers 2xx: so it arrives at least once, in order, whatever di
 request is signed (`Ashore-Signature: t=...,v1=HMAC-SHA256(secret, "t.body")`) and has the id of
 its event, which a receiver can leave doubles out by: what is sent again has the same id. A redirect
 is not followed: it is no 2xx.
-What it must not know: how events come about.
 """
 
 import hashlib

@@ -6,7 +6,6 @@ is then made again. One thread asks its database: where that does not answer, or
 connection open, who reports an event does not wait, and who asks waits `ANSWER_S` at most. What
 happened meanwhile is taken from the files once it answers. An answer has every event that was
 reported before the question; otherwise it is an error.
-What it must not know: who asks; how jobs are run.
 """
 
 import json

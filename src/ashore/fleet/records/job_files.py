@@ -4,7 +4,6 @@ What it is: `JobFiles`, which is asked again and again and reads what has change
 What it promises: a file that cannot be run is a `JobFile` with its problem and keeps no other from
 running, and neither does one that takes long to read: it is not checked until it is. A job has the
 name of its file: two files can not be one job.
-What it must not know: who runs jobs.
 """
 
 import errno

@@ -3,7 +3,6 @@
 What it is: `Journal`, which the supervisor reports to.
 What it promises: an event is in the file before it is delivered. The newest are also in memory.
 Counts are those since the server was started.
-What it must not know: who reads.
 """
 
 import contextlib

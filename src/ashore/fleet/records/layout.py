@@ -3,7 +3,6 @@
 What it is: `ServerFiles`, the paths below a directory of job files.
 What it promises: what people keep in git (job files, SQL, what is wanted of each job) is apart from
 what a machine knows (processes, logs, tokens, the index), which a `.gitignore` keeps out.
-What it must not know: what is in the files.
 """
 
 import re

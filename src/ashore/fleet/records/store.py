@@ -3,7 +3,6 @@
 What it promises: a reader sees the old content or the new one, never a part; after a power cut
 likewise. A record that is missing or damaged is None: its reader decides what that means. The
 functions on paths below promise the same of files that only one machine uses.
-What it must not know: what is in them.
 """
 
 import contextlib

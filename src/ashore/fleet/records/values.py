@@ -2,7 +2,6 @@
 
 What it promises: a file that is damaged, or of another release, is None to its reader, never half
 a value. Times are the machine's, in milliseconds.
-What it must not know: where the files are; who acts on them.
 """
 
 from dataclasses import dataclass

@@ -3,5 +3,4 @@
 What it is: `create_app`, and `serve`, which runs it.
 What it promises: it decides nothing: verbs and operations are those of `ashore.fleet`. No handler
 waits for a disk, a lake or Kafka on the event loop. Spark is never loaded.
-What it must not know: how jobs are run.
 """

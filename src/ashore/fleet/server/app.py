@@ -1,7 +1,6 @@
 """The application: routes over what a server works with.
 
 What it is: `create_app`.
-What it must not know: sockets; how it is served.
 """
 
 from collections.abc import AsyncIterator

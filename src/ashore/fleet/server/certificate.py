@@ -4,7 +4,6 @@ What it is: `ServerCertificate`, which makes the context of TLS and reads its fi
 What it promises: TLS 1.2 or later. What is wrong with the files is an error that says which; nobody
 is asked for a password. Files that are renewed apply to the next connection, without a restart; as
 long as they cannot be used, the ones before do.
-What it must not know: requests.
 """
 
 import ssl

@@ -5,7 +5,6 @@ What it is: `JobCondition`, and `judge_condition`, which makes it of a job as it
 What it promises: pure. What a view shows of a job is in this value, so no two views disagree. A lag
 is known only where it was read lately: else it is None, and never 0. Whatever keeps a job from
 landing is in the list, gravest first, each with what to do; the commands name the job's own file.
-What it must not know: HTML, HTTP, terminals.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

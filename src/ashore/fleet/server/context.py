@@ -1,7 +1,6 @@
 """What the handlers of a server share.
 
 What it is: `Context`, made once for an app; `context_of` finds it for a handler.
-What it must not know: HTTP beyond the request that it is found by.
 """
 
 from collections.abc import Callable

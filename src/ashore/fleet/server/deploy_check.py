@@ -3,7 +3,6 @@
 What it is: `check_deploy`.
 What it promises: no one without a role on all jobs takes a job out of a team or into one, reads
 what an earlier job of that name has left, or writes a file that another team's job names.
-What it must not know: how a job file is written.
 """
 
 from collections.abc import Collection, Mapping

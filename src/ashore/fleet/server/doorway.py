@@ -6,7 +6,6 @@ without a token; for which jobs that holds, the route asks (see `access`). Anoth
 requests reach nothing; a body is bounded in size and time as a whole; each change leaves an audit
 line with who, by which rule, what and how it ended, and so does each request that is refused to
 a caller who is known, and each login. No body and no token is written down.
-What it must not know: what requests do.
 """
 
 import asyncio

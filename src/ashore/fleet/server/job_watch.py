@@ -4,7 +4,6 @@ What it is: `FleetWatch`: a thread that looks, and answers from memory.
 What it promises: a job whose log, heartbeat and file have not changed costs a listing; a lake or a
 broker that does not answer delays no other job, and is reported as that. A file that comes, changes
 or goes is seen with the next look.
-What it must not know: how jobs are started; pages.
 """
 
 import threading

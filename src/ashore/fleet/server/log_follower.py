@@ -6,7 +6,6 @@ also if the job, this server or both were dead meanwhile: how far a log was read
 past an entry only when what it says was taken. So one may be reported twice, with the same id, and
 none is left out. What was there before the server knew the job is not reported, and neither is what
 came before the file of that was damaged or deleted.
-What it must not know: who receives reports.
 """
 
 import threading

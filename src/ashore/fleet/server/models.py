@@ -3,7 +3,6 @@
 What it is: one model per document, and what makes it of a value of `ashore.fleet`.
 What it promises: times are Unix times in milliseconds. No secret is in a document: those of a job
 file stay where they are read.
-What it must not know: requests.
 """
 
 from dataclasses import asdict

@@ -2,7 +2,6 @@
 
 What it is: `SeenJob`, a value, and its parts.
 What it promises: frozen, and from one moment: who decides about a job decides from this alone.
-What it must not know: how a job is shown.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 What it promises: what goes wrong on purpose is answered with what happened and what to do; what was
 not meant to happen is answered too, without its traceback.
-What it must not know: handlers.
 """
 
 import errno

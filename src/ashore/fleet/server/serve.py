@@ -2,7 +2,6 @@
 
 What it is: `serve`.
 What it promises: one server per state directory. Jobs continue when it ends, however it ends.
-What it must not know: terminals.
 """
 
 import asyncio

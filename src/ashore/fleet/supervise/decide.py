@@ -3,7 +3,6 @@
 What it is: `decide`, and `after_exit`, which counts failures.
 What it promises: pure. The same facts give the same answer, so a server that starts anew decides
 as the one before. A job that waits for a person says for what.
-What it must not know: files, processes.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,6 @@ What it is: `Supervisor`, one thread that looks, decides and acts, and `ManagedJ
 What it promises: what it knows it has from files, so the next one continues where it ended, at
 any moment. A job that cannot be started, or a file that cannot be read, keeps no other from its
 turn. Readers of views never wait.
-What it must not know: HTTP; who asked for what.
 """
 
 import json

@@ -1,7 +1,6 @@
 """Jobs: `/api/jobs`.
 
 What it is: what is known of jobs, and what can be wanted of them.
-What it must not know: how jobs are run.
 """
 
 import hashlib

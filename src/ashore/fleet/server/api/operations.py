@@ -4,7 +4,6 @@ What it is: a route for each command of the command line that is long work or a 
 arguments and options as a body; what becomes of it.
 What it promises: an address and a body for each command, made from the command line itself; a path
 in a body is confined to the roots of the server.
-What it must not know: what commands do.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""The server itself: metrics, what happened, what it is.
-
-What it must not know: how jobs are run.
-"""
+"""The server itself: metrics, what happened, what it is."""
 
 import json
 from collections import Counter

@@ -4,5 +4,4 @@ What it is: `routes.pages_router` over view models, frozen values that pure func
 `control` returns; templates only lay them out.
 What it promises: each page says what is so and what to do next, also where something cannot be
 read. It works without the script; nothing is loaded from elsewhere.
-What it must not know: how jobs are started and watched: it asks a `ControlPlane`.
 """

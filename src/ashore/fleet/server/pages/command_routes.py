@@ -1,7 +1,4 @@
-"""Pages of what takes long: checks, drills, and the list of all that was asked for.
-
-What it must not know: how commands are run, what they find.
-"""
+"""Pages of what takes long: checks, drills, and the list of all that was asked for."""
 
 import json
 from collections.abc import Mapping

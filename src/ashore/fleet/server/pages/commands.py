@@ -3,7 +3,6 @@
 What it is: `Commands`, over the operations of a server.
 What it promises: what is asked for is what the API would ask for: the words of a command line are
 made of checked values.
-What it must not know: what commands say; how they are run.
 """
 
 import threading

@@ -4,7 +4,6 @@ What it is: `view_fleet`, from jobs as they were last seen; `FleetPage`, and `li
 What it promises: jobs that need a person come first unless another order is asked for. However many
 look, a list is made once for what it shows and at most a second old; of jobs that are as they were,
 no row is made again.
-What it must not know: who looks, but for what they may read.
 """
 
 import threading

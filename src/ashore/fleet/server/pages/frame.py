@@ -3,7 +3,6 @@
 What it is: `PageFrame`, which routes use; the routers that it makes answer errors with pages.
 What it promises: what cannot be read is a page that says why and what to do, with a status that
 programs understand. No one waits longer for a lake than `PATIENCE_S`.
-What it must not know: what pages show.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""The addresses of the pages of one job.
-
-What it must not know: how anything is found out, what it looks like.
-"""
+"""The addresses of the pages of one job."""
 
 from functools import partial
 from typing import Annotated

@@ -3,7 +3,6 @@
 What it is: its routes, and `view_check`, the verdicts and the pairs of operators on a page, from
 the document that `ashore migrate check --json` prints.
 What it promises: every verdict has its reasons; what would be lost is a list of its own.
-What it must not know: how a verdict is found, how state is rewritten: commands do both.
 """
 
 from collections.abc import Mapping, Sequence

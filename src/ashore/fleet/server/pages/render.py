@@ -2,7 +2,6 @@
 
 What it promises: everything that is not marked as safe is escaped; pictures of `drawing` are marked
 where they are shown. A page may load what this server sends, and nothing else.
-What it must not know: what is shown.
 """
 
 import re

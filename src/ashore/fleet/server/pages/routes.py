@@ -1,7 +1,6 @@
 """The addresses of the pages.
 
 What it is: `pages_router`: log in, all jobs, events, and the routers of the other pages.
-What it must not know: how anything is found out.
 """
 
 import asyncio

@@ -3,7 +3,6 @@
 What it is: `SupervisedJobs`.
 What it promises: what the supervisor knows is shown at once, whatever a lake does; logs are read
 beside, where something changed.
-What it must not know: HTML.
 """
 
 import hashlib

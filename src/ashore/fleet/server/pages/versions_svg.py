@@ -4,7 +4,6 @@ What it is: `draw_diff`.
 What it promises: an operator and what became of it stand beside each other; what changed has a
 shape and a colour of its own, what keeps state is bold; no two boxes overlap, no text leaves its
 box. Nothing is loaded from anywhere. The same text for the same difference.
-What it must not know: how operators are matched.
 """
 
 from collections.abc import Iterator, Sequence

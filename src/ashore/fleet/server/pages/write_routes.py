@@ -1,7 +1,4 @@
-"""The page on which a job file is written: propose, check, preview, save.
-
-What it must not know: how any of it is done.
-"""
+"""The page on which a job file is written: propose, check, preview, save."""
 
 from collections.abc import Mapping
 from functools import partial
