@@ -24,7 +24,10 @@ EXECUTOR_CODE = (
 NOT_ON_EXECUTORS = {"pyspark", "py4j", "typer", "fastapi", "rich", "confluent_kafka"}
 
 # These start Spark processes or servers; they never load Spark.
-CONTROL_CODE = ("ashore.cli", "ashore.proof", "ashore_lab.services", "ashore.jobs.file")
+CONTROL_CODE = (
+    *("ashore.cli", "ashore.proof", "ashore.fleet", "ashore.topics.use", "ashore.queries.tools"),
+    *("ashore.queries.change", "ashore_lab.services", "ashore.jobs.file"),
+)
 NOT_IN_CONTROL = {"pyspark", "py4j"}
 
 # Each takes more than a tenth of the time in which `--help` is to answer.
