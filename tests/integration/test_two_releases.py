@@ -46,7 +46,7 @@ class Release:
         there = directory / "ashore"
         shutil.copytree(PACKAGE, there, ignore=shutil.ignore_patterns("__pycache__"))
         edit(there / "__init__.py", (('__version__ = "0.1.0"', f'__version__ = "{version}"'),))
-        edit(there / "protocol" / "entries" / "frame.py", edits)
+        edit(there / "log" / "entries" / "frame.py", edits)
         return cls(directory)
 
     def run(self, *arguments: object) -> tuple[int, str]:
