@@ -18,7 +18,7 @@ from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.fleet.machine.locks import take_lock
 from ashore.fleet.records.job_files import digest_of
-from ashore.fleet.records.layout import RunFiles, ServerFiles
+from ashore.fleet.records.layout import RunFiles, ServerFiles, desired_name
 from ashore.fleet.records.store import write_hint, write_record
 from ashore.fleet.records.values import (
     BatchSeen,
@@ -105,7 +105,8 @@ class ActiveJob(Writer):
         self.run.root.mkdir(parents=True)
         self.lock = take_lock(self.run.lock)
         now_ms = self.clock.now_ms()
-        write_record(files.desired_of(self.name), Desired(DesiredState.RUNNING, 0, 1, "b", now_ms))
+        wanted = Desired(DesiredState.RUNNING, 0, 1, "b", now_ms)
+        write_record(files.state / desired_name(self.name), wanted)
         self.started_ms = round(self.process.create_time() * 1000)
         digest = digest_of(files.jobs / f"{self.name}.yaml", self.job)
         numbers = (0, 1, os.getpid(), self.started_ms, digest)

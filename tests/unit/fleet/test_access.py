@@ -22,6 +22,7 @@ from ashore.errors import RequestInvalid
 from ashore.fleet.access.guard import Admits
 from ashore.fleet.access.requests import TrustedProxy
 from ashore.fleet.access.tokens import LOOK_S, UserRole
+from ashore.fleet.records.layout import desired_name
 from ashore.fleet.records.store import read_lines
 from ashore.fleet.server.doorway import is_page
 from ashore.fleet.server.pages.frame import PageRoute
@@ -152,7 +153,7 @@ def test_a_page_of_another_site_changes_nothing(tmp_path: Path, headers: dict[st
         ):
             found = served.client.request(method, path, headers=headers)
             assert (found.status_code, found.json()["code"]) == (403, "not-allowed"), path
-        assert not served.files.desired_of("clicks").exists()
+        assert not (served.files.state / desired_name("clicks")).exists()
 
 
 def test_the_own_pages_programs_and_links_are_answered(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from ashore.fleet.machine.processes import Processes
 from ashore.fleet.operate.operations import Operations
 from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.records.job_files import read_job_file
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.layout import ServerFiles, desired_name
 from ashore.fleet.records.store import write_record
 from ashore.fleet.records.values import (
     Desired,
@@ -155,7 +155,7 @@ class Fleet:
         run, then_ms = self.files.run_of(name), self.now_ms - MINUTES_5
         run.root.mkdir()
         desired = Desired(fault.desired, 0, 1, "ann", then_ms)
-        write_record(self.files.desired_of(name), desired)
+        write_record(self.files.state / desired_name(name), desired)
         if fault.exit_code is not None:
             said = ("offsets-gone", "offsets are gone", "decide it")
             write_record(run.exit, ExitRecord("r", 1, "digest", fault.exit_code, then_ms, *said))

@@ -20,6 +20,7 @@ from ashore.fleet.access.guard import Admits, GuardedRoute
 from ashore.fleet.access.requests import JOBS, OPERATIONS, OWN, Reach, TrustedProxy
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.records.journal import Happened
+from ashore.fleet.records.layout import desired_name
 from ashore.fleet.records.store import read_lines
 from ashore.fleet.server.pages.frame import PageRoute
 from ashore_lab.testing.simulation import write_simulated_job
@@ -167,7 +168,7 @@ def test_no_route_lets_a_team_at_another_job(
     if job != "no-such-job":
         assert asker.deploy(job, "labels: {team: payments}\n").status_code == 403
     assert {each: each.read_text() for each in teams.files.jobs.glob("*.yaml")} == before
-    assert not teams.files.desired_of("returns").exists()
+    assert not (teams.files.state / desired_name("returns")).exists()
 
 
 def test_refusals_name_the_role_and_the_job_and_are_written_down(

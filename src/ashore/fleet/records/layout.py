@@ -15,8 +15,9 @@ from ashore.fleet.records.store import LocalRecords, Records
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 JOB_SUFFIXES = (".yaml", ".yml")
 CASES = ".cases"  # of a file of test cases, before its suffix
+DESIRED, RUNS = "desired", "runs"  # folders: of desired states, of processes
 EVENTS, AUDIT, REFUSED = "events.jsonl", "audit.jsonl", "refused.jsonl"
-_IGNORED = "*\n!.gitignore\n!desired/\n!desired/*\n"
+_IGNORED = f"*\n!.gitignore\n!{DESIRED}/\n!{DESIRED}/*\n"
 
 
 def is_name(text: str) -> bool:
@@ -26,7 +27,7 @@ def is_name(text: str) -> bool:
 
 def desired_name(job: str) -> str:
     """Return the name of the record that says what is wanted of a job."""
-    return f"desired/{job}.json"
+    return f"{DESIRED}/{job}.json"
 
 
 def _at(base: str, name: str) -> "cached_property[Path]":
@@ -81,12 +82,8 @@ class ServerFiles:
 
     # ---- of a job
 
-    desired = _at("state", "desired")  # what is wanted of each job: a file per job
-    runs = _at("state", "runs")  # what is known of the processes of each job: a directory per job
-
-    def desired_of(self, job: str) -> Path:
-        """Return the file that says what is wanted of a job."""
-        return self.state / desired_name(job)
+    desired = _at("state", DESIRED)  # what is wanted of each job: a file per job
+    runs = _at("state", RUNS)  # what is known of the processes of each job: a directory per job
 
     def run_of(self, job: str) -> "RunFiles":
         """Return where the files of a job's process are."""

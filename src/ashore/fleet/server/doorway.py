@@ -70,7 +70,6 @@ class AuditLog:
 BODY_BYTES_MAX = 4 << 20
 BODY_S_MAX = 30.0
 PAGES = "/ui/"  # and `/`: they have a guard that knows cookies
-LOGIN = "/ui/login"
 _LOOKS = {each.route for each in COMMANDS if not each.changes}
 _OPERATIONS = re.compile(r"/api/(?:jobs/[^/]+/)?operations/(.+)")
 

@@ -22,7 +22,7 @@ from ashore.fleet.machine.limits import Memory, ServerLimits
 from ashore.fleet.machine.processes import LivingProcess, Processes
 from ashore.fleet.records.job_files import JobFile, JobFiles
 from ashore.fleet.records.journal import Happened
-from ashore.fleet.records.layout import RunFiles, ServerFiles, desired_name
+from ashore.fleet.records.layout import DESIRED, RUNS, RunFiles, ServerFiles, desired_name
 from ashore.fleet.records.store import FileMark, mark_of, read_record, write_hint, write_record
 from ashore.fleet.records.values import (
     Desired,
@@ -241,7 +241,7 @@ class Supervisor:
     def _names(self, files: Mapping[str, JobFile]) -> set[str]:
         """Return the jobs that have a file, that something is wanted of, or that may run."""
         found = set(files)
-        for folder, suffix in (("desired", ".json"), ("runs", "")):
+        for folder, suffix in ((DESIRED, ".json"), (RUNS, "")):
             there = self._layout.records.list(folder)
             found |= {name.removesuffix(suffix) for name in there if name.endswith(suffix)}
         return found
