@@ -5,7 +5,6 @@ What it is: `plan_change`, what is to be done for verdicts that a person accepts
 What it promises: a query that is refused, or loses more than was accepted, is named before the
 first one is changed. The checkpoint that was there is only read, and a savepoint of it is kept. The
 entry in the log is the switch: before it the old job starts, after it the new one.
-What it must not know: terminals; how state is rewritten.
 """
 
 from collections.abc import Callable, Mapping
@@ -275,7 +274,7 @@ def _require_partitions(partitions: int | None, migrations: list[PlannedMigratio
 
 
 def _is(judged: JudgedQuery, new: Mapping[str, PlannedQuery]) -> bool:
-    """Tell whether a query goes on, be it as another one."""
+    """Return whether a query goes on, be it as another one."""
     return (judged.into or judged.query) in new
 
 

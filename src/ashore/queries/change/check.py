@@ -3,7 +3,6 @@
 What it is: `judge_change`, the use case behind `migrate check`: the plans in the logs, compared
 with those of another job file.
 What it promises: reads only; a running job is not disturbed.
-What it must not know: Spark; terminals.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -3,7 +3,6 @@
 What it is: `read_begins`, from what is typed, and `find_firsts`, the offset of each topic
 partition.
 What it promises: a topic of which nothing is said begins with the earliest record that Kafka has.
-What it must not know: queries; checkpoints.
 """
 
 import re

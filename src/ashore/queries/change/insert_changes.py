@@ -5,7 +5,6 @@ another one go on in its place; `plan_beginnings` and `begin_new`, where new one
 What it promises: one entry is the switch of each query. A query is dropped by the entry of a
 migration, to a plan that does nothing: an undo takes it back. Where one goes on as another, that
 one's log begins first, so that at no moment neither has the state.
-What it must not know: terminals; how state is rewritten.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

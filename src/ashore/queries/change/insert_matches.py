@@ -3,7 +3,6 @@
 What it is: `find_moved`, and `read_renames`, which reads what a person says of it.
 What it promises: an INSERT that fills another table is taken for one of before where a person says
 so, or where its query is the same, and of no other: two that are alike are never guessed.
-What it must not know: what becomes of a state.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +78,7 @@ def _plans(folds: Mapping[str, Fold]) -> Iterator[tuple[str, StoredPlan]]:
 
 
 def _is_same(old: StoredPlan, new: StoredPlan) -> bool:
-    """Tell whether two queries do the same: what their INSERTs fill is in the texts alone."""
+    """Return whether two queries do the same: what their INSERTs fill is in the texts alone."""
     was, now = (
         (each.planner, each.views, each.functions, _digest(each.graph), each.graph.columns)
         for each in (old, new)

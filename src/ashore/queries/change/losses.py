@@ -3,7 +3,6 @@
 What it is: `measure_query`.
 What it promises: the checkpoint is only read, also beside a job that runs. Where files do not tell
 rows, none are said; where they told them at a snapshot, it is said that they are of then.
-What it must not know: why something is dropped; terminals.
 """
 
 import contextlib
@@ -41,7 +40,7 @@ class Losses:
 
 
 def has_losses(verdict: QueryVerdict) -> bool:
-    """Tell whether something of a state is dropped."""
+    """Return whether something of a state is dropped."""
     if verdict.why and not verdict.operators:
         return verdict.verdict is StateVerdict.LOST
     return any(each.verdict is StateVerdict.LOST for each in verdict.operators)

@@ -3,7 +3,6 @@
 What it is: `copied_outlines`: directories of this machine that are deleted at the end.
 What it promises: checkpoints are only read, also beside a job that runs. Where one cannot be
 copied, that is said, and nothing is raised: a verdict does not need it.
-What it must not know: what Spark says.
 """
 
 import contextlib

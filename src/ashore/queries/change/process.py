@@ -4,7 +4,6 @@ What it is: `MigrationProcess`, one Spark that plans the queries of a job file a
 states for them; `plan_job`, for those who want the plans alone.
 What it promises: what is planned and what is rewritten come from one reading of the job file. The
 process ends when this one does; its error is raised here, as it was raised there.
-What it must not know: what becomes of a plan; terminals.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,6 @@ What it is: `look_at_replay`.
 What it promises: reads only. The source is asked for the earliest offsets that it has now; where it
 does not answer, that is said. What is gone is told by offsets, and by event times only where tables
 hold the same records.
-What it must not know: what becomes of a state; terminals.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

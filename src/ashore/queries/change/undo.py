@@ -4,7 +4,6 @@ What it is: `find_migrated`, which query that is; `plan_undo` and `undo`, the us
 `ashore migrate undo`.
 What it promises: what a plan shows is what is done, unless the job has gone on in between. The
 savepoint that the migration kept is only read.
-What it must not know: terminals.
 """
 
 from dataclasses import dataclass

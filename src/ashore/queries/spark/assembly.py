@@ -2,7 +2,6 @@
 
 What it is: `SparkJob`, for the job process, and for tests and benchmarks that share a session.
 What it promises: connections are let go of at the end; the session is left to who started it.
-What it must not know: processes, signals, where events go.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,6 @@
 
 What it is: Spark as the engine of a job process, and the commands of SQL, which only it can do.
 What it promises: see `ashore.topics.loop.process`.
-What it must not know: terminals.
 """
 
 import sys

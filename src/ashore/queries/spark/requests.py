@@ -4,7 +4,6 @@ What it is: `verbs_of`.
 What it promises: a savepoint is that of the batch under way, once it is over, or of a later one.
 The next batch waits for that batch to be committed, and for no file: files of a batch that is done
 do not change while they are copied.
-What it must not know: who asks, and how.
 """
 
 from collections.abc import Mapping

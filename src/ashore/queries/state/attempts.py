@@ -7,8 +7,6 @@ its query over goes on in its own attempt, which nobody uses any more. One that 
 counts once an entry of the log names it, and then none before it does. An attempt is taken as it is
 where its writer has released it and nobody has opened the log since; otherwise its successor
 continues on a copy, in a new attempt. An attempt that was copied in part is never taken.
-What it must not know: which batches follow the log: an older attempt than the newest would be
-caught up with the table, or refused.
 """
 
 import contextlib

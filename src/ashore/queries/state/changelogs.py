@@ -2,7 +2,6 @@
 
 What it is: `read_lineage`, from the first bytes of a change; `find_gaps`, in the chains of stores.
 What it promises: any bytes give a lineage or None. Files are read by the caller's function only.
-What it must not know: storages; rows.
 
 Spark loads a version by the lineage in its change: the newest snapshot, and all versions after it.
 It looks for no older snapshot than that, so that older changes do not help.

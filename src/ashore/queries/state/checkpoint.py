@@ -4,7 +4,6 @@ What it is: which batches are planned and done, what a batch was planned with, a
 planned in Spark's place; through the lake's own storage.
 What it promises: nothing that is there is changed. A file that is not as Spark 4 writes it is
 named.
-What it must not know: state; how files are called and what they look like (`layout`).
 """
 
 import contextlib
@@ -151,7 +150,7 @@ class Checkpoint:
         return sum(1 for each in self.storage.list(self._place(SOURCES)) if each.is_directory)
 
     def has_state(self) -> bool:
-        """Tell whether an operator of the query keeps state. Raises StorageError."""
+        """Return whether an operator of the query keeps state. Raises StorageError."""
         return bool(self.storage.list(self._place(STATE)))
 
     def _newest(self, log: BatchLog) -> int:

@@ -6,7 +6,6 @@ was modified within AGE_MS stays, however soon the job file calls a file stale: 
 uploads is named by no snapshot until all of them are there. No log is asked or written, so that
 nothing is fenced; a storage that fails ends the pass, and the next one finds the rest. What cannot
 be understood is told once.
-What it must not know: when a pass is due; which files are garbage.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,6 @@
 What it is: checks of compressed blocks, of archives, of the ends of tables, and of checksums.
 What it promises: pure. Any bytes give None (nothing was found) or a text that says what is wrong;
 nothing is raised. What a check cannot see it does not claim: rows are not decoded.
-What it must not know: storages; which files there are.
 
     blocks      of changes, and of snapshots of Spark's HDFS-backed store, if compressed with lz4:
                 each is "LZ4Block", one byte of kind and level, compressed and plain length and the
@@ -84,7 +83,7 @@ def _check_header(header: _Header) -> str | None:
 
 
 def _is_as_noted(header: _Header, block: bytes) -> bool:
-    """Tell whether a block has the checksum that its header says; the last block says 0."""
+    """Return whether a block has the checksum that its header says; the last block says 0."""
     if header.plain == 0:
         return header.checksum == 0
     plain = unpack_block(header.token, block, header.plain)

@@ -6,7 +6,6 @@ its owner still writes gives a copy of one moment: nothing in it is younger than
 last one that is done. The source is only read. Spark replaces its files and appends to none, so
 that a second name (a hard link) is a copy; where a storage has no second names, only what a start
 needs is copied.
-What it must not know: when a copy is made.
 
     offsets, commits        up to the last batch done; offsets of one more
     versions of stores      up to the last batch done, whose number is one less
@@ -109,7 +108,7 @@ def plan_copy(
 
 
 def _is_left_out(file: CheckpointFile, position: CheckpointPosition) -> bool:
-    """Tell whether a file is younger than the last batch that is done, or nobody's."""
+    """Return whether a file is younger than the last batch that is done, or nobody's."""
     done = position.committed
     match file.of:
         case HiddenPath():

@@ -2,7 +2,6 @@
 
 What it is: `open_directory`; `reach`, for a storage.
 What it promises: a path on this machine or an address gives a place; nothing is read yet.
-What it must not know: what is there; job files.
 """
 
 import posixpath

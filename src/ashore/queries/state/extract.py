@@ -4,7 +4,6 @@ What it is: `extract`, from a checkpoint to a directory of this machine.
 What it promises: the checkpoint is only read: Spark never sees it. The copy has what the batch
 needs of some operators and partitions, and nothing else, so that Spark cannot take another file
 for one that is damaged. Checksums that a local file system keeps come along.
-What it must not know: what rows say.
 """
 
 from collections.abc import Collection
@@ -34,7 +33,7 @@ class WantedState:
     partition: int | None = None
 
     def has(self, path: CheckpointPath) -> bool:
-        """Tell whether a file is needed for it."""
+        """Return whether a file is needed for it."""
         match path:
             case SourcePath() | VersionPath() | MigrationPath():
                 return False

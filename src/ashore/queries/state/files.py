@@ -3,7 +3,6 @@
 What it is: all of them, or those of one partition's stores.
 What it promises: reads only. A file is what its path says, and has the size and time that the
 storage says.
-What it must not know: what files hold.
 """
 
 from collections.abc import Iterator

@@ -7,7 +7,6 @@ restart after it reads stays, and so does what leads from there to any later one
 than the last batch that is done is a running writer's, and what was written since `before_ms` may
 be: neither is returned. A store whose files lead to no kept batch is refused, as it is not known
 what they are for. Files that Spark 4.2 does not write stay.
-What it must not know: storages; that a checkpoint may have older attempts.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -90,7 +89,7 @@ class KeptBatches:
         return self.done[-1] + 1
 
     def is_old(self, file: CheckpointFile) -> bool:
-        """Tell whether no running writer can be at work on a file."""
+        """Return whether no running writer can be at work on a file."""
         return file.modified_ms < self.before_ms
 
 
@@ -253,7 +252,7 @@ def _find_base(store: Store, files: Iterable[CheckpointFile], kept: KeptBatches)
 
 
 def _is_snapshot(found: Collection[StatePath], version: int, kept: KeptBatches) -> bool:
-    """Tell whether one of the files of a version holds all of it, and counts.
+    """Return whether one of the files of a version holds all of it, and counts.
 
     Of several tasks that made a version only its commit tells which one counts.
     """
@@ -272,7 +271,7 @@ def _judge(file: CheckpointFile, base: int, store: Store, kept: KeptBatches) -> 
 
 
 def _is_dead(path: StatePath, store: Store, kept: KeptBatches) -> bool:
-    """Tell whether the commit of the batch that made a version names other files for it."""
+    """Return whether the commit of the batch that made a version names other files for it."""
     ids = kept.store_ids.get(path.version - 1)
     if ids is None:
         return False

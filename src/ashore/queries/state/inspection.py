@@ -4,7 +4,6 @@ What it is: `inspect_checkpoint`: a survey and the schemas of the state, turned 
 partitions and files by kind.
 What it promises: pure. Rows are None where only a restore would tell how many there are: where
 changes follow the snapshot, and for Spark's HDFSBackedStateStoreProvider.
-What it must not know: terminals; what rows say.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -2,7 +2,6 @@
 
 What it is: values, which a command loads before its first word.
 What it promises: frozen.
-What it must not know: how a query goes on from a savepoint.
 """
 
 from dataclasses import dataclass

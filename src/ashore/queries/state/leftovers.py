@@ -8,7 +8,6 @@ so that what a running Spark finishes meanwhile is younger than all that is retu
 are WORKERS partitions at a time, however many there are. Calls: a listing for each directory of
 state, a reading for each snapshot of a store whose tables may go and for what an operator says of
 itself where schemas may go, and a few for the logs.
-What it must not know: what a person is shown; older attempts of a checkpoint.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,7 +5,6 @@ What it is: `migrate_query` and `undo_migration`, which make an attempt and let 
 What it promises: the entry is the switch. Before it the old job starts as it would have, after it
 the new one. What cannot be done is refused before anything is taken over. The checkpoint that was
 there is only read.
-What it must not know: Spark; how state is rewritten; terminals.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

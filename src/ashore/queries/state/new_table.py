@@ -6,7 +6,6 @@ What it promises: what comes before the end of the savepoint is in another table
 reads or changes. First the attempt is made; then the log says where it begins. Where this is cut
 short in between, a start is refused, and nothing is landed. A log that is not empty is refused
 before anything is appended.
-What it must not know: terminals; whose savepoint it is, and whether its SQL is the same.
 """
 
 import hashlib
@@ -139,7 +138,7 @@ def forget_origin(checkpoint: Checkpoint) -> None:
 
 
 def _has_begun(name: SliceName, fold: Fold, body: Begin) -> bool:
-    """Tell whether a log has begun with an entry. Raises CheckpointUnfit where it has more."""
+    """Return whether a log has begun with an entry. Raises CheckpointUnfit where it has more."""
     known, wanted = fold.query, body.query
     if known is not None:
         here = (known.query_id, known.first, known.since, known.batch_id)

@@ -4,7 +4,6 @@ What it is: `copy_outline`: offsets and the commit of the last batch, what opera
 themselves, and schemas.
 What it promises: the source is only read, also beside a Spark that writes it. Only small files are
 read, a few for each operator. Operators of the copy name its own schemas.
-What it must not know: Spark.
 """
 
 from collections.abc import Collection, Iterator
@@ -104,6 +103,6 @@ def _list_schemas(source: Checkpoint) -> Iterator[CheckpointFile]:
 
 
 def _may_have_schemas(directory: str) -> bool:
-    """Tell whether a directory is none of tables, nor of another partition than the first."""
+    """Return whether a directory is none of tables, nor of another partition than the first."""
     name = names.leaf(directory)
     return name != TABLES and (not is_number(name) or name == "0")

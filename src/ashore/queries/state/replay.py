@@ -6,7 +6,6 @@ measured by `bench/checkpoints` on HDFS, on two cores beside one DataNode, with 
 keys. The others were measured by `bench/snapshot_load` with a thousand to a million keys on a local
 disk whose files were in its cache, two stores at a time. There a file of changes costs nearly
 nothing, and a load of many small ones is expected too slow. A network is slower.
-What it must not know: which files there are.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,6 @@ What it promises: pure: it decides from a listing, and from the bytes of a few s
 asks for. Every file that it returns is in the listing. Where one is missing it raises, and names
 the file. What Spark would find without a file of this list, it also finds in a copy that has only
 these: a restart after the batch.
-What it must not know: storages; what rows say.
 
     metadata                 the id of the query
     offsets                  of the batch, and of the one before; of the one after, where that was
@@ -480,7 +479,7 @@ def _group_versions(
 
 
 def have_shared_logs(ends: Mapping[str, int | None], logs: Collection[str]) -> bool:
-    """Tell whether several readings have one log of seen files together.
+    """Return whether several readings have one log of seen files together.
 
     Spark gives two readings of one stream of files a line of offsets each, and one directory:
     directories are numbered in the order of the first readings, lines in that of all. Then no

@@ -6,7 +6,6 @@ What it promises: the source is only read. The target is at the same batch as th
 no log and no sink has to know of it. A batch that was planned and is not done is planned in the
 target as well, with the same offsets. Until `finish` has returned the target has no file
 `metadata`, without which Spark starts no query there.
-What it must not know: Spark; how state is written.
 
 Spark's own `repartition` adds a batch to the checkpoint instead, which the log of a table does not
 hold, and it writes the offsets of that batch before it looks whether it can do the rest.

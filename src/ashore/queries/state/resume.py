@@ -6,7 +6,6 @@ What it promises: the checkpoint that was there is neither needed nor read. Firs
 of the savepoint; then, where the table is to follow, the log says that later batches come to
 nothing; then their files go aside. Where this is cut short in between, the attempt is behind the
 table, and a start catches it up. What cannot be done is refused before anything is appended.
-What it must not know: terminals; where savepoints are, and who wants this.
 """
 
 from collections import Counter

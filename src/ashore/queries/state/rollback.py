@@ -5,7 +5,6 @@ What it promises: first an attempt is made that ends with that batch, then the l
 ones come to nothing, then their files go aside. Where this is cut short in between, the attempt is
 behind the table, and a start catches it up; or the log has spoken, and whoever opens it next moves
 the rest. A checkpoint or a table that cannot be rolled back is refused before anything is appended.
-What it must not know: terminals, and why somebody wants to roll back.
 """
 
 from dataclasses import dataclass, replace
@@ -48,7 +47,7 @@ def preview_rollback(
 
 
 def is_there(storage: Storage, name: SliceName, batch: int) -> bool:
-    """Tell whether a table is at a batch, and nothing of the way there is left to do."""
+    """Return whether a table is at a batch, and nothing of the way there is left to do."""
     fold = read_log(storage, name)
     return fold.unclosed is None and fold.query is not None and fold.query.batch_id == batch
 

@@ -6,7 +6,6 @@ What it promises: pure but for reading; the checkpoint is not changed. A source 
 at the offset where its last batch ended, whatever its place; a new one begins where the log
 says that its topic was read to, or where it is told to. What would leave a gap in the log, or read
 a record twice, is refused.
-What it must not know: how plans are compared; state.
 
 Spark 4.2 knows a source by its place alone: a line in each file of `offsets`, and a directory in
 `sources` with the offsets that it began with, which is read only where there is no line yet.

@@ -3,7 +3,6 @@
 What it is: `plan_tables`, from the files that say what operators keep; `choose_tables`, what a
 person wants of them, with the names of the SQL where a version of the job is known.
 What it promises: pure.
-What it must not know: how rows are read; terminals.
 
 An operator has one table, but for these:
 
@@ -263,7 +262,7 @@ class _Names:
 
 
 def _fits(kept: Sequence[KeptColumn], fields: Sequence[SchemaField]) -> bool:
-    """Tell whether columns have these types, as far as both are told the same way."""
+    """Return whether columns have these types, as far as both are told the same way."""
     return len(kept) == len(fields) and all(
         "<" in field.type or column.type == type_name(field.type)
         for column, field in zip(kept, fields, strict=True)

@@ -4,7 +4,6 @@ What it is: `take_survey`: `plan_required` over a storage.
 What it promises: reads only: a listing of each directory, a few small files and the first
 bytes of changes of format 2, several at a time.
 Where a running Spark deletes old files meanwhile, it may raise PathMissing: look again.
-What it must not know: what is done with the files.
 """
 
 from collections.abc import Sequence

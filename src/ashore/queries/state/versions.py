@@ -4,7 +4,6 @@ What it is: `copy_version`, from the log to an attempt; `read_owner`, whose quer
 `read_kept`, what its newest copy says.
 What it promises: the truth is the log's: a copy has the bytes of its entry, and is asked
 whose it is, and what its state means to people. An attempt of an older release has none.
-What it must not know: what differs between versions.
 """
 
 import json

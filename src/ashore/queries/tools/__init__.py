@@ -2,5 +2,4 @@
 
 What it is: the use cases behind `ashore checkpoint`.
 What it promises: no JVM is started, and nothing that runs is stopped or changed.
-What it must not know: terminals.
 """

@@ -4,7 +4,6 @@ What it is: `find_checkpoint`; `find_attempts`, all attempts of a job's query.
 What it promises: a job file gives the newest attempt of its query; any other place is the directory
 of a checkpoint or a savepoint, on this machine or on HDFS, whoever wrote it. Job files are read
 only where one is named.
-What it must not know: what checkpoints hold.
 """
 
 from collections.abc import Collection
@@ -58,7 +57,7 @@ def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
 
 
 def is_job_file(where: str) -> bool:
-    """Tell whether a person names a job file, and not the directory of a checkpoint."""
+    """Return whether a person names a job file, and not the directory of a checkpoint."""
     return not where.startswith(_REMOTE) and Path(where).is_file()
 
 

@@ -1,7 +1,6 @@
 """What `ashore sql` is asked for, as it is typed.
 
 What it promises: pure.
-What it must not know: terminals.
 """
 
 import re

@@ -6,7 +6,6 @@ What it promises: the new table gets what comes after the savepoint, and nothing
 table, the log and the checkpoint that the savepoint is of are read, never changed. State goes on
 only under SQL that gives it the same meaning, by the plan in the savepoint's own log; where that
 is not known a person has to say so, and what was not checked is told.
-What it must not know: terminals; how the job is run then; how its SQL is planned.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -204,7 +203,7 @@ def _choose(opened: OpenJob, saved: _Opened) -> StoppedQuery:
 
 
 def _is_new(known: QueryState, batch: int) -> bool:
-    """Tell whether a query has landed nothing yet since its log began after a batch."""
+    """Return whether a query has landed nothing yet since its log began after a batch."""
     return (known.first, known.batch_id) == (batch + 1, batch)
 
 

@@ -5,7 +5,6 @@ query, or over the pool of shared savepoints.
 What it promises: with `explain` nothing is changed, and what it counts is what would go. Files are
 found and deleted some at a time, so that memory does not grow with them. What a running Spark may
 write stays.
-What it must not know: terminals; which file is garbage.
 """
 
 from collections import defaultdict

@@ -4,7 +4,6 @@ What it is: `examine`, which looks; `repair`, which makes a copy or an attempt o
 What it promises: the checkpoint that was there is only read. A job goes on with the copy from its
 next start on, and with the old one again after `undo`. A checkpoint of a job never goes back here:
 its table would be ahead of it.
-What it must not know: terminals; what is decided from what is seen.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """A savepoint of each query of a job: of one that has stopped, so that they fit together.
 
 What it promises: a query that has no checkpoint yet is left out, and reported.
-What it must not know: terminals; how the job was stopped.
 """
 
 from collections.abc import Callable

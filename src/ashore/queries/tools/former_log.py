@@ -5,7 +5,6 @@ identities.
 What it promises: reads only. A savepoint whose batch the log has taken back is refused: no table
 has what it has read. Of a batch that the query was migrated after there are two states: the mark
 that a savepoint carries tells them apart.
-What it must not know: who goes on from the savepoint.
 """
 
 from collections.abc import Mapping
@@ -86,7 +85,7 @@ class _Found:
                 pass
 
     def is_as_read(self, places: Mapping[Place, int]) -> bool:
-        """Tell whether the batch has ended at some places, as far as its query still reads them."""
+        """Return whether the batch has ended at some places, as far as its query reads them."""
         return all(
             places.get(place, end if self.is_rewritten else None) == end
             for place, end in (self.ends or {}).items()

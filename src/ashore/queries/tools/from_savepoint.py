@@ -3,7 +3,6 @@
 What it is: `go_on_from`, the use case behind `ashore run --from`.
 What it promises: the savepoint tells which query of the job it is of. One of another job or query
 is refused; so is one after which something was landed, unless it is said what becomes of that.
-What it must not know: terminals; how the job is run then.
 """
 
 from collections.abc import Callable

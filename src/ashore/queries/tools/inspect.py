@@ -1,7 +1,6 @@
 """Looking into a checkpoint: the use case behind `ashore checkpoint inspect`.
 
 What it promises: reads only.
-What it must not know: terminals.
 """
 
 from ashore.base.clock import Clock

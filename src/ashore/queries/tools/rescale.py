@@ -2,7 +2,6 @@
 
 What it is: `rescale` and `undo`, of the query of a job file or of the directory of a checkpoint.
 What it promises: what `explains` changes nothing.
-What it must not know: terminals; how a checkpoint is rescaled.
 """
 
 from collections.abc import Iterator

@@ -5,7 +5,6 @@ the job's, and `undo_rescale`, which takes that back.
 What it promises: the checkpoint that was there is only read. The new one counts once its state was
 compared with the old one: as many rows in each store, with the same digest. Until then it is a
 directory in which Spark starts no query, and an attempt that no job takes.
-What it must not know: terminals; how state is written.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 What it is: the use case behind `roll-back`.
 What it promises: what `plan` shows is what `apply` does, unless the job has gone on in between.
-What it must not know: terminals.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,6 @@ What it is: `read_state_rows`, from the words of a person to what the state proc
 What it promises: the checkpoint is only read, also beside a running query: what a batch needs is
 copied first, and Spark reads the copy, which is deleted at the end. What the files alone can tell
 is refused before Spark is started.
-What it must not know: terminals; how rows are decoded.
 """
 
 import shutil

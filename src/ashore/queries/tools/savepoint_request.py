@@ -4,7 +4,6 @@ What it is: `save_query`.
 What it promises: a job that runs is asked, and goes on. One that has ended, or died, has left files
 to take it of. One that is there and does not answer is an error within seconds: nobody knows
 whether it is about to take the savepoint.
-What it must not know: terminals; how a savepoint is taken.
 """
 
 import math

@@ -2,7 +2,6 @@
 `restore`.
 
 What it promises: what a plan shows is what is done, unless the query has gone on in between.
-What it must not know: terminals.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,6 @@
 
 What it is: the use case behind `skip`: in the log of the job's topics, or of one query.
 What it promises: what `plan` shows is what `apply` does, unless Kafka has lost more in between.
-What it must not know: terminals.
 """
 
 from dataclasses import dataclass

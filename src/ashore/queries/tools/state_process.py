@@ -3,7 +3,6 @@
 What it is: `run_state_process`, which starts it and passes on what it tells; `take_answer`,
 which returns its answer; `follow`, what any process tells that is started elsewhere.
 What it promises: its error is raised here, as it was raised there. It ends when this one does.
-What it must not know: verbs.
 """
 
 from collections.abc import Callable, Iterable, Iterator

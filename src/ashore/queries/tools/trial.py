@@ -2,7 +2,6 @@
 
 What it is: `CopyTrial`, which runs it, and `Trial`, what became of it.
 What it promises: the copy is only read. A copy that could not be tried is not called tried.
-What it must not know: how the copy was made, and what becomes of it.
 """
 
 from dataclasses import dataclass

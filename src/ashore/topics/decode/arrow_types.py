@@ -1,7 +1,6 @@
 """Schemas as Arrow has them.
 
 What it is: from the types of `ddl` to those that decoded tables and files hold.
-What it must not know: files, decoders.
 """
 
 from typing import assert_never

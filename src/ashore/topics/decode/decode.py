@@ -3,7 +3,6 @@
 What it is: what a decoder is given (a batch of binary values) and what it answers.
 What it promises: every value of the batch is either one row of the table or one bad row, never
 both, never neither; rows keep the order of the values.
-What it must not know: topics, offsets, dead-letter tables: rows are numbered within the batch.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,7 +4,6 @@ What it is: what a writer of data files asks of a file format, and the byte coun
 formats write through.
 What it promises: an encoder writes to the file object that it was handed and never closes it:
 closing, syncing and naming are the owner's.
-What it must not know: storage, paths, when a file is large enough.
 """
 
 from collections.abc import Mapping

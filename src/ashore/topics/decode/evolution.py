@@ -6,7 +6,6 @@ What it promises: pure. What is allowed is read right, old rows and new, by a re
 the new columns; a reader that takes the columns of one file for those of all of them fails or
 misses what is new, and never returns another value. Where it would, the change is risky. The tests
 compare Spark and Arrow with these verdicts.
-What it must not know: why a schema has changed.
 """
 
 from collections.abc import Iterator
@@ -127,7 +126,7 @@ def _judge(known: DataType, wanted: DataType, file_format: str) -> Compatibility
 
 
 def _holds(known: DataType, wanted: DataType) -> bool:
-    """Tell whether a type holds each value of another one, and readers convert it."""
+    """Return whether a type holds each value of another one, and readers convert it."""
     match known, wanted:
         case Atom(), Atom() if known in _INTEGERS and wanted in _INTEGERS:
             return _INTEGERS.index(known) < _INTEGERS.index(wanted)

@@ -3,7 +3,6 @@
 What it is: `infer_json`, from values of a topic to columns of Spark's DDL, with what is unsure.
 What it promises: pure; the same values give the same answer. The narrowest type that holds what was
 seen: what other records hold nobody can tell from a sample, so each guess has its note.
-What it must not know: topics, job files.
 """
 
 import json

@@ -6,7 +6,6 @@ which record it stopped at, until the bad records are alone.
 What it promises: what becomes of a record never depends on its neighbours: the parser and the
 conversions are the same for a block and for a record. Rows cannot shift against values, see
 `_parse`. The worst batch costs a few native calls a record; a good one, one call a block.
-What it must not know: topics, offsets, what happens to bad records.
 
 The rules for a record are in docs/decisions/0001-json-decoder.md, with the measurements.
 """

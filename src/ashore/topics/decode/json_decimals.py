@@ -4,7 +4,6 @@ What it is: Arrow looks the power of ten for a DECIMAL up in a table of 77 entri
 look where the table ends: `1e-230` becomes a wrong value, `1e-100000000` ends the process.
 What it promises: no record that is left makes Arrow read beyond its table, however its exponent is
 written, escapes included. Without such exponents it costs a few scans of the bytes.
-What it must not know: Arrow types; what else makes a record bad.
 """
 
 import re

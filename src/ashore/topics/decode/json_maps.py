@@ -4,7 +4,6 @@ What it is: Arrow's JSON parser reads objects with fixed names only. Here `{"m":
 `{"m": [{"key": "k", "value": 1}]}`, record by record, in Python.
 What it promises: only objects in the place of a MAP change. Numbers keep their digits, strings
 their characters, names that are there twice stay twice: judging them is left to the parser.
-What it must not know: Arrow types; what the parser accepts.
 """
 
 import json

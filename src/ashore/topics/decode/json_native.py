@@ -3,7 +3,6 @@
 What it is: the second decoder for values that hold one JSON object each, ten times as fast.
 What it promises: every verdict, value and reason is that of `JsonDecoder`. The module takes a value
 only where `JsonDecoder` takes it; of what it cannot judge, `JsonDecoder` has the last word.
-What it must not know: topics, offsets, what happens to bad records.
 """
 
 import pyarrow as pa

@@ -6,7 +6,6 @@ What it promises: `JsonDecoder` of the same schema reads back the same rows. So 
 (no reader makes floats of them), instants end in `Z`, bytes are base64. Not-a-number and infinities
 are the bare words NaN, Infinity, -Infinity, as Spark and Python read them. There is no place for
 metadata: what is given at close is dropped.
-What it must not know: where the file is, when it is large enough.
 """
 
 import base64

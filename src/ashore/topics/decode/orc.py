@@ -4,7 +4,6 @@ What it is: the encoder for ORC.
 What it promises: Spark and Hive read the files: an instant is ORC's `timestamp with local time
 zone`, and a TIMESTAMP_NTZ is refused, because Spark would not read it back. Arrow's writer takes no
 metadata for the footer: what is given at close is dropped.
-What it must not know: where the file is, when it is large enough.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,6 @@
 What it is: the encoder for Parquet.
 What it promises: Spark, Hive and Trino read the files: instants are INT64 microseconds adjusted to
 UTC, lists and maps have the standard three levels. Held in memory are fewer rows than a row group.
-What it must not know: where the file is, when it is large enough.
 """
 
 from collections.abc import Iterator, Mapping
@@ -175,7 +174,7 @@ def _leaves_of_chunks(name: str, column: pa.ChunkedArray) -> dict[str, list[pa.A
 
 
 def _has_large(leaf: pa.Array) -> bool:
-    """Tell whether a leaf column has a value of LARGE_VALUE_BYTES or more."""
+    """Return whether a leaf column has a value of LARGE_VALUE_BYTES or more."""
     if leaf.nbytes < LARGE_VALUE_BYTES or not (
         pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type)
     ):

@@ -3,7 +3,6 @@
 What it is: the decoders that give one column, the value itself.
 What it promises: an empty value is an empty text or no bytes, and good; a value that is not there
 (a tombstone) is bad, as in JSON; a text is UTF-8.
-What it must not know: topics, offsets.
 """
 
 import numpy as np

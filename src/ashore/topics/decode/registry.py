@@ -1,7 +1,6 @@
 """Decoders and encoders by the names that job files give them.
 
 What it promises: an unknown name raises ValueError with the known ones.
-What it must not know: anything else of job files.
 """
 
 from collections.abc import Callable

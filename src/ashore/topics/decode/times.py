@@ -5,7 +5,6 @@ within the years 1 to 9999, in UTC. ORC holds less, as Arrow writes it: nothing 
 which Spark and Hive take for days of the Julian calendar, as no file says that it is not; and no
 fraction of a second before 1970, whose nanoseconds would be negative: Spark reads no such file.
 What it promises: a time that is left is read back as it is, by every reader.
-What it must not know: where times come from, and who counts those that are none.
 """
 
 import pyarrow as pa

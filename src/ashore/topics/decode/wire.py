@@ -4,7 +4,6 @@ What it is: for each type of a schema the Arrow type that the JSON parser is tol
 type), and the exact conversion from there, a column at a time.
 What it promises: a value is converted exactly or refused, never rounded, cut to fit or set to null;
 the one exception is digits of a second beyond the sixth, which no Spark table can hold.
-What it must not know: how text is parsed, and which rows a column belongs to.
 """
 
 import base64

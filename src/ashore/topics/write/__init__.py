@@ -3,5 +3,4 @@
 What it is: step 2 of a batch, for one task.
 What it promises: each record ends in exactly one place; memory and open files are bounded; nothing
 is listed, deleted or overwritten. A task that fails leaves in-progress files, which no log names.
-What it must not know: Spark, Kafka, the landing log.
 """

@@ -3,7 +3,6 @@
 What it is: the seam between the loop and whatever reads and writes a batch (Spark, a test).
 What it promises: orders and results are values that can be pickled; what a task reports is one
 `TaskResult`, sent as bytes.
-What it must not know: Spark, Kafka.
 """
 
 import json

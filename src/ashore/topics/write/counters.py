@@ -3,7 +3,6 @@
 What it is: the names, and what each says. They are summed over tasks and kept in `prepare` entries.
 What it promises: every counter of an entry is in this table; one that is zero is left out. A task
 that lands lost files again reports none: they were counted the first time.
-What it must not know: who shows them.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 What it is: an encoder over a digest over a storage's file, with what the log wants to know of it.
 What it promises: spans, rows, event times, size and checksum are those of what was written.
-What it must not know: other files; when this one is full.
 """
 
 import json

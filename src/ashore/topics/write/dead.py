@@ -3,7 +3,6 @@
 What it is: the table `<table>__dead`, its partitions and its rows.
 What it promises: a dead row holds the bytes of the record and says where it was, with its headers
 where the table keeps them; a value or key that was not there stays null.
-What it must not know: how decoding works; it is given reasons.
 """
 
 import functools

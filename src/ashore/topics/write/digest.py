@@ -3,7 +3,6 @@
 What it is: a binary file object that counts and hashes what an encoder writes.
 What it promises: size and checksum are those of exactly the bytes that the storage was given, in
 few large pieces. The file is begun with the first of them.
-What it must not know: formats.
 """
 
 import hashlib

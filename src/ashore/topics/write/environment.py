@@ -4,7 +4,6 @@ What it promises: settings of memory that were measured (docs/internals/performa
 for Arrow, Python and the Kafka client, so that a worker is 50 MB smaller, and no slower; what is
 let go of is used again instead of given back page by page, up to a bound; huge pages where the
 system leaves that to programs. A C library other than glibc, or one before 2.35, reads less of it.
-What it must not know: who starts the process.
 """
 
 TASK_ENVIRONMENT = {

@@ -3,7 +3,6 @@
 What it is: what `task` is for fetched records, for a few that are known and that nobody decodes.
 What it promises: each record that comes is in one file, as it came, with its reason. When
 `write_letters` returns, every file is closed and every staging directory synced.
-What it must not know: SQL; how the records were found.
 """
 
 from collections.abc import Iterable

@@ -6,7 +6,6 @@ so few rows for each of many targets become one file a target.
 What it promises: never more than `open_max` files open in the storage and `closing_max` being
 closed; files come out in the order in which they were begun; `finish` returns once all of them are
 closed and their directories synced, in one call.
-What it must not know: topics, decoding, why a row goes where.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""The first files that a task writes: do they reach the lake?
-
-What it must not know: what becomes of the files.
-"""
+"""The first files that a task writes: do they reach the lake?"""
 
 from collections.abc import Mapping
 

@@ -4,7 +4,6 @@ What it is: their names and types in tables, and the columns of a fetched record
 from.
 What it promises: they come last in a table, the generation after the first four, headers after the
 others; so whoever writes rows and whoever tells a catalog of them have the same order.
-What it must not know: who asks for them.
 """
 
 from ashore.log.side_tables import HEADERS_TYPE

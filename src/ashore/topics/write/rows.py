@@ -4,7 +4,6 @@ What it is: what `task` is for fetched records, for rows that a query has made.
 What it promises: each row is in exactly one file, in the bucket of its own event time, however old;
 a row without one is in the bucket of the batch's `now`. `write_rows` returns once every file is
 closed and every staging directory synced.
-What it must not know: Spark, what the query computes.
 """
 
 from collections import Counter

@@ -4,7 +4,6 @@ What it is: the cut of a batch, in the columns of FETCHED, where the shard chang
 neighbouring runs of one topic, which are decoded and sorted together.
 What it promises: each record is in exactly one run, and each run in one sheaf; a run's offsets
 ascend strictly.
-What it must not know: tables.
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,7 +6,6 @@ became of them is counted run by run.
 What it promises: a record is in exactly one piece, or counted as filtered or as dropped. The same
 run under the same order is sorted the same way, on any machine and at any time, whatever runs are
 beside it.
-What it must not know: files, storage.
 """
 
 import functools
@@ -142,7 +141,7 @@ class TopicSorter:
         return result
 
     def _touches(self, sheaf: Sheaf, stretches: Sequence[Stretch]) -> bool:
-        """Tell whether something of a sheaf may be kept."""
+        """Return whether something of a sheaf may be kept."""
         if not self._keep.is_active:
             return True
         check(len(stretches) == 1, "what is landed again is sorted run by run")
@@ -379,7 +378,7 @@ class KeepFilter:
             self._spans[span.table, span.partition, span.key].append(span.offsets)
 
     def touches(self, key: ShardKey, offsets: OffsetRange) -> bool:
-        """Tell whether something of these offsets may pass."""
+        """Return whether something of these offsets may pass."""
         return not self.is_active or any(
             span.overlaps(offsets)
             for (_, _, owner), spans in self._spans.items()

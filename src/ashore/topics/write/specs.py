@@ -3,7 +3,6 @@
 What it is: `OutputSpec`, how rows become the files of a table, whoever has made them; and
 `LandingSpec`, how the records of one topic become such rows.
 What it promises: frozen values that can be pickled, since executors get them.
-What it must not know: the job file; how anything of it is done.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,6 @@
 What it is: the loop over sheaves of runs, and the ledger of what became of their records.
 What it promises: `write_task` returns once every file is closed and every staging directory synced,
 in this order; what it returns adds up. Nothing is returned for a task that failed.
-What it must not know: how records are sorted, how files are written.
 """
 
 from collections import Counter

@@ -2,7 +2,6 @@
 
 What it is: one answer for the two ways: a decoder of ours, or columns that Spark has added.
 What it promises: every record of a run is a row, or bad, or filtered: exactly one of them.
-What it must not know: where rows go.
 """
 
 from dataclasses import dataclass, replace

@@ -6,7 +6,6 @@ ask little of the JVM.
 What it promises: every call is declared in `jvm`, where a test compares it with the Spark that is
 installed; a Spark that nobody has looked into is refused before anything is called, or, for jobs of
 numbered tasks, used by PySpark's public way. No query is started, and no checkpoint is touched.
-What it must not know: jobs and their files.
 """
 
 from ashore.queries.spark.internals.checks import check_streaming

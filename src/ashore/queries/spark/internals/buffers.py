@@ -3,7 +3,6 @@
 What it is: `StatefulAggregate`, the step of a planned query that merges a batch into its state, run
 over rows that are no batch.
 What it promises: Spark's own functions begin and merge; nothing here knows one of them.
-What it must not know: where rows come from; how state is written.
 """
 
 from dataclasses import dataclass

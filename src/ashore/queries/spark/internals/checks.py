@@ -2,7 +2,6 @@
 
 What it is: Spark's own check and planner, and what they let through.
 What it promises: nothing is started. What passes may still be refused by a source or a sink.
-What it must not know: who asks; where rows go.
 """
 
 from pyspark.sql import DataFrame

@@ -4,7 +4,6 @@ What it is: `run_empty_batch`.
 What it promises: no source is read but those that are no streams, as a join with a dimension has.
 Spark's own operators load each store as for a batch of a query, after they have compared names and
 types with those of the checkpoint. The watermark is before all times, so that nothing is forgotten.
-What it must not know: whose state it is.
 """
 
 from collections.abc import Iterator

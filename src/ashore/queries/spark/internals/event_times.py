@@ -4,7 +4,6 @@ What it is: `read_time_inputs`, the watermarks of a plan; `read_marks`, what a b
 to; `move_marks`, which lets an input that brought nothing have seen a time.
 What it promises: what Spark makes of that is what it makes of a record with this event time: the
 watermark after the batch stands in the checkpoint, with the batch that is done.
-What it must not know: which input may be left out, and when.
 """
 
 from collections.abc import Collection, Iterator, Mapping

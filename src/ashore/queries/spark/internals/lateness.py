@@ -5,7 +5,6 @@ between batches; `count_observed`, what a batch has observed, while it runs stil
 `count_observed_once`, what a frame that is no stream has.
 What it promises: Spark plans each batch anew, and folds the mark into it as it is then: at no cost
 for a record. It is no part of what a plan means: it stands where rows are counted.
-What it must not know: views, checkpoints.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,6 @@
 What it is: Spark's own planner of micro-batches, called as a query's batches call it.
 What it promises: no query runs and no source is read; nothing is written but by
 `write_operators`, to the directory that it is given.
-What it must not know: what operators are called.
 """
 
 from enum import StrEnum

@@ -2,7 +2,6 @@
 
 What it is: `find_position`, of an error of analysis.
 What it promises: a place that Spark names itself; none is guessed.
-What it must not know: where the text is from.
 """
 
 from dataclasses import dataclass

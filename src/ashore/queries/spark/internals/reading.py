@@ -3,7 +3,6 @@
 What it is: `read_plan`, from a streaming frame to the graph of what it does, and `read_sources`.
 What it promises: what a plan's JSON does not say is asked for once, and stands in the value. No
 query runs, no source is read, nothing is written; no option that may hold a secret is read.
-What it must not know: what the plan is for.
 """
 
 import re
@@ -98,7 +97,7 @@ def _read_state(java: JavaObject, kind: str) -> StateInfo:
 
 
 def _takes_rows_in(node: Node) -> bool:
-    """Tell whether a node is the first phase of an aggregate."""
+    """Return whether a node is the first phase of an aggregate."""
     modes = {write_option(each.fields.get("mode")) for each in node.nodes("aggregateExpressions")}
     return modes == {"Partial"}
 

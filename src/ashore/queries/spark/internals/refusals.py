@@ -4,7 +4,6 @@ What it is: a table of Spark's refusals and one function that reads it.
 What it promises: every rule of the table is tried with the real error in a test. An error that no
 rule knows keeps Spark's own words, without its codes, its plans, and its advice about a catalog
 that a job does not have.
-What it must not know: the job file's other sections; who shows the sentence.
 """
 
 import re

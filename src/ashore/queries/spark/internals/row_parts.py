@@ -6,7 +6,6 @@ aggregates, keys of joins.
 What it promises: a row of such a frame comes of one record, so that a part of a batch fails only if
 one of its records does. Spark has optimised the whole query before it is cut: what no output needs
 is not computed here either. An operator that is not known ends the part below it.
-What it must not know: why somebody computes it; where its rows go.
 """
 
 from collections.abc import Iterator
@@ -69,7 +68,7 @@ def _reads_topic(plan: JavaObject) -> bool:
 
 
 def _keeps_state(plan: JavaObject) -> bool:
-    """Tell whether a row of a plan may come of several records."""
+    """Return whether a row of a plan may come of several records."""
     return _is_state(plan) or any(
         _keeps_state(each) for each in jvm.items(jvm.CHILDREN(plan)) if _reads_topic(each)
     )

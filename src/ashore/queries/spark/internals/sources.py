@@ -1,7 +1,4 @@
-"""Files that a streaming frame reads as tables, listed anew.
-
-What it must not know: the job file; where a source stands at present.
-"""
+"""Files that a streaming frame reads as tables, listed anew."""
 
 from collections.abc import Iterator
 
@@ -13,7 +10,7 @@ from ashore.topics.run.spark.internals import jvm
 
 
 def reads_files(frame: DataFrame) -> bool:
-    """Tell whether a frame reads files as a table, not as a stream. Raises SparkUnknown."""
+    """Return whether a frame reads files as a table, not as a stream. Raises SparkUnknown."""
     return any(True for _ in _file_relations(frame))
 
 

@@ -3,7 +3,6 @@
 What it is: `count_taken`.
 What it promises: nothing waits. Spark counts a task's rows at its heartbeats and at its end, so
 that what is returned is a little behind.
-What it must not know: what the stages do.
 """
 
 from pyspark.sql import SparkSession

@@ -4,7 +4,6 @@ What it is: Spark's own reader of state with its keys and values as they are sto
 writer of whole stores.
 What it promises: no value is decoded, so that any operator's state can be moved. What is read is
 only read.
-What it must not know: what keys and values mean; where checkpoints are kept.
 
 The columns of such rows: `partition_key` (a struct: what Spark's exchange cuts by), `key_bytes`,
 `value_bytes`, `column_family_name`.

@@ -4,7 +4,6 @@ What it is: `check_state`: the first batch of a restart is planned, and none is 
 Spark compares operators and schemas with those that the checkpoint has.
 What it promises: no query is started and no source is read. Spark writes what it finds to be the
 new schemas into the checkpoint: it has to be a copy that nobody else uses.
-What it must not know: what the state means; who asks.
 """
 
 import re

@@ -4,7 +4,6 @@ What it is: `parse_statements` and `plan_select`, from text to a frame in two st
 What it promises: nothing is run, and no name is looked up before `plan_select`. A Spark that
 nobody has looked into is refused first. Where a statement stands is counted in characters: Spark's
 own way to its text counts characters too, and then cuts UTF-16, wrongly after an emoji.
-What it must not know: which statements a job may have.
 """
 
 from dataclasses import dataclass

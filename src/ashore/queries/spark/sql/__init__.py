@@ -4,5 +4,4 @@ What it is: statements, source views, checkpoints, and the loop that keeps a que
 go through the landing log, as landed records do.
 What it promises: a query and the log of its table are held together before each batch, so that
 the rows of every batch are in the table once.
-What it must not know: how rows are committed; that is `landing`.
 """

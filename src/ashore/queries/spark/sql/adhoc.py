@@ -4,7 +4,6 @@ What it is: `answer_query`. The topics' views are those that a job's queries rea
 views that its SQL makes; they are read once, as a batch.
 What it promises: nothing is written, and no log or checkpoint is looked at. Each topic is read up
 to offsets that are told first. Records that are in no view are counted and told.
-What it must not know: terminals; streaming.
 """
 
 from collections import Counter

@@ -3,7 +3,6 @@
 What it is: from `sql` and `tables` of a job file to one worker for each INSERT.
 What it promises: every table without a topic has one INSERT, and every INSERT such a table; what
 Spark refuses is told before the first query starts.
-What it must not know: processes, signals.
 """
 
 from collections.abc import Mapping, Sequence

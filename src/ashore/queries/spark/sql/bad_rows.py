@@ -8,7 +8,6 @@ compute, once the log says what is left out.
 What it promises: a record is left aside only where it fails alone, and the rows of all others come
 from one run that succeeded. What is no error of a row is raised as it was. Nothing counts before
 the batch is prepared, so that a crash leaves only staged files.
-What it must not know: how a batch becomes an entry.
 """
 
 import functools

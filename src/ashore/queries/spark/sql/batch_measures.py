@@ -3,7 +3,6 @@
 What it is: sizes and times out of a few listings, and what the newest file of `offsets` says.
 What it promises: reads only; at most SAMPLED partitions of each operator are looked at, so that a
 start does not take longer for a large state.
-What it must not know: what is done with it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,6 @@
 What it is: `CaseLetter`; `land_letters`, the records of a topic that its table would not take; and
 `letter_problems`, what differs from the dead letters that a case expects.
 What it promises: the topic's own decoding and checks, as where it lands. No file is written.
-What it must not know: queries.
 """
 
 import time

@@ -4,7 +4,6 @@ What it is: `CaseQuery`, a streaming query from an empty checkpoint, and `Ran`, 
 What it promises: batches, watermarks and state are those of a run. A record that SQL cannot compute
 becomes a dead letter where the job says so: it is found as in a run, and the query starts again
 without it. Topics are idle by the times at which the case has its batches read, not by the clock.
-What it must not know: what is expected of the rows.
 """
 
 import functools

@@ -5,7 +5,6 @@ What it is: `write_batches`, files with the columns of Kafka's records, one for 
 them beside the stream.
 What it promises: a query reads batch after batch, as from Kafka: also views that a batch has no
 records for go on to the next one.
-What it must not know: what is expected of the rows.
 """
 
 import json

@@ -5,7 +5,6 @@ as a streaming query over the records that the case gives, from an empty checkpo
 What it promises: the job's own views, watermarks, output modes and state; only the records come
 from files. The rows are compared by the types that the query gives them. Dead letters that nobody
 expects fail a case.
-What it must not know: terminals; Kafka, logs, lakes.
 """
 
 import time

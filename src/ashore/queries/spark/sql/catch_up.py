@@ -5,7 +5,6 @@ Spark as it would have written them.
 What it promises: a batch that runs again reads what it read then, at the time that it had, and
 forgets by the watermark that it had, so that the state is what it was; its rows are in the table.
 Nothing in the checkpoint is changed or removed, only added.
-What it must not know: how a query is run.
 """
 
 from collections import Counter

@@ -3,7 +3,6 @@
 What it is: `QueryPlan`, all that is known of a query before it starts, and its frame, in a session
 of its own.
 What it promises: what Spark refuses is refused here, in words, before anything is read.
-What it must not know: sinks.
 """
 
 import hashlib

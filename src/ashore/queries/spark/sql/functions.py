@@ -4,8 +4,6 @@ What it is: `load_functions`, from the file that a job names to what a session k
 What it promises: functions take and give whole batches of Arrow. What the file holds is pickled
 with them, so that executors need no copy of it. A function that would hide one of Spark's is
 refused. The digest changes with the file's code, not with its comments and empty lines.
-What it must not know: which queries call them; packages that the file imports, which executors have
-to have.
 """
 
 import hashlib

@@ -6,7 +6,6 @@ What it promises: pure. The rule is that of sealing: an input that has had no re
 `idle_after`, and has none waiting, holds the others up no longer. It is never moved above the
 slowest input that is not idle, which is where the query's watermark is then: so when it brings
 records again, it is waited for again.
-What it must not know: Spark; clocks.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -4,7 +4,6 @@ What it is: `plan_limits`, from the limits of the job file to offsets for each v
 `measure_records`, how large records are where reading goes on.
 What it promises: all that a query reads in a batch is, together, within the limits: exactly so for
 records, about so for bytes. Each stream that it reads has an equal part, one offset at least.
-What it must not know: Spark.
 """
 
 from collections.abc import Callable, Iterator, Mapping

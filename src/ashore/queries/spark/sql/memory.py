@@ -3,7 +3,6 @@
 What it is: `out_of_memory`, which reads the batch again by the reader of landing jobs: unlike
 Spark's source it has limits.
 What it promises: names offsets only where a record, or a batch of Kafka, exceeds the job's limits.
-What it must not know: how a query is run.
 """
 
 import re
@@ -71,7 +70,7 @@ def out_of_memory(
 
 
 def _is_of_memory(error: BaseException, process: Popen[bytes] | None) -> bool:
-    """Tell whether memory ran out: by what Spark says, or by how its JVM has ended since then.
+    """Return whether memory ran out: by what Spark says, or by how its JVM has ended since then.
 
     A JVM that was killed, or has crashed, ends with another code: its batch is tried again.
     """

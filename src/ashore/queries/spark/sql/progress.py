@@ -1,7 +1,6 @@
 """Where a query is, and the records that it has left out, as Spark's progress tells.
 
 What it promises: each batch is told of once; what is left out is never silent.
-What it must not know: who is told.
 """
 
 import json

@@ -4,7 +4,6 @@ What it is: `SqlQuery`. A turn opens the sink, compares the checkpoint with the 
 query and waits for it; for each batch Spark calls back, and the sink says what becomes of the rows.
 What it promises: nothing is started where checkpoint and log do not belong together. An error of a
 batch is raised as it was, not as Spark tells it.
-What it must not know: when an error is worth another try.
 """
 
 import functools

@@ -2,7 +2,6 @@
 
 What it promises: pure. A topic that a query reads twice (joined with itself) has a range for each
 reading: they may end at different offsets. Keys are the query's own: no other slice has them.
-What it must not know: files.
 """
 
 from collections import Counter

@@ -3,7 +3,6 @@
 What it is: `Refresher`, for one run of a query.
 What it promises: nothing waits for a listing, however long a NameNode takes. Where one fails, the
 list from before holds and the job is told.
-What it must not know: what the files are joined with.
 """
 
 import threading

@@ -2,7 +2,6 @@
 
 What it is: errors of Spark before the start, and of a query that has failed, as errors of Ashore.
 What it promises: never a stack trace as the message; Spark's own text stays in `detail`.
-What it must not know: how often a query is tried.
 """
 
 import re

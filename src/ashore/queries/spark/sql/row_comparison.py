@@ -2,7 +2,6 @@
 
 What it is: both as the text of JSON objects, by the types of the query's columns.
 What it promises: what does not fit the type of its column is told, and never taken for NULL.
-What it must not know: where rows come from.
 """
 
 import json

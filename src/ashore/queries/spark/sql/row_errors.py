@@ -4,7 +4,6 @@ What it is: `find_row_error`, from what Spark says to the class of the error, a 
 write instead.
 What it promises: pure. Only classes that stand here are the data's; anything else may pass, and the
 batch is run again.
-What it must not know: Spark's objects.
 """
 
 import re

@@ -3,7 +3,6 @@
 What it is: `plan_sample`, from what topics hold and what was asked to a range for each partition.
 What it promises: pure. Of the newest offsets, partitions give equal parts as far as they have them.
 What was asked for and is not there is refused: a range that ends early would look like an answer.
-What it must not know: Spark; views.
 """
 
 from collections import defaultdict

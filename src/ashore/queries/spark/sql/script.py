@@ -3,7 +3,6 @@
 What it is: `parse_script`; views to be made, and what each INSERT selects.
 What it promises: semicolons in strings and comments cut nothing; a statement that is neither a view
 nor an INSERT is refused, with file, line and column. What Spark says of a statement is found in it.
-What it must not know: the tables of the job.
 """
 
 import re

@@ -4,7 +4,6 @@ What it promises: state in RocksDB with a changelog, so that a batch writes what
 not all that there is; the memory of all its stores together is bounded, however many they are. What
 Spark does not keep in a checkpoint is fixed here: with another `checkpointFormatVersion` it could
 not read its own.
-What it must not know: jobs.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """The sources of a query, compared with those of its checkpoint.
 
 What it promises: pure. What would be refused once a batch is planned is refused before.
-What it must not know: files, Spark.
 """
 
 from collections.abc import Sequence

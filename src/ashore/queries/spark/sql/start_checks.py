@@ -4,7 +4,6 @@ What it is: `hold_plan`, whether the state that is there means what the SQL woul
 `hold_checkpoint`, whether checkpoint and log belong together; and what of a checkpoint runs again.
 What it promises: reads only. What a start would refuse is refused here, so that `validate` asks the
 same. Of a log without a plan nothing can be said: its state is that of an older release.
-What it must not know: who asks; how a query is run.
 """
 
 from collections.abc import Callable, Sequence
@@ -106,7 +105,7 @@ def _hold_state(
 
 
 def _is_by(known: PlanState, planner: str) -> bool:
-    """Tell whether a plan needs no other: it is by this planner, or by a release to come."""
+    """Return whether a plan needs no other: it is by this planner, or by a release to come."""
     try:
         return read_stored(known.document).planner == planner
     except Malformed:

@@ -3,7 +3,6 @@
 What it is: `compare_state`, with a copy of a checkpoint's outline.
 What it promises: an answer, or why there is none; never an error. The copy itself stays as it is:
 Spark works on copies of it.
-What it must not know: where the copy is from; what Ashore says of the change.
 """
 
 import tempfile

@@ -3,7 +3,6 @@
 What it is: `TopicPlan`, which topic and how; what becomes of a row; and the writing of a batch.
 What it promises: when `send_rows` returns, all replicas in sync have every row of the batch. Where
 it raises, some rows may be there, and come again with the next try.
-What it must not know: which batches are sent.
 """
 
 import re

@@ -2,7 +2,6 @@
 
 What it is: from the batches that were measured, the cores and the job file to four numbers.
 What it promises: pure. Without measured batches the numbers are safe ones, not good ones.
-What it must not know: the names of Spark's settings, where a checkpoint is.
 
 Spark writes a changelog of each store with each batch, and now and then a snapshot: the store as a
 whole, which its maintenance uploads. A restart loads a snapshot and replays the

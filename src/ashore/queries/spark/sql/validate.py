@@ -2,7 +2,6 @@
 
 What it promises: the plans that a start would make, and what a start would refuse: by Spark, by
 the query's log, by its checkpoint. No topic is read, nothing is written.
-What it must not know: terminals.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,6 @@
 What it is: `describe_version`, and the parts of it that tell one version from another.
 What it promises: reads only; no query runs. What was measured of a checkpoint plays no part, so
 that two starts of the same job are one version.
-What it must not know: logs; what a version is for.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,6 @@ What it is: a view for each table that has topics: decoded columns, event time a
 the columns that say where a record came from.
 What it promises: the same decoding as where `select` or `where` land a topic. A record that cannot
 be decoded is in no view: it is counted, or stops the query, as the table's `on_invalid` says.
-What it must not know: what the SQL does with them.
 """
 
 import json

@@ -2,5 +2,4 @@
 
 What it is: the process that the verbs of `ashore checkpoint` start where state itself is at stake.
 What it promises: a checkpoint that is read is not changed; what is written is another one.
-What it must not know: job files, landing logs, terminals.
 """

@@ -4,7 +4,6 @@ What it is: `replay`, which runs it once, into a checkpoint of its own; `fill`, 
 with what the replay has for their keys.
 What it promises: nothing is landed. Whatever both keep is compared, key by key, and a difference
 refuses the backfill: records are gone, came late, or were read by other SQL.
-What it must not know: which functions are filled, and why.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,6 @@
 
 What it promises: a file is named as it is in the checkpoint, not in the copy that was read. Where
 Spark only says that some file is damaged, those that it may be are named.
-What it must not know: how rows are read.
 """
 
 import re

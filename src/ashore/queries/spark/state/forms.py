@@ -5,7 +5,6 @@ What it promises: reads only. Types are compared without names, and without what
 change no byte. Spark lets a column that may be NULL be read as one that never is, and refuses the
 reverse; which columns it takes for the one or the other depends on how it planned the first batch.
 So schemas are written as those of values that may all be NULL.
-What it must not know: rows; how a rewrite is decided.
 """
 
 import json
@@ -50,7 +49,7 @@ class Forms:
         return cls(found)
 
     def has_types_of(self, other: "Forms") -> bool:
-        """Tell whether the bytes of these stores can be read as those of the others."""
+        """Return whether the bytes of these stores can be read as those of the others."""
         return dict(self.typed()) == dict(other.typed())
 
     @property

@@ -3,7 +3,6 @@
 What it is: `load`, behind the trial of a copy that `ashore checkpoint doctor` has made.
 What it promises: nothing is written to the checkpoint. Each row of each store is read; no older
 snapshot is taken instead of one that cannot be read.
-What it must not know: who made the checkpoint, and what becomes of it.
 """
 
 from collections.abc import Callable

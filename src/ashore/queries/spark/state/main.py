@@ -5,7 +5,6 @@ with the job file whose SQL is to go on: that plans the queries first, so that w
 what is rewritten come from one reading of the file.
 What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. It ends with
 its parent, at once: what it writes counts only once the parent has said so.
-What it must not know: terminals.
 """
 
 import argparse

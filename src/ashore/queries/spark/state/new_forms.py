@@ -4,7 +4,6 @@ What it is: `recode`, the rows of an operator from the form of the old plan to t
 `find_null`, whether a column that is never NULL from now on has one.
 What it promises: no byte of a row is made here. A column goes to its place as the rewrite says, and
 only to one of the same type, or of a wider one where the rewrite says so.
-What it must not know: checkpoints; why a rewrite is as it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -149,7 +148,7 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
 
 
 def _has_session_at_its_place(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> bool:
-    """Tell whether a session window is made of a session window."""
+    """Return whether a session window is made of a session window."""
     was, now = _fields(rows.schema, _DECODED_VALUE), form.fields(_DECODED_VALUE)
     return all(
         source.column is not None

@@ -3,7 +3,6 @@
 What it is: `Maker`: for each store of each operator, the rows that it is to have.
 What it promises: the source is only read. What it has decoded and made anew, it keeps a list of, so
 that it can be verified.
-What it must not know: how rows are written; what becomes of the checkpoints.
 """
 
 from collections.abc import Mapping

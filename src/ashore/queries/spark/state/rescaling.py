@@ -3,7 +3,6 @@
 What it is: the part of a rescale that needs Spark.
 What it promises: keys and values are moved as they are. Each store of the target is read again, and
 has the same rows as that of the source: as many, with the same digest.
-What it must not know: how the target was prepared, and what becomes of it.
 """
 
 from collections.abc import Callable, Sequence

@@ -5,7 +5,6 @@ and stores that are written.
 What it promises: the source is only read. Stores that are kept are linked or copied as files, and
 none of their rows is read. What Spark plans is compared with the rewrite, operator by operator and
 type by type, before anything is written.
-What it must not know: how a rewrite is decided; what becomes of the target.
 """
 
 import tempfile
@@ -421,7 +420,7 @@ class _Migrator:
 
 
 def _is_promised(kind: RewriteKind, before: int, after: int) -> bool:
-    """Tell whether stores have as many rows as a rewrite makes of so many."""
+    """Return whether stores have as many rows as a rewrite makes of so many."""
     match kind:
         case RewriteKind.EMPTY:
             return after == 0

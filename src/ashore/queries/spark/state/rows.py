@@ -3,7 +3,6 @@
 What it is: `read_rows`, what `ashore checkpoint inspect --rows` and `diff` are answered by.
 What it promises: Spark's own reader decodes; all rows of a store are read, or an error names what
 could not be. Nothing is left out but columns without a type, which hold nothing.
-What it must not know: whose checkpoint it is; terminals.
 """
 
 import os

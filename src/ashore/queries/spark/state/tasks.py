@@ -1,7 +1,6 @@
 """How far Spark's tasks are, told while they run.
 
 What it promises: only while the block runs; what is told is a hint, taken each half second.
-What it must not know: what the tasks do.
 """
 
 import threading

@@ -7,7 +7,6 @@ What it promises: nothing that was written is changed. Values are computed in an
 they were written: by functions of SQL over the columns of the old state, and windows by their
 bounds. What SQL cannot compute of the columns, as a sketch of distinct values, is not compared.
 Memory does not grow with the state: a sample has `SAMPLE` keys.
-What it must not know: how state is written; what becomes of it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -263,7 +262,7 @@ def _is_alike(one: Column, other: Column) -> Column:
 
 
 def _holds_maps(kind: DataType) -> bool:
-    """Tell whether values of a type cannot be compared."""
+    """Return whether values of a type cannot be compared."""
     if isinstance(kind, StructType):
         return any(_holds_maps(each.dataType) for each in kind.fields)
     inner = getattr(kind, "elementType", None)

@@ -4,5 +4,4 @@ What it is: `observe`, which reads; `diagnose`, which decides; `repairing`, whic
 codes are in `findings`, the checks of bytes in `contents`.
 What it promises: the checkpoint is only read. Where something was not looked at, that is said: no
 finding does not mean that nothing is wrong with it.
-What it must not know: jobs, terminals; what rows say. No JVM is started.
 """

@@ -3,7 +3,6 @@
 What it is: `diagnose`: one function a kind of finding.
 What it promises: pure. Each function looks at all that was seen, so that several findings may have
 one cause; none is left out because of another.
-What it must not know: storages; how a copy is written.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -335,7 +334,7 @@ def _compare_topic(topic: str, partitions: Mapping[str, int], now: TopicEnds | N
 
 
 def is_recreated(partitions: Mapping[str, int], now: TopicEnds | None) -> bool:
-    """Tell whether the offsets of a topic are of another topic than that which is there."""
+    """Return whether the offsets of a topic are of another topic than that which is there."""
     return _compare_topic("", partitions, now) is not None
 
 

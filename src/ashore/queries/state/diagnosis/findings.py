@@ -1,7 +1,6 @@
 """What can be wrong with a checkpoint: a code each, what it means, and what a repair does.
 
 What it promises: pure. A code never changes its meaning.
-What it must not know: how it is found.
 """
 
 from dataclasses import dataclass

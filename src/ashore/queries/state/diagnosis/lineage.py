@@ -1,7 +1,6 @@
 """Where batches end in topics, and whether they follow each other.
 
 What it promises: pure. Sources that are not Kafka have no ends here.
-What it must not know: files.
 """
 
 from collections.abc import Mapping

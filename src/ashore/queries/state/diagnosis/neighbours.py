@@ -4,7 +4,6 @@ What it is: `compare_offsets` and `compare_commit`, for a text whose checksum di
 `find_outliers`, for texts without a checksum.
 What it promises: pure. None says that nothing contradicts the text, not that it is what Spark has
 written. What a query may change between two batches is compared with both neighbours.
-What it must not know: files.
 """
 
 import json
@@ -186,7 +185,7 @@ def _contradictions(pair: _Offsets, clock_step_ms: int = 0) -> Iterator[str]:
 
 
 def _follows(first: str, second: str | None) -> bool:
-    """Tell whether an end can come after another: it has the same keys, and is not before it."""
+    """Return whether an end can come after another: it has the same keys, and is not before it."""
     if second is None:
         return False
     before, after = kafka_end(first), kafka_end(second)

@@ -2,7 +2,6 @@
 
 What it is: values only.
 What it promises: nothing is judged here but whether a file can be read as what its path says.
-What it must not know: storages; which finding follows.
 """
 
 from collections import Counter

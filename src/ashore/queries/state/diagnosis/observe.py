@@ -4,7 +4,6 @@ What it is: `observe`.
 What it promises: reads only. All texts of the logs are parsed. Of the newest batch, and of those
 before it until one is whole, all that a restart reads is looked at. Where a query goes on
 meanwhile it is looked at again, and refused where it does not stop.
-What it must not know: what follows from it.
 """
 
 import json
@@ -278,7 +277,7 @@ class _Observer:
         return [each for each in wrong if each is not None and each.flaw is not Flaw.EDITED]
 
     def _is_connected(self, required: Required, *, is_newest: bool, is_left: bool) -> bool:
-        """Tell whether the changes of format 2 continue the snapshots before them.
+        """Return whether the changes of format 2 continue the snapshots before them.
 
         `is_left`: whether snapshots were left out. Then what cannot be known is not taken for true.
         """

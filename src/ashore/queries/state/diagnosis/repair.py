@@ -4,7 +4,6 @@ What it is: `plan_repair`, which decides what the copy has, and `write_repair`, 
 What it promises: the original is only read, and shares no file that anybody edits. The copy is at a
 batch that was found whole, with no file that this batch does not need, so that leftovers stay
 behind. `metadata` comes last: until then Spark refuses the directory.
-What it must not know: jobs; what becomes of output that came after the batch.
 """
 
 import contextlib

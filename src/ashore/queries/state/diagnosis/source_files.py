@@ -3,7 +3,6 @@
 What it is: `compare_with_files`, and `list_named`, the files that a log names.
 What it promises: a path counts as proven only where a file is there with the time that the line
 says. A file that is gone proves nothing: sources delete and archive what they have read.
-What it must not know: how directories are listed; which entries there are.
 """
 
 import json

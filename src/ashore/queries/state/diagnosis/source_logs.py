@@ -4,7 +4,6 @@ What it is: `check_entry`, for the bytes of an entry; `find_wrong_ends`, for the
 entries; `list_last_entries`.
 What it promises: pure. An entry that lacks whole lines at its end is noticed only in a compacted
 one: nothing else says how many files a batch has found.
-What it must not know: storages; sources that are not of files.
 
     sources/0/5             v1
                             {"path":"file:///data/in/5.json","timestamp":1795431432209,"batchId":5}

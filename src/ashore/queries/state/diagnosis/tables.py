@@ -4,7 +4,6 @@ What it is: `check_table`.
 What it promises: any bytes give None, a text that says what is wrong, or UNKNOWN, where the table
 is of a kind that is not read; None only where every byte but the version's was compared. Each byte
 is read once, whatever the table says of itself, and `WINDOW_BYTES` or one block at a time.
-What it must not know: storages; rows.
 
     <block> <kind of compression: 1 byte> <checksum: 4 bytes>, for each block, from 0 on and without
     a gap: those of rows, then those of filters and properties, and the two that name these; then

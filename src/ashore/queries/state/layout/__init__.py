@@ -8,7 +8,6 @@ What it promises: pure; nobody else knows this grammar. Parsing is total: any pa
 whatever is not known an `UnknownPath`; any bytes give a value or CheckpointUnfit, which names the
 file and what is wrong with it. A value keeps all that its file says: written again, a file of Spark
 4.2 is the same, byte for byte.
-What it must not know: storages; what is done with a checkpoint; SQL.
 
     metadata                        {"id": "<query id>"}
     offsets/<batch>                 the batch is planned

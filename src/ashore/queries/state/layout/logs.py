@@ -3,7 +3,6 @@
 What it promises: any bytes give a value or CheckpointUnfit, whose field `why` is one of `Wrong`.
 What is written parses to the same value. Keys that Ashore does not know are kept; a line that has
 no place is refused.
-What it must not know: where the files are: a `place` is for messages alone.
 """
 
 import json

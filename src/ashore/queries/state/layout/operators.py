@@ -5,7 +5,6 @@ batch on.
 What it promises: any bytes give a value or CheckpointUnfit; written again, a file of Spark 4.2 is
 the same, byte for byte. A schema is known by its name: the file has absolute paths, which are
 wrong as soon as a checkpoint was moved.
-What it must not know: what schemas say.
 
     v1
     {"operatorInfo":{"operatorId":0,"operatorName":"stateStoreSave"},

@@ -2,7 +2,6 @@
 
 What it promises: `parse_path(text).path == text`, for any text; and `parse_path(value.path)` is the
 value, for any that a checkpoint can have. A number has one spelling.
-What it must not know: what the files hold.
 """
 
 import re
@@ -245,12 +244,12 @@ def find_migration(paths: Iterable[str]) -> int:
 
 
 def is_number(name: str) -> bool:
-    """Tell whether a name is that of a batch, an operator or a partition."""
+    """Return whether a name is that of a batch, an operator or a partition."""
     return _NUMBER.fullmatch(name) is not None
 
 
 def is_store(name: str) -> bool:
-    """Tell whether a name in the directory of a partition is that of a store."""
+    """Return whether a name in the directory of a partition is that of a store."""
     return _STORE.fullmatch(name) is not None
 
 

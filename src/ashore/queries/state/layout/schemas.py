@@ -4,7 +4,6 @@ What it is: the files `_metadata/schema` (of v2, and v1 of old releases) and `_s
 <batch>_<id>` (of v3).
 What it promises: any bytes give a value or CheckpointUnfit. Written with what may be NULL, a file
 keeps all else that it says.
-What it must not know: how rows are encoded.
 
 Strings are Java's: two bytes of length, then modified UTF-8. A schema that is too long for one is
 cut into several, after their number in four bytes.

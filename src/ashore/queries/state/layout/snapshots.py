@@ -2,7 +2,6 @@
 
 What it is: the file `metadata` in the archive `<version>.zip`.
 What it promises: any bytes give a value or CheckpointUnfit.
-What it must not know: what tables hold.
 
     v1
     {"sstFiles":[{"localFileName":"000012.sst","dfsSstFileName":"000012-<id>.sst", ...}], ...}

@@ -7,7 +7,6 @@ What it promises: a full savepoint refers to no file outside its directory: when
 every other savepoint are deleted, it restores. A shared one restores when the checkpoint is deleted
 and every other savepoint was: the pool keeps what it needs. Either is there once its manifest is,
 which is written last.
-What it must not know: jobs, terminals.
 
     <directory>/savepoint-118-3f9c0a12b4d5e6f7/      of batch 118; the rest is used once
         savepoint.json                               the manifest

@@ -3,7 +3,6 @@
 What it promises: `find_unneeded` only reads: a listing of each directory of the pool, and the
 references of each savepoint, which are held in memory, as is what is found. What an unfinished
 savepoint may rely on is needed, since nothing tells whether it is still being taken.
-What it must not know: what a person is shown.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -2,7 +2,6 @@
 
 What it promises: a link is made only where both are on this machine; where the disk refuses, as
 across volumes, it says so, and the file is copied.
-What it must not know: which files may be linked.
 """
 
 import posixpath

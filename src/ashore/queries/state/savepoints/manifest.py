@@ -2,7 +2,6 @@
 
 What it promises: pure. Any bytes give a manifest or CheckpointUnfit, which names the file; what is
 written parses to the same value. A manifest that was cut short or edited is refused.
-What it must not know: storages.
 
 One line of JSON without spaces, and a line feed; `docs/formats/savepoint.md` describes it.
 """
@@ -121,7 +120,7 @@ def is_plain(path: str) -> bool:
 
 
 def is_unique(name: object) -> bool:
-    """Tell whether a name is one that savepoints get, and directories of the pool."""
+    """Return whether a name is one that savepoints get, and directories of the pool."""
     return isinstance(name, str) and _UNIQUE.fullmatch(name) is not None
 
 

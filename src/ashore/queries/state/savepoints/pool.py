@@ -6,7 +6,6 @@ it in `references.json`, which is there before the savepoint relies on anything 
 all that a savepoint has copied itself, while its directory is there. A name in the pool is used
 once, so that a deletion that arrives late deletes nothing that came after it. Where a savepoint
 does not tell what it needs, that is an error, and nothing is known to be free.
-What it must not know: what the files hold.
 
     <directory>/pool/3f9c0a12b4d5e6f7/      what the savepoint of these digits has copied
                                             files as Spark wrote them, at their own paths
@@ -71,7 +70,7 @@ class Pool:
         return f"{self.uri}/{POOL}".removeprefix("file://")
 
     def is_there(self) -> bool:
-        """Tell whether there is a pool, and no checkpoint of that name. Raises StorageError."""
+        """Return whether there is a pool, and no checkpoint of that name. Raises StorageError."""
         place = self.storage.stat(names.join(self.path, POOL))
         if place is None or not place.is_directory:
             return False

@@ -2,7 +2,6 @@
 
 What it promises: pure. Any bytes give a list or CheckpointUnfit, which names the file; what is
 written parses to the same value. A list that was cut short or edited is refused.
-What it must not know: storages; which of the two a list is.
 
 One line of JSON without spaces, and a line feed; `docs/formats/savepoint.md` describes it.
 """

@@ -3,7 +3,6 @@
 What it promises: the savepoint is only read, and each file is compared with its manifest. Nothing
 is overwritten: the place must be empty. The file `metadata` comes last, and at once: until then
 Spark refuses the directory.
-What it must not know: jobs; what becomes of output that came after the savepoint.
 """
 
 import contextlib

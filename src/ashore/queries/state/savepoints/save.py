@@ -4,7 +4,6 @@ What it promises: the checkpoint is only read. The savepoint is complete once it
 which is written after all files are durable and were read back. It may be taken beside a running
 Spark: a batch that is done does not change. Where Spark deletes a file meanwhile, as it keeps only
 the newest batches, a newer batch is taken.
-What it must not know: jobs; when a savepoint is wanted.
 """
 
 import contextlib

@@ -2,7 +2,6 @@
 
 What it promises: pure. Any bytes give a document with the keys that were asked for, or
 CheckpointUnfit, which names the file. What is sealed is unsealed to the same.
-What it must not know: what documents mean.
 """
 
 import hashlib

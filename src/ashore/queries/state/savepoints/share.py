@@ -5,7 +5,6 @@ What it is: `share_files`, which writes the references of a savepoint and fills 
 What it promises: only files are relied on that another complete savepoint has verified, that are
 there with their size, and that no sweep is about to delete; each is known by its content, or by a
 name that Spark gives once. A savepoint that was deleted while it was taken never becomes complete.
-What it must not know: which files a batch needs.
 """
 
 import re
@@ -118,7 +117,7 @@ def plan_sharing(
 
 
 def is_named_once(path: str) -> bool:
-    """Tell whether Spark never gives a file's path to another content: it has a UUID in it."""
+    """Return whether Spark never gives a file's path to another content: it has a UUID in it."""
     match parse_path(path):
         case TablePath(name=name):
             return _TABLE.fullmatch(name) is not None

@@ -2,7 +2,6 @@
 
 What it is: `open_shelf`.
 What it promises: nothing is read or written yet.
-What it must not know: whose savepoints go there.
 """
 
 from ashore.base.clock import Clock

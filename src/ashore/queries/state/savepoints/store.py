@@ -2,7 +2,6 @@
 
 What it promises: a directory is a savepoint by its name, and a complete one by its manifest. Only
 such directories are deleted: the manifest first, so that what is left of one is never restored.
-What it must not know: what a checkpoint holds.
 """
 
 import re

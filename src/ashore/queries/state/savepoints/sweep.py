@@ -4,7 +4,6 @@ What it is: `remove_savepoint` for any savepoint, and `sweep` over files of the 
 What it promises: a file of the pool is deleted only where no savepoint needs it, whoever takes or
 deletes another one meanwhile: see `pool`. A savepoint is no savepoint any more before any of its
 files is deleted.
-What it must not know: what the files hold; when something is old enough.
 """
 
 from collections.abc import Callable, Iterable
@@ -125,7 +124,7 @@ def _remove_emptied(pool: Pool, parts: Iterable[str], references: References) ->
 
 
 def _is_shared(savepoint: Savepoint) -> bool:
-    """Tell whether a savepoint has files in the pool, or may have."""
+    """Return whether a savepoint has files in the pool, or may have."""
     if not names.parent(savepoint.path):
         return False  # at the root of a storage: there is no directory for a pool
     storage = savepoint.storage

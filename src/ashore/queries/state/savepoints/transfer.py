@@ -5,7 +5,6 @@ What it promises: each file that is written is read back and compared; nothing i
 source is only read. Where a storage can, files that Spark never edits get a second name (a hard
 link) instead of a copy: deleting one name leaves the other, but damage to the disk's blocks hits
 both. Text files, which people edit, are always copied.
-What it must not know: which files there are, and why they are wanted.
 """
 
 import hashlib
@@ -208,7 +207,7 @@ def _is_never_edited(path: str) -> bool:
 
 
 def has_paths(path: str) -> bool:
-    """Tell whether a file has absolute paths in it, so that its copy differs."""
+    """Return whether a file has absolute paths in it, so that its copy differs."""
     match parse_path(path):
         case OperatorPath(batch=int()):
             return True
