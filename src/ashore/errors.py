@@ -213,7 +213,7 @@ class LogNewer(LogError):
 class LogLost(LogError):
     """Tables hold what was written after the end of their log: entries are gone, or all of it.
 
-    Nothing was appended. Going on would land the same records again.
+    Nothing was appended. Continuing would land the same records again.
     """
 
     code = "log-lost"

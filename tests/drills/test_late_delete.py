@@ -25,7 +25,7 @@ from ashore_lab.drills.faults import Countdown, Moment
 from ashore_lab.drills.faults.late_delete import LateDeletes
 from ashore_lab.drills.recorder import Recorder
 from ashore_lab.drills.scenarios.delete_before_write import DRILL, TABLE, OldProtocol
-from ashore_lab.drills.sites.held_deletes import HeldDeletes
+from ashore_lab.drills.sites.delayed_deletes import DelayedDeletes
 from ashore_lab.drills.sites.memory import MemorySite
 from ashore_lab.drills.sites.servers import Servers
 from ashore_lab.drills.sites.site import SiteOptions
@@ -70,7 +70,7 @@ def test_a_held_delete_arrives_after_the_files(
     """Of two tasks the second fails and is run again; the first loses its records in silence."""
     lake = Lake.new(whole)
     storage = lake.open()
-    calls = HeldDeletes(whole, lake.root, storage)
+    calls = DelayedDeletes(whole, lake.root, storage)
     workload, source = Numbered("clicks", 1, partitions=2), RecordedSource()
     source.create("clicks", 2)
     shards = {StreamShard("clicks", str(each)): OffsetRange(0, 4) for each in range(2)}
@@ -93,15 +93,15 @@ class SiteOnHdfs(MemorySite):
     def __init__(self, seed: int, options: SiteOptions, recorder: Recorder, lake: Lake) -> None:
         super().__init__(seed, options, FakeClock(CLOCK.now_ms()), recorder, lake.open())
         self._lake = lake
-        self._held: list[HeldDeletes] = []
+        self._delayed: list[DelayedDeletes] = []
 
-    def late_deletes(self, storage: Storage) -> HeldDeletes:
-        self._held.append(HeldDeletes(self._lake.hdfs, self._lake.root, storage))
-        return self._held[-1]
+    def late_deletes(self, storage: Storage) -> DelayedDeletes:
+        self._delayed.append(DelayedDeletes(self._lake.hdfs, self._lake.root, storage))
+        return self._delayed[-1]
 
     def mend(self) -> None:
         super().mend()
-        for calls in self._held:
+        for calls in self._delayed:
             calls.deliver()
 
 

@@ -31,7 +31,7 @@ from ashore.errors import (
 )
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.base import FirstOffset, HeldUp, Record, Source
+from ashore.topics.read.base import FirstOffset, OpenTransaction, Record, Source
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.kafka import KafkaSource
@@ -162,14 +162,14 @@ def test_the_end_is_the_last_stable_offset(kafka: Kafka, source: Source, topic: 
 
         assert end_of(source, shard) == 2
         assert source.resolve_first(shard, FirstOffset("latest")) == 2
-        assert source.find_held_up([shard, StreamShard(topic, "1")]) == [
-            HeldUp(shard, stable_end=2, newest=9, transaction="open since offset 2")
+        assert source.find_open_transactions([shard, StreamShard(topic, "1")]) == [
+            OpenTransaction(shard, stable_end=2, newest=9, transaction="open since offset 2")
         ]
 
         transaction.commit()
 
     assert end_of(source, shard) == 10  # nine records and one marker
-    assert source.find_held_up([shard]) == []
+    assert source.find_open_transactions([shard]) == []
 
 
 @pytest.mark.parametrize("policy", ["latest", "timestamp"])
@@ -497,7 +497,7 @@ def test_a_missing_topic_is_reported_with_the_nearest_name(source: Source, topic
     for ask in (
         lambda: source.read_offsets([first_shard(topic), mistyped]),
         lambda: source.resolve_first(mistyped, FirstOffset("latest")),
-        lambda: source.find_held_up([mistyped]),
+        lambda: source.find_open_transactions([mistyped]),
         lambda: source.read_again(mistyped, OffsetRange(0, 1)),
     ):
         started_s = time.monotonic()

@@ -57,7 +57,7 @@ class RunningJob:
     def find_beating(self) -> Heartbeat | None:
         """Return the last heartbeat of a process that seems to run; None: there is none.
 
-        Nobody is waited for: one that was killed on another machine seems to run for seconds.
+        No process is waited for: one that was killed on another machine seems to run for seconds.
         """
         beat = self.beat()
         if beat is None or beat.ended is not None or beat.is_alive is False:

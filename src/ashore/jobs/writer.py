@@ -80,7 +80,7 @@ class EventWriter:
         return tuple(sorted(self._workers.copy().values(), key=lambda each: each.slice))
 
     def beat(self) -> None:
-        """Tell that the process is there; now and then, what it has asked of the lake."""
+        """Report that the process is there; now and then, what it has asked of the lake."""
         self.send(Beat())
         if self._beats % CALLS_EVERY_BEATS == 0:
             self.report_calls()

@@ -1,8 +1,8 @@
 """The time of a batch.
 
 What it is: `BatchTime`, fixed when a batch is planned, and recorded.
-What it promises: a batch that is written a second time, by whomever and whenever, is filed the same
-way, since its writers have no other source of time.
+What it promises: a batch that is written a second time, by any process at any time, is filed the
+same way, since its writers have no other source of time.
 """
 
 from dataclasses import dataclass

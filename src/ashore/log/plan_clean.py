@@ -48,7 +48,7 @@ class EpochDirectory:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """Delete one file, or empty directory, that nothing can want any more."""
+    """Delete one file, or empty directory, that is no longer needed."""
 
     file: StagedFile | Leftover | EpochDirectory
     why: str

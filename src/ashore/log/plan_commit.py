@@ -111,7 +111,7 @@ def plan_commit(
 def plan_moves(
     name: SliceName, unclosed: Unclosed, *, without: Iterable[str] = ()
 ) -> tuple[MoveStep, ...]:
-    """Return the part of `plan_commit` that needs no next entry: everybody may do it at any time.
+    """Return the part of `plan_commit` that needs no next entry: any process may do it at any time.
 
     `without`: as there.
     """

@@ -114,7 +114,7 @@ class _Ahead:
     plan: str = ""
 
     def follow(self, body: Body) -> None:
-        """Go on by one entry."""
+        """Advance by one entry."""
         match body:
             case LeaveOut():
                 self.letters = (*self.letters, *body.records)

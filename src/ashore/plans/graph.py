@@ -69,7 +69,7 @@ class KeptColumn:
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:
-    """What becomes of the rows of one side of a join of two streams.
+    """The state of the rows of one side of a join of two streams.
 
     Arguments:
         is_bounded: whether Spark forgets them.

@@ -1,9 +1,9 @@
-"""Retiring table partitions: dropping old data on purpose, so that nobody takes it for lost.
+"""Retiring table partitions: dropping old data on purpose, so that it does not count as lost.
 
 What it is: the use case behind `retire`.
-What it promises: the entry comes first: from then on nobody asks for the files. Then the catalog
+What it promises: the entry comes first: from then on the files are not expected. Then the catalog
 forgets the partitions, then the files go. (One without data is forgotten before the entry: no
-file would tell that this is left to do.) Only files that a log lists are deleted, and success
+file would show that this is left to do.) Only files that a log lists are deleted, and success
 files; what else lies there stays and is counted. Doing it again does what is left to do.
 """
 
@@ -70,12 +70,12 @@ def plan_retire(
         if each not in listed:
             hint = suggest(each, listed, "write it as its directory below the table")
             raise JobFileInvalid(f"{table} has never had a partition {each!r}", hint=hint)
-    wanted = set(partitions)
+    chosen = set(partitions)
     if older_than_ms is not None:
         zone = _zone_of(opened, table)
         before_ms = opened.clock.now_ms() - older_than_ms
-        wanted |= {each for each in listed if _has_ended(each, zone, before_ms)}
-    planned = [_plan(opened, (table, each), listed[each]) for each in sorted(wanted)]
+        chosen |= {each for each in listed if _has_ended(each, zone, before_ms)}
+    planned = [_plan(opened, (table, each), listed[each]) for each in sorted(chosen)]
     # What was retired long ago and is gone needs nothing.
     return tuple(each for each in planned if each.slices or each.files)
 
@@ -177,7 +177,7 @@ def _append(opened: OpenJob, name: SliceName, mine: Sequence[RetirePartition], w
     """Take the slice over, finish what is unclosed, and say what is retired."""
     committer = opened.committer(name)
     committer.log.open()
-    require_right_clock(committer, opened.source)  # it may have told which partitions are old
+    require_right_clock(committer, opened.source)  # it may have decided which partitions are old
     closing = committer.finish()
     if closing is not None:
         committer.log.append(Commit("retire"), closing)

@@ -5,7 +5,7 @@ is open and a job that is known: which job owns the table, which entry made the 
 which offsets, how its move ended, which seals counted it, what took it away, and what lies there
 now.
 What it promises: reads only, and of a log no more than an archive at a time; needs neither the job
-file nor Kafka. What the log says and what the lake shows are told apart. What cannot be known is
+file nor Kafka. What the log says and what the lake shows are distinguished. What cannot be known is
 said: a file that no log names, a log that does not say how a move ended.
 """
 
@@ -48,7 +48,7 @@ NOW = {
 
 @dataclass(frozen=True, slots=True)
 class FileHistoryStep:
-    """Something that happened to the file. `entry` of the log of `slice` tells it."""
+    """An event in the history of the file, recorded by `entry` of the log of `slice`."""
 
     kind: str  # prepared | moved | done | sealed | lost | retired | rolled_back | given_up
     at: str
@@ -87,7 +87,7 @@ class FileHistory:
     ranges: tuple[FileRange, ...]
     steps: tuple[FileHistoryStep, ...]
     there: str  # a key of NOW: what lies there now
-    unknown: tuple[str, ...]  # what could not be told, and why
+    unknown: tuple[str, ...]  # what could not be found out, and why
 
     @property
     def now(self) -> str:
@@ -103,7 +103,7 @@ class FileHistory:
 class _Where:
     """A file's place in a lake."""
 
-    asked: str  # as somebody has written it
+    asked: str  # as the user has written it
     path: str  # below the lake
     table: str
     partition: str
@@ -151,7 +151,7 @@ def trace_in_lake(storage: Storage, lake: str, job: str, path: str, start: int =
         lake: its address, as `file:///data/lake`.
         job: whose log is read, of the slice that the file's name has.
         path: of the final file, from the lake's root, or as an address.
-        start: an entry before which none lists the file, as somebody thinks.
+        start: an entry before which none lists the file, as the user says.
 
     """
     below = path
@@ -192,7 +192,7 @@ def _tell(
     found, steps = None, list[FileHistoryStep]()
     for name in slices:
         found, steps = _read(storage, name, where, start)
-        if found is None and start:  # whoever named it was wrong
+        if found is None and start:  # the named entry was wrong
             found, steps = _read(storage, name, where, 0)
         if found is not None:
             break
@@ -230,14 +230,14 @@ def _read(
     for entry in read_history(storage, name, start):
         if found is None:
             found = _find(name, entry, where)
-            told = [("prepared", _prepared(found))] if found else []
+            events = [("prepared", _prepared(found))] if found else []
         else:
-            told = [*_closed(entry, found, where), *_later(entry, found.file.unique, where)]
+            events = [*_closed(entry, found, where), *_later(entry, found.file.unique, where)]
         steps += [
             FileHistoryStep(
                 kind, format_time(entry.written_ms), name.slice, entry.number, entry.epoch, text
             )
-            for kind, text in told
+            for kind, text in events
         ]
     return found, steps
 

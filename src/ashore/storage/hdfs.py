@@ -99,7 +99,7 @@ class HdfsStorage:
             with storage_errors("create", path):
                 self._rename(self._resolve(temporary), target)
         except PathMissing as error:
-            # Nobody else knows the temporary name: a call of ours has renamed it, or a janitor
+            # No other process knows the temporary name: a call of ours has renamed it, or a janitor
             # of another age has taken it.
             raise AnswerUnknown(f"{temporary} is gone: {error.message}", path=path) from error
         except PathExists:

@@ -53,7 +53,7 @@ class LakeAddress:
         return open_storage(self.uri, deadline_s=self.deadline_s, clock=clock, options=options)
 
     def check(self) -> None:
-        """Raise JobFileInvalid where no storage can be at the address. Nobody is asked."""
+        """Raise JobFileInvalid where no storage can be at the address. No server is called."""
         if self.uri.startswith(_HDFS):
             _find_namenodes(self)
 

@@ -83,7 +83,7 @@ class RetryingStorage:
             return RetryStatistics(self._repeated, self._given_up)
 
     def create(self, path: str, data: bytes) -> None:
-        """See Storage. Whoever appends looks at the number before trying an unclear one again."""
+        """See Storage. An appender looks at the number before trying an unclear one again."""
         self._again(lambda: self._inner.create(path, data))
 
     def open_write(self, path: str) -> FileWriter:
@@ -91,7 +91,7 @@ class RetryingStorage:
         return self._again(lambda: self._inner.open_write(path))
 
     def move(self, source: str, target: str) -> None:
-        """See Storage. Whoever moves looks at both names before trying an unclear one again."""
+        """See Storage. A mover looks at both names before trying an unclear one again."""
         self._again(lambda: self._inner.move(source, target))
 
     def stat(self, path: str) -> FileStat | None:

@@ -1,6 +1,7 @@
 """A job file with the lake and the source that it names, opened for commands. No Spark.
 
-What it promises: whoever only looks loads nothing that writes, and connects to Kafka when it asks.
+What it promises: a caller that only looks loads nothing that writes, and connects to Kafka when it
+asks.
 """
 
 import contextlib
@@ -90,7 +91,7 @@ class OpenJob:
         return LandingLog(context, name)
 
     def tables(self, name: SliceName) -> list[str]:
-        """Return the tables that a slice fills, as far as the job file tells."""
+        """Return the tables that a slice fills, as far as the job file says."""
         if name == self.name:
             return tables_of(self.known_topics().values())
         sinks = [item for item in self.job.tables if item.topic is None]

@@ -2,7 +2,7 @@
 
 What it is: verdict, figures, a timeline, the schedule, for the templates beside it.
 What it promises: no script and no address of anything outside; readable in light and in dark; what
-is told by colour is told by a word or a shape as well; no text of a record is taken for HTML.
+is shown by colour is shown by a word or a shape as well; no text of a record is taken for HTML.
 """
 
 from jinja2 import Environment, PackageLoader, StrictUndefined

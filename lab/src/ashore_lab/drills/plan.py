@@ -27,7 +27,7 @@ class Length:
     limit_s: float = SHORT_LIMIT_S  # of a real clock; what takes longer hangs, and is red
 
     def for_minutes(self, minutes: float) -> "Length":
-        """Return this length with as many rounds as fit into so many minutes, at least one."""
+        """Return this length with as many rounds as fit into `minutes`, at least one."""
         rounds = max(1, round(minutes * self.rounds_per_minute))
         text = f"{rounds} rounds of {self.records:,} records"
         option, limit_s = f"--minutes {minutes:g}", _limit_s(minutes)

@@ -1,7 +1,7 @@
 """What happens in a drill, taken down as it happens.
 
 What it is: `Recorder`: marks and samples with their time, counts of faults and starts.
-What it promises: any thread may tell it something; time is the drill's clock.
+What it promises: any thread may call it; time is the drill's clock.
 """
 
 import threading
@@ -12,7 +12,7 @@ from ashore.base.clock import Clock
 from ashore_lab.drills.verdict import Flight, Mark, Sample, Timeline
 from ashore_lab.testing import ProcessStopped
 
-NAMED_MAX = 12  # strikes of one kind that are told one by one
+NAMED_MAX = 12  # strikes of one kind that are listed one by one
 FAULT = "fault"  # the kind of a mark that is shown as a fault has this in front
 SAMPLES_MAX = 4_000
 
@@ -31,7 +31,7 @@ class Snapshot:
 
 
 class Recorder:
-    """Takes down one drill. `watch` is told after each change; it must not raise."""
+    """Takes down one drill. `watch` is called after each change; it must not raise."""
 
     def __init__(self, clock: Clock, watch: Callable[[Snapshot], None]) -> None:
         self._clock = clock
@@ -85,7 +85,7 @@ class Recorder:
         ]
 
     def end(self) -> None:
-        """Take down that the drill is over: whoever still plays it is to end."""
+        """Take down that the drill is over: a thread that still plays it has to end."""
         self._is_over.set()
 
     def require_going(self) -> None:

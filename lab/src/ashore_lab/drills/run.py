@@ -42,7 +42,7 @@ def run_drill(
 
     Arguments:
         order: what to play.
-        watch: told after everything that happens, by any thread; must not raise.
+        watch: called after everything that happens, by any thread; must not raise.
         real_sites: makes sites on real servers; needed where the length is real.
 
     """
@@ -91,7 +91,7 @@ def run_drill(
 
 
 def _play_in_time(order: DrillOrder, stage: Stage) -> None:
-    """Play in a thread that is given up once the limit is over: what hangs must be told too."""
+    """Play in a thread that is given up once the limit is over: what hangs must be reported too."""
     limit_s, playing = order.length.limit_s, Future[None]()
 
     def play() -> None:

@@ -133,7 +133,7 @@ class Stage:
         self.require(share <= budget, f"{share:.2%} were read twice; the budget is {budget:.2%}")
 
     def settle(self, site: Site, what: str = "") -> Account:
-        """Check a site and let go of it: nothing happens there any more."""
+        """Check a site and close it: nothing happens there afterwards."""
         self._open.remove(site)
         with ExitStack() as stack:
             stack.callback(site.close)
@@ -171,7 +171,7 @@ class Stage:
             self.settle(site)
 
     def abandon(self) -> None:
-        """Let go of every site, after a failure."""
+        """Close every site, after a failure."""
         for site in self._left():
             self._open.remove(site)
             site.close()

@@ -153,7 +153,7 @@ def _times(end_s: float) -> Iterator[TimeLabel]:
 
 
 def _thin(samples: Sequence[Sample]) -> list[Sample]:
-    """Return at most so many samples: the first, the last, and evenly between."""
+    """Return at most POINTS_MAX samples: the first, the last, and evenly between."""
     step = max(1, -(-len(samples) // POINTS_MAX))
     kept = list(samples[::step])
     return kept if not samples or kept[-1] == samples[-1] else [*kept, samples[-1]]

@@ -146,7 +146,7 @@ class Hdfs(GuardedServers):
             raise
 
     def write_client_conf(self) -> None:
-        """Write what clients need to `conf_dir`: they may be told before there is an HDFS."""
+        """Write what clients need to `conf_dir`: they may read it before there is an HDFS."""
         self.conf_dir.mkdir(parents=True, exist_ok=True)
         text = settings.to_xml(self.client_options())
         for name in ("core-site.xml", "hdfs-site.xml"):
@@ -218,11 +218,11 @@ class Hdfs(GuardedServers):
         )
 
     def freeze_namenode(self, index: int) -> None:
-        """Freeze NameNode `index` (SIGSTOP): connections stay open, nobody answers."""
+        """Freeze NameNode `index` (SIGSTOP): connections stay open, without answers."""
         self._namenode(index).freeze()
 
     def thaw_namenode(self, index: int) -> None:
-        """Let NameNode `index` go on where it was frozen."""
+        """Let NameNode `index` continue where it was frozen."""
         self._namenode(index).thaw()
 
     def black_hole(self, index: int) -> None:
@@ -234,7 +234,7 @@ class Hdfs(GuardedServers):
         self._set_mode(index, proxy.Mode.DROP_ANSWER, count)
 
     def restore(self, index: int) -> None:
-        """Let clients reach NameNode `index` again. What was held in a black hole arrives now."""
+        """Let clients reach NameNode `index` again. What waits in a black hole arrives now."""
         self._set_mode(index, proxy.Mode.PASS)
 
     def modes(self) -> list[proxy.Mode]:
@@ -272,7 +272,7 @@ class Hdfs(GuardedServers):
         )
 
     def set_space_quota(self, path: str, size_bytes: int | None) -> None:
-        """Let a directory take so many bytes, replicas counted; None: any number.
+        """Let a directory take `size_bytes`, replicas counted; None: any number.
 
         A block is counted whole while it is written. Raises ServiceError.
         """
@@ -328,7 +328,7 @@ class Hdfs(GuardedServers):
         )
 
     def _common(self) -> dict[str, str]:
-        """Return what servers and clients are both told."""
+        """Return the settings of both servers and clients."""
         replication = min(2, self.options.datanodes)
         return {"dfs.replication": str(replication), **self.options.settings}
 
@@ -405,7 +405,7 @@ class Hdfs(GuardedServers):
     def _format(self) -> None:
         """Make an empty file system, once: the others get the first NameNode's image.
 
-        If interrupted: it is made again, as long as not everybody has it.
+        If interrupted: it is made again, as long as a DataNode lacks it.
         """
         done = self.directory / "formatted"
         if done.exists():

@@ -65,7 +65,7 @@ def transition(rpc_port: int, role: NameNodeRole, *, deadline_s: float = 30) -> 
 def set_space_quota(
     rpc_port: int, path: str, size_bytes: int | None, *, deadline_s: float = 30
 ) -> None:
-    """Let a directory take so many bytes, replicas counted; None: any number. Raises ServiceError.
+    """Let a directory take `size_bytes`, replicas counted; None: any number. Raises ServiceError.
 
     The NameNode has to be active.
     """

@@ -28,7 +28,7 @@ def server_user() -> str:
 
 
 def call(rpc_port: int, protocol: str, method: str, message: bytes, *, deadline_s: float) -> None:
-    """Make one call. Raises ServiceError if it is refused or not answered: then nobody knows."""
+    """Make one call. Raises ServiceError if it is refused or unanswered: its effect is unknown."""
     try:
         with socket.create_connection((LOOPBACK, rpc_port), deadline_s) as connection:
             connection.sendall(MAGIC + _context(protocol) + _request(protocol, method, message))

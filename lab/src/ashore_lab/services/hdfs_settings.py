@@ -1,6 +1,6 @@
-"""What the servers and clients of a small HDFS are told.
+"""The settings of the servers and clients of a small HDFS.
 
-What it is: ports, and the settings that follow from them, as Hadoop's XML files want them.
+What it is: ports, and the settings that follow from them, as Hadoop's XML files name them.
 What it promises: pure. Servers know each other's own addresses; clients know the proxies' only.
 """
 

@@ -45,7 +45,7 @@ class Hive(SingleServer):
 
     @property
     def uri(self) -> str:
-        """Return the metastore's address as clients want it."""
+        """Return the metastore's address as clients expect it."""
         return f"thrift://{LOOPBACK}:{self._port()}"
 
     @property

@@ -2,7 +2,7 @@
 
 What it is: broker and controller in one process, data and ports kept in one directory.
 What it promises: after `stop` or `kill`, `start` comes back on the same port with the same data;
-topics exist only when somebody makes them; transactions work with one broker.
+topics exist only when they are created; transactions work with one broker.
 """
 
 import subprocess
@@ -70,7 +70,7 @@ class Kafka(SingleServer):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Return the broker's address as clients want it."""
+        """Return the broker's address as clients expect it."""
         return f"{LOOPBACK}:{self._identity()['port']}"
 
     def endpoint(self) -> dict[str, str]:
@@ -139,4 +139,4 @@ class Kafka(SingleServer):
 
 
 def _say_nothing(_text: str) -> None:
-    """Take what is said to nobody."""
+    """Drop a message."""

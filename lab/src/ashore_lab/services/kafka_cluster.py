@@ -46,7 +46,7 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Return the addresses of all brokers as clients want them."""
+        """Return the addresses of all brokers as clients expect them."""
         return ",".join(each.bootstrap_servers for each in self.brokers.values())
 
     def start(self) -> None:

@@ -1,6 +1,6 @@
 """Free ports on the loopback address.
 
-What it promises: a port that nobody listened on a moment ago, below the range from which the
+What it promises: a port without a listener a moment ago, below the range from which the
 kernel takes ports for outgoing connections. So a server that is down keeps its port: a client that
 tries to reconnect cannot be given that very port, and so cannot connect to itself.
 Ports that are chosen for a directory stay its own.
@@ -52,7 +52,7 @@ def is_free(port: int) -> bool:
 
 
 def is_listening(port: int) -> bool:
-    """Return whether somebody accepts connections on `port`."""
+    """Return whether a process accepts connections on `port`."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((LOOPBACK, port)) == 0

@@ -35,7 +35,7 @@ _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process for ever: the pid, and when it started, which tells reused pids apart.
+    """A process for ever: the pid, and when it started, which distinguishes reused pids.
 
     `started` is in milliseconds after the boot: no change of the clock changes it.
     """
@@ -69,7 +69,8 @@ class Command:
 class SlowStart:
     """How to wait for a server that takes the longer the more it has: while its log grows.
 
-    `most_s`: after that it is ended all the same. `say`: told now and then what is waited for.
+    `most_s`: after that it is ended all the same. `say`: called now and then with what is waited
+    for.
     """
 
     most_s: float
@@ -140,12 +141,12 @@ class ServerProcess:
         self._note.unlink(missing_ok=True)
 
     def freeze(self) -> None:
-        """Stop the process and its session by SIGSTOP: its sockets stay open and nobody answers."""
+        """Stop the process and its session by SIGSTOP: its sockets stay open, without answers."""
         self._signal(signal.SIGSTOP)
         self._wait_until(self.is_frozen)
 
     def thaw(self) -> None:
-        """Let a frozen process go on."""
+        """Let a frozen process continue."""
         self._signal(signal.SIGCONT)
         self._wait_until(lambda: not self.is_frozen())
 

@@ -4,7 +4,7 @@ What it is: a process of its own (`python -m ashore_lab.services.proxy`) with so
 from a port to a server's port, a control port, and the functions that talk to that.
 What it promises: in mode `pass` it changes nothing; it listens while the server does, so that
 clients of a server that is down are refused, as they should be. `black_hole` holds connections, old
-and new: nothing comes through and nothing is closed, as with a host that is dead. What was held is
+and new: nothing comes through and nothing is closed, as with a host that is dead. What waited is
 delivered when the route is restored, as retransmission does: a call that was given up may still
 arrive. `drop_answer` forwards requests, drops the answer and closes the connection.
 """
@@ -44,7 +44,7 @@ class Route:
 def set_mode(control_port: int, route: int, mode: Mode, *, answers: int | None = None) -> None:
     """Switch route number `route` to `mode`.
 
-    With `answers`, `drop_answer` drops so many, then the route passes again.
+    With `answers`, `drop_answer` drops that number, then the route passes again.
     Raises ServiceError if the proxy does not answer.
     """
     _ask(control_port, {"route": route, "mode": mode.value, "answers": answers})

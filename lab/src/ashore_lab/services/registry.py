@@ -1,4 +1,4 @@
-"""Services that stay up until they are told to go: what `ashore services` calls.
+"""Services that stay up until they are stopped: what `ashore services` calls.
 
 What it is: `up`, `down` and `status` over one directory, with a directory below for each service.
 What it promises: any later process can stop what an earlier one started; a service that died, or a
@@ -162,7 +162,7 @@ def down(
 
 
 def status(directory: Path | None = None) -> dict[str, ServiceStatus]:
-    """Return the status of every known service. Changes nothing, waits for nobody."""
+    """Return the status of every known service. Changes nothing, waits for nothing."""
     home = directory or home_directory()
     return {
         name: _status(name, make(home / name, None), home / name) for name, make in KNOWN.items()

@@ -59,7 +59,7 @@ class SparkCluster(GuardedServers):
 
     @property
     def master_url(self) -> str:
-        """Return the master's address as Spark wants it."""
+        """Return the master's address as Spark expects it."""
         return f"spark://{LOOPBACK}:{self._ports()['port']}"
 
     def endpoint(self) -> dict[str, str]:

@@ -37,7 +37,7 @@ class ZooKeeper(SingleServer):
 
     @property
     def connect(self) -> str:
-        """Return the server's address as clients want it."""
+        """Return the server's address as clients expect it."""
         return f"{LOOPBACK}:{self._port()}"
 
     def endpoint(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 What it is: `FaultyCatalog`, around any Catalog, beside the FaultyStorage of the same process.
 What it promises: storage and catalog calls are numbered together, so that one list of faults
 strikes at both and a stop ends both. What was injected comes as CatalogUnreachable, after which
-nobody can know whether the call was applied.
+it is unknown whether the call was applied.
 """
 
 from collections.abc import Callable, Sequence

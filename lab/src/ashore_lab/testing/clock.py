@@ -59,7 +59,7 @@ class FakeClock:
 
 
 class ServerClock:
-    """A Clock beside a FakeClock: the same time passes, and nobody sets its wall clock."""
+    """A Clock beside a FakeClock: the same time passes, and its wall clock is not set."""
 
     def __init__(self, of: FakeClock) -> None:
         self._of = of

@@ -51,7 +51,7 @@ class FailAfterEffect(_Fault):
 
 @dataclass(frozen=True, slots=True)
 class LateEffect(_Fault):
-    """The call fails now and is applied later, once or twice, whoever is alive then.
+    """The call fails now and is applied later, once or twice, whichever processes are alive then.
 
     `after`: how many calls later, counted by the PendingEffects over all who share it; the second
     time as many calls later again. None: when the test calls `PendingEffects.release`.
@@ -101,7 +101,7 @@ FaultT = TypeVar("FaultT", bound=_Fault)
 
 
 class Schedule(Generic[FaultT]):
-    """Numbers calls and tells which fault strikes. After a stop, every further call is stopped."""
+    """Numbers calls, finds their fault. After a stop all further calls are stopped."""
 
     def __init__(self, faults: Sequence[FaultT]) -> None:
         self._lock = threading.Lock()
@@ -182,7 +182,7 @@ class PendingEffects:
             self._apply(list(self._effects))
 
     def release_after(self, matches: Callable[[Call], bool]) -> None:
-        """Release when the next call that matches has been made, by whomever."""
+        """Release when the next call that matches has been made, by any caller."""
         with self._lock:
             self._matches = matches
 
@@ -264,7 +264,7 @@ class FaultyStorage:
         self._schedule.refuse_if_stopped()
 
     def release_hangs(self) -> None:
-        """Let every call that hangs go on, and those that would hang later."""
+        """Let every call that hangs continue, and those that would hang later."""
         self._hangs_released.set()
 
     def create(self, path: str, data: bytes) -> None:

@@ -177,7 +177,7 @@ class _Task:
         )
 
     def to_result(self) -> TaskResult:
-        """Return what the log wants to know. Requires: the files are closed and synced."""
+        """Return what the log records. Requires: the files are closed and synced."""
         return TaskResult(
             task=self.number,
             reads=tuple(self.reads),
@@ -187,7 +187,7 @@ class _Task:
         )
 
     def _keeps(self, target: Target | None, key: ShardKey, offset: int) -> bool:
-        """Return whether a record is wanted: in a reland only what the lost files held is."""
+        """Return whether a record is landed: in a reland only what the lost files contained is."""
         keep = self.order.keep
         if keep is None:
             return True

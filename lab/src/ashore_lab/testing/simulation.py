@@ -19,7 +19,7 @@ def simulated_command(order: StartOrder) -> list[str]:
 def write_simulated_job(
     directory: Path, name: str, lake: Path | None = None, labels: str = "{}"
 ) -> Path:
-    """Write a valid job file of a job that nobody can run: its broker does not exist."""
+    """Write a valid job file of a job that cannot run: its broker does not exist."""
     path = directory / f"{name}.yaml"
     lake = lake or directory / "lake"
     path.write_text(

@@ -18,7 +18,7 @@ _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def started_ms() -> int:
-    """Return when this process was started, as the system tells."""
+    """Return when this process was started, as the system reports it."""
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     for line in Path("/proc/stat").read_text().splitlines():
         if line.startswith("btime "):
@@ -49,7 +49,7 @@ def main() -> int:
         behave = json.loads((root / "behave.json").read_text())
     except (OSError, ValueError):
         behave = {}
-    held = b"x" * int(behave.get("memory_bytes", 0))
+    memory = b"x" * int(behave.get("memory_bytes", 0))
     is_ended = False
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # it is waited for below
     job = Path(job_file).stem
@@ -70,12 +70,12 @@ def main() -> int:
         wait_s = min(behave.get("every_s", 10.0), max(0.0, until_s - time.monotonic()))
         is_asked = signal.sigtimedwait({signal.SIGTERM}, wait_s) is not None
         is_ended = is_asked and not behave.get("deaf", False)
-    del held
+    del memory
     code = 0 if is_ended else int(behave.get("code", 0))
-    told = {name: behave.get(name, "") for name in ("error", "message", "hint")}
+    error = {name: behave.get(name, "") for name in ("error", "message", "hint")}
     end = {"run": run, "attempt": int(attempt), "digest": behave.get("digest", "simulated")}
     write(
-        root / "exit.json", {**end, "code": code, "ended_ms": time.time_ns() // 1_000_000, **told}
+        root / "exit.json", {**end, "code": code, "ended_ms": time.time_ns() // 1_000_000, **error}
     )
     return code
 

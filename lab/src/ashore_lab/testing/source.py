@@ -14,7 +14,7 @@ from ashore.base.clock import Clock
 from ashore.errors import OffsetsGone, StreamMissing, check
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.base import FirstOffset, HeldUp, Position, Record, StreamInfo
+from ashore.topics.read.base import FirstOffset, OpenTransaction, Position, Record, StreamInfo
 from ashore_lab.testing.clock import FakeClock
 
 
@@ -183,12 +183,12 @@ class RecordedSource:
             )
             return [max(found) for found in times if found]
 
-    def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
+    def find_open_transactions(self, shards: Sequence[StreamShard]) -> list[OpenTransaction]:
         """See Source."""
         with self._lock:
             found = {shard: self._find(shard) for shard in shards}
             return [
-                HeldUp(shard, there.stable_end, there.end, "open")
+                OpenTransaction(shard, there.stable_end, there.end, "open")
                 for shard, there in found.items()
                 if there.stable_end < there.end
             ]

@@ -28,7 +28,7 @@ class SideTable:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTable:
-    """What becomes of one topic. `item` is its place in `tables`."""
+    """How one topic is landed. `item` is its place in `tables`."""
 
     topic: str
     item: int

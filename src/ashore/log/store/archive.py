@@ -45,8 +45,8 @@ def archive_log(storage: Storage, name: SliceName) -> int:
 def _unsettled(listing: LogListing) -> range:
     """Return the thousands that may have something left to do.
 
-    Whoever packs a thousand has settled all before it: so of those that are packed only the newest
-    is looked at again, however many `open`s of earlier releases a log has kept.
+    A process that packs a thousand has settled all before it: so of those that are packed only the
+    newest is looked at again, however many `open`s of earlier releases a log has kept.
     """
     whole = max(listing.snapshots, default=-1) // names.ARCHIVE_ENTRIES
     packed, archives = 0, set(listing.archives)
@@ -112,7 +112,8 @@ def _remove_packed(storage: Storage, name: SliceName, index: int, listing: LogLi
         previous = entry.checksum
         if isinstance(entry.body, Open):
             opens.append(entry)
-    # Whoever made archive and snapshot may have been killed, or hang, before its last sync.
+    # The process that made archive and snapshot may have been killed, or hang, before its last
+    # sync.
     storage.sync([names.log_directory(name)])
     staying = find_staying(opens)
     return sum(

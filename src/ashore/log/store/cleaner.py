@@ -1,4 +1,4 @@
-"""Cleaning: in-progress files, and directories of such, that nothing can want any more.
+"""Cleaning: in-progress files, and directories of such, that are no longer needed.
 
 What it is: lists the staging directories of a slice and what processes that died have left beside
 them, applies what `plan_clean` allows. `delete_staged` is for the writer of a batch that failed.

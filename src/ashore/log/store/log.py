@@ -106,7 +106,7 @@ class LandingLog:
             return opened
 
     def resume(self) -> Fold:
-        """Go on in the epoch that the log ends with, as its last writer, and return the fold.
+        """Continue in the epoch that the log ends with, as its last writer, and return the fold.
 
         For who gives a log its lost entries back. Requires: that writer has ended; it would not
         be fenced, only one of the two appends.

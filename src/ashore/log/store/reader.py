@@ -153,8 +153,8 @@ def _read_undisturbed(
 ) -> T:
     """Return what `read` finds in a log, once nothing was removed while it was reading.
 
-    The model's reading rule. Whoever has found the end, or what looks like damage, lists the log
-    again, and begins again if `must_begin_again`. Only then is damage damage, and only a number
+    The model's reading rule. A reader that has found the end, or what looks like damage, lists the
+    log again, and begins again if `must_begin_again`. Only then is damage damage, and only a number
     that has not been appended yet is the end: a listing is no proof, so the number is looked for by
     its name as well.
 

@@ -34,7 +34,7 @@ _OF_NONE = {
 
 @dataclass(frozen=True, slots=True)
 class _KeyChange:
-    """What becomes of the keys of an aggregate.
+    """The verdict on the keys of an aggregate.
 
     Arguments:
         verdict: on them.

@@ -15,7 +15,7 @@ from ashore.plans.operators import join_type
 
 EXPIRES_LAST = (
     "rows that are no longer distinguished become one, which expires with the last of them: a row "
-    "that a replay hands on may be held back, and what has expired already is gone"
+    "that a replay hands on may be delayed, and what has expired already is gone"
 )
 FORGOTTEN = (
     "rows that are no longer distinguished become one, and those that the watermark has passed are "

@@ -26,7 +26,7 @@ from ashore.plans.log_form import StoredPlan
 
 _HINT = (
     "keep this part of the SQL unchanged, or write to a new table or topic from the start; "
-    "`ashore migrate check JOB.yaml --to NEW.yaml` says what becomes of each operator"
+    "`ashore migrate check JOB.yaml --to NEW.yaml` shows the verdict on each operator"
 )
 
 

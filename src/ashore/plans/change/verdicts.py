@@ -12,7 +12,7 @@ from ashore.plans.matching import Why
 
 
 class StateVerdict(StrEnum):
-    """What becomes of a part of a state."""
+    """Whether a part of a state can be used."""
 
     FULL = "full"  # it is used as it is
     CONVERT = "convert"  # it is rewritten, and nothing is lost
@@ -33,7 +33,7 @@ def worst(verdicts: Iterable[StateVerdict]) -> StateVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ColumnVerdict:
-    """What becomes of a column of a state. `why` is empty where it is used as it is."""
+    """The verdict on a column of a state. `why` is empty where it is used as it is."""
 
     name: str
     verdict: StateVerdict
@@ -56,7 +56,7 @@ class SparkAlone:
 
 @dataclass(frozen=True, slots=True)
 class OperatorVerdict:
-    """What becomes of the state of an operator.
+    """The verdict on the state of an operator.
 
     Arguments:
         name: in words; that of the new operator where there is one.
@@ -110,7 +110,7 @@ class MappedPair:
 
 @dataclass(frozen=True, slots=True)
 class SourceVerdict:
-    """What becomes of the offsets of a source.
+    """The verdict on the offsets of a source.
 
     Arguments:
         name: the topics that it reads, with commas.
@@ -130,7 +130,7 @@ class SourceVerdict:
 
 @dataclass(frozen=True, slots=True)
 class QueryVerdict:
-    """What becomes of the state of a query.
+    """The verdict on the state of a query.
 
     Arguments:
         verdict: the worst of all.

@@ -1,6 +1,6 @@
-"""Whether there is a job: what its log tells of that, and it does not tell all.
+"""Whether there is a job, as far as its log shows it, which is not all.
 
-What it is: `ActivityWatch`, which is told of each look at the log.
+What it is: `ActivityWatch`, which gets each look at the log.
 What it promises: pure. A job is silent when there is something for it to do, and its log has not
 grown for longer than a batch should take. Where nothing is to be done, a job that runs and one that
 was stopped look the same, and neither is silent.

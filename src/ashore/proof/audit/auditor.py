@@ -4,8 +4,8 @@ What it is: `Auditor.tick`, in this order: the log; the source's offsets; listin
 then proofs of entries, and the round that reads files again. The log is read before and after the
 rest, so that a running job raises no false alarm.
 What it promises: reads only, holds nothing open. New entries are proven in the interval that sees
-them; everything else is bounded: so many directories, so many bytes. A lake or a source that is
-away is counted, and what was found before stays.
+them; everything else is bounded, by a number of directories and of bytes. A lake or a source that
+is away is counted, and what was found before stays.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ from ashore.topics.loop.job import lake_of
 from ashore.topics.open_job import OpenJob
 
 RECENT_MS = 3_600_000  # directories that an entry has filled since are listed every interval
-TOGETHER = 100  # old entries are proven so many at once: each asks Kafka anew
+TOGETHER = 100  # old entries that are proven at once: each asks Kafka again
 FAILING_AGAIN = 10  # entries with something wrong that are proven again in an interval
 CATALOG_EVERY_MS = 60_000  # the catalog is looked at; a metastore has others to answer
 SILENT_INTERVALS = 3  # of the job, in which its log should have grown if there is work
@@ -243,7 +243,7 @@ class Auditor:
 
     def _find_traces(self) -> dict[SliceName, list[Trace]]:
         """Return what slices have left in their tables. Comes before the log is read."""
-        with contextlib.suppress(LogDamaged):  # it is told of where the log is read
+        with contextlib.suppress(LogDamaged):  # it is reported where the log is read
             if self._tables is None:  # which topics there are is asked for once: the log has others
                 slices = slices_of(self._opened)
                 self._tables = {name: set(self._opened.tables(name)) for name in slices}
@@ -443,7 +443,7 @@ class Auditor:
     # ---- the catalog
 
     def _look_at_catalog(self) -> bool:
-        """Look at what the catalog has, now and then, and tell whether that was possible."""
+        """Look at what the catalog has, now and then, and return whether that was possible."""
         now_ms = self._clock.now_ms()
         if self._catalog is None or now_ms < self._catalog_due_ms:
             return False

@@ -1,4 +1,4 @@
-"""One look, or one in every interval until told to stop.
+"""One look, or one in every interval until a stop.
 
 What it promises: an interval begins on time, or at once where the one before took longer.
 """
@@ -14,7 +14,7 @@ from ashore.proof.verify import Progress
 from ashore.tables.catalog import Catalog
 from ashore.topics.open_job import OpenJob
 
-NAP_S = 0.1  # so soon it is seen that somebody wants to stop
+NAP_S = 0.1  # a stop is noticed within this time
 
 
 def audit_once(opened: OpenJob, progress: Progress = quiet) -> AuditReport:

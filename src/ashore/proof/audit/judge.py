@@ -1,6 +1,6 @@
 """What is a finding, given what was observed.
 
-What it is: `Book` holds the last statement about each subject and tells what has changed;
+What it is: `Book` holds the last statement about each subject and reports what has changed;
 functions make statements of observations.
 What it promises: pure, and the same observations give the same findings. A finding is raised
 once and cleared once.
@@ -134,7 +134,7 @@ def split_listing(found: Iterable[FileStat]) -> Listing:
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswers:
-    """What the source has told between two readings of the log."""
+    """The answers of the source between two readings of the log."""
 
     before: Mapping[ShardKey, int]  # next offsets, read before the source was asked
     streams: Mapping[str, StreamInfo]
@@ -159,14 +159,14 @@ class ShardLog:
 
     @property
     def is_of_query(self) -> bool:
-        """Whether a query reads it: how far that is, and what it lacks, its checkpoint tells."""
+        """Whether a query reads it: its checkpoint shows how far that is, and what it lacks."""
         return names.parse_query_source(self.key.source) is not None
 
 
 def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Observation, int | None]:
     """Say where log and source contradict each other, and the lag.
 
-    A topic that does not exist is not a finding: what it held is unknown, and so is the lag.
+    A topic that does not exist is not a finding: what it contained is unknown, and so is the lag.
     """
     problems: dict[Problem, None] = {}
     lag = gone = 0

@@ -2,7 +2,7 @@
 
 What it is: `prove` reads an entry's files, asks the source about what is in none of them, and
 lets the verifier's judge speak.
-What it promises: reads only. What the source could not be asked about is told apart from what it
+What it promises: reads only. What the source could not be asked about is distinguished from what it
 does not have: the entry waits then.
 """
 
@@ -57,7 +57,7 @@ class Proof:
 
 
 def quiet(_step: str, _done: int, _total: int) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 def prove(
@@ -65,7 +65,7 @@ def prove(
 ) -> Proof:
     """Prove what `ledger` claims, which is one entry's. Raises StorageError.
 
-    Without a source, what only that can tell is waited for.
+    Without a source, what needs it stays unproven.
     """
     evidence = Evidence(ledger)
     files: dict[str, Observation] = {}

@@ -1,8 +1,8 @@
-"""What the logs say that others were told: success files, and the partitions of a catalog.
+"""What the logs say was published: success files, and the partitions of a catalog.
 
 What it is: `Published`, which takes the entries of all slices, oldest first.
 What it promises: pure. It computes by itself and does not lean on the fold. What is still deferred,
-or whose entry is not closed, was told to nobody yet.
+or whose entry is not closed, is not published yet.
 """
 
 from collections import defaultdict
@@ -35,13 +35,13 @@ class SuccessFile:
 
 @dataclass(slots=True)
 class _Open:
-    """What one slice has not told to the end."""
+    """What one slice has not fully published."""
 
     deferred: dict[str, DeferredAction] = field(default_factory=dict)
     unclosed: HasEffects | None = None
 
     def is_deferred(self, table: str, partition: str) -> bool:
-        """Return whether a catalog is still to be told of a partition."""
+        """Return whether a catalog still lacks a partition."""
         return any(
             each.action == Action.REGISTER and (each.table, each.partition) == (table, partition)
             for each in self.deferred.values()

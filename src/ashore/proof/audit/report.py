@@ -1,4 +1,4 @@
-"""What readers are shown, against what the log says that they were told.
+"""What readers are shown, compared with what the log says was published.
 
 What it is: `judge_success` and `judge_catalog`, which make statements of what was observed;
 `CatalogLook`, which asks a catalog.
@@ -54,7 +54,7 @@ class ExpectedTable:
 
 
 def judge_catalog(expected: ExpectedTable, seen: CatalogTableSeen | None) -> Iterator[Problem]:
-    """Yield how a catalog differs from what the log says that it was told."""
+    """Yield how a catalog differs from what the log says was published to it."""
     table, name = expected.table, expected.table.full_name
     due = {CatalogPartition(each).values: each for each in expected.registered if each}
     if seen is None:
@@ -119,7 +119,7 @@ class CatalogLook:
 
         Arguments:
             published: what the log says.
-            count: so many partitions of a table are located, others in the next look; None: all.
+            count: how many partitions of a table are located, others in the next look; None: all.
 
         """
         self._seen = []

@@ -27,7 +27,7 @@ class AuditFinding:
 class Gauge:
     """Offsets, counted."""
 
-    lag: int | None  # stable in the source and not landed yet; None: the source did not tell
+    lag: int | None  # stable in the source and not landed yet; None: the source did not answer
     unaccounted: int  # landed twice, lost, in a hole that nothing explains: should be 0
     unprovable: int  # gaps that cannot be explained: the source has dropped the range
 
@@ -54,7 +54,7 @@ class Away:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What the log tells of a job process."""
+    """What the log shows of a job process."""
 
     last_entry_ms: int | None  # when the newest entry was written; None: there is none
     silent_since_ms: int | None  # there is work, and the log does not grow; None: not so
@@ -68,7 +68,7 @@ class AuditReport:
     tick: int
     now_ms: int
     gauge: Gauge
-    entries: dict[str, int]  # of each slice: so many were read
+    entries: dict[str, int]  # of each slice: how many were read
     unproven: int  # entries whose records were not looked at yet, or wait for the source
     raised: tuple[AuditFinding, ...]  # in this interval
     cleared: tuple[AuditFinding, ...]

@@ -86,7 +86,7 @@ class ReadingRound:
         return self._next
 
     def done(self, now_ms: int) -> None:
-        """Go on to the next file."""
+        """Continue with the next file."""
         self._done += 1
         self._next = next(self._left, None)
         self._end_if_done(now_ms)

@@ -2,7 +2,7 @@
 
 What it is: `WatchedFiles`. Of each file: what an entry says, and what a listing has shown last.
 What it promises: of a file that an entry lists with a hundred others about 80 bytes stay, however
-few files each entry has put into a directory. What is unpacked is of one directory, and let go of.
+few files each entry has put into a directory. What is unpacked is of one directory, and released.
 """
 
 import pickle

@@ -4,7 +4,7 @@ What it is: `adopt_files`.
 What it promises: no file is touched. Names carry epoch and batch, so each entry is appended in the
 epoch and with the number that its files bear; batches without a file become empty ones. Before the
 first entry there is a staging directory of an epoch above all others, which only the last step
-opens: until then every start stops with `log-lost`, and the doctor goes on where it was.
+opens: until then every start stops with `log-lost`, and the doctor continues where it was.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ def adopt_files(opened: OpenJob, step: AdoptFiles) -> None:
 
 
 def _require_right_clock(opened: OpenJob, step: AdoptFiles) -> None:
-    """Raise ClockAhead before anything is appended: a file that is made now tells the time.
+    """Raise ClockAhead before anything is appended: a file that is made now shows the time.
 
     It lies where only the last step opens, so that what is interrupted here changes nothing.
     """
@@ -141,7 +141,7 @@ class _Rebuilding:
 
 
 def build_prepare(fold: Fold, files: Sequence[OwnFile], now_ms: int) -> Prepare:
-    """Return the entry that lists files of one batch, as far as they tell what it was."""
+    """Return the entry that lists files of one batch, as far as they show what it was."""
     keys = {(key.stream, key.shard): key for key in sorted(fold.current())}
     here = sorted({keys[each.stream, each.shard] for file in files for each in file.shards or ()})
     targets = sorted({_target(file) for file in files}, key=lambda each: each.directory)

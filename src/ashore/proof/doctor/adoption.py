@@ -1,4 +1,4 @@
-"""Whether, and where, Ashore goes on after a former writer.
+"""Whether, and where, Ashore continues after a former writer.
 
 What it is: `plan_adoption`, which compares what the former writer left with the job file, the log
 and the source.
@@ -126,12 +126,12 @@ def _refuse_topics(
 def _refuse_layout(former: Former, seen: Observations, topic: TopicSeen) -> Iterator[DoctorRefusal]:
     """Refuse files that one table cannot have beside those that Ashore will land."""
     path = next(each.path for each in seen.tables if each.table == former.table)
-    wanted = list(topic.partition_by)
+    expected = list(topic.partition_by)
     for file in former.files:
         below = path_below(file, path)
         columns = [part.partition("=")[0] for part in below.split("/")[:-1]]
-        if columns != wanted:
-            text = f"{file} lies in partitions of {columns}, the job writes {wanted}"
+        if columns != expected:
+            text = f"{file} lies in partitions of {columns}, the job writes {expected}"
             hint = "correct `partition_by`, or give the job a table of its own"
             yield DoctorRefusal("adoption", text, hint)
             return
@@ -182,16 +182,16 @@ def _refuse_known(
     former: Former, seen: Observations, fold: Fold, info: StreamInfo, known: tuple[int, str]
 ) -> Iterator[DoctorRefusal]:
     """Refuse a topic that the log has joined elsewhere. Joined here: an adoption was cut short."""
-    for shard, wanted in sorted(former.next_of.items()):
+    for shard, reached in sorted(former.next_of.items()):
         if shard.stream != info.stream:
             continue
         state = fold.shards.get(ShardKey(seen.source.name, info.stream, known[0], shard.shard))
-        if known != (1, info.stream_id) or state is None or state.first != wanted:
+        if known != (1, info.stream_id) or state is None or state.first != reached:
             place = f"{shard.stream}/{shard.shard}"
             begins = f"begins {place} at {state.first}" if state else f"knows {shard.stream}"
-            text = f"the job's log {begins} already; the {former.kind} reached offset {wanted}"
+            text = f"the job's log {begins} already; the {former.kind} reached offset {reached}"
             hint = (
-                "landing started without it: ashore verify cannot tell what is duplicated or "
+                "landing started without it: ashore verify cannot show what is duplicated or "
                 "missing"
             )
             yield DoctorRefusal("adoption", text, hint)

@@ -2,7 +2,7 @@
 
 What it is: `apply_steps`, the one function that does the steps which `plan_doctor` makes.
 What it promises: nothing is overwritten or deleted. Steps are done in their order; after an error
-the rest is not, and a new diagnosis goes on from what is there.
+the rest is not, and a new diagnosis continues from what is there.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +57,7 @@ def watch_all_quiet(opened: OpenJob, at: FormerAt) -> None:
 
 
 def _traces(opened: OpenJob, at: FormerAt) -> dict[str, frozenset[str]]:
-    """Return names in the directories that grow while somebody writes."""
+    """Return names in the directories that grow while a writer is active."""
     listed = {f"the log of {opened.name}": (opened.storage, names.log_directory(opened.name))}
     if at.spark_checkpoint is not None:
         checkpoint = open_beside(opened, at.spark_checkpoint)
@@ -109,7 +109,7 @@ def _move_aside(opened: OpenJob, step: MoveAside) -> str:
         if storage.stat(step.target) is None:
             raise
     except StorageError:
-        # Unclear: the names tell. Nothing else ever has this target.
+        # Unclear: the names show it. Nothing else ever has this target.
         if storage.stat(step.source) is not None or storage.stat(step.target) is None:
             raise
     storage.sync([names.parent(step.target), names.parent(step.source)])

@@ -58,7 +58,7 @@ class TableSeen:
     adopted: frozenset[str]  # of a former writer, taken over before
     has_spark_metadata: bool
     waits_for_seal: bool = False  # its partitions come into the catalog when they are complete
-    is_made_by_spark: bool = False  # which columns `select` makes only Spark can tell
+    is_made_by_spark: bool = False  # only Spark knows which columns `select` makes
 
     @property
     def orphans(self) -> list[FileStat]:
@@ -76,7 +76,7 @@ class TopicSeen:
     format: str
     partition_by: tuple[str, ...]
     ddl: str = ""
-    is_made_by_spark: bool = False  # which columns `select` makes only Spark can tell
+    is_made_by_spark: bool = False  # only Spark knows which columns `select` makes
     begins_at_first: bool = True  # where it is read first, it is read from its beginning
     retention: str = ""  # how old partitions become before a job retires them, as people write it
 

@@ -84,9 +84,9 @@ def observe(opened: OpenJob, at: FormerAt) -> Observations:
     )
     former = _see_former(opened, at, tables)
     table = former.table if former else None
-    wanted = [topic for topic, each in resolved.items() if at.own_files or str(each.table) == table]
+    own = [topic for topic, each in resolved.items() if at.own_files or str(each.table) == table]
     topics = {topic: _see_topic(job, topic, each) for topic, each in resolved.items()}
-    source = _ask(opened.source, wanted) if wanted else SourceSeen(opened.source.name)
+    source = _ask(opened.source, own) if own else SourceSeen(opened.source.name)
     return Observations(
         job=job.job,
         name=opened.name,

@@ -2,7 +2,7 @@
 
 What it is: `see_own`: the files are read whole, and the source is asked what is missing among them.
 What it promises: reads only. Of records that are in no file only the first of each topic partition
-is looked for: landing goes on there.
+is looked for: landing continues there.
 """
 
 import hashlib
@@ -162,17 +162,17 @@ def _find_missing(
     source: SourceSeen,
 ) -> dict[StreamShard, int]:
     """Return the first record of each topic partition that the source has and no file."""
-    held: dict[StreamShard, list[Runs]] = defaultdict(list)
+    runs_of: dict[StreamShard, list[Runs]] = defaultdict(list)
     for file in files:
         for each in file.shards or ():
-            held[StreamShard(each.stream, each.shard)].append(each.offsets)
+            runs_of[StreamShard(each.stream, each.shard)].append(each.offsets)
     logged = {
         StreamShard(key.stream, key.shard): state.next
         for key, state in fold.current().items()
         if key.source == source.name
     }
     missing: dict[StreamShard, int] = {}
-    for shard, runs in sorted(held.items()):
+    for shard, runs in sorted(runs_of.items()):
         there, topic = source.offsets.get(shard), topics.get(shard.stream)
         if there is None or topic is None:
             continue

@@ -1,10 +1,10 @@
-"""Going on where the job's own log was lost: which of its files come into a new one.
+"""Continuing where the job's own log was lost: which of its files come into a new one.
 
 What it is: `plan_own_files`, which holds files that bear names of Ashore and that no entry lists
 against the log, as far as there is one, and against what the source holds.
-What it promises: pure. Every record below the offset where landing goes on stands in one file that
-is kept, or the source has it no more, or has never had it. A file that would make a record stand
-twice, or that holds records which are landed again, is moved aside.
+What it promises: pure. Every record below the offset where landing continues stands in one file
+that is kept, or the source has it no more, or has never had it. A file that would make a record
+stand twice, or that holds records which are landed again, is moved aside.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[Doc
     if seen.source.error:
         yield refusal(
             f"Kafka does not answer: {seen.source.error}",
-            "only Kafka tells a lost file from offsets without a record",
+            "only Kafka distinguishes a lost file from offsets without a record",
         )
         return
     ends: dict[StreamShard, int] = {}
@@ -121,10 +121,10 @@ def _refuse_generation(
 
 
 def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[DoctorRefusal]:
-    """Refuse to land again what may have been retired, unless somebody wants that.
+    """Refuse to land again what may have been retired, unless the operator accepts that.
 
     A `retire` comes after the batches whose rows it drops: where those entries are lost, it is lost
-    too, and nothing else tells rows that were dropped on purpose from rows that were lost.
+    too, and nothing else distinguishes rows that were dropped on purpose from lost rows.
     """
     for shard, first in sorted(own.missing.items()):
         topic = seen.topics[shard.stream]
@@ -264,8 +264,8 @@ def _left(
     """Yield the offsets of a file that neither the log nor `kept` files have."""
     for each in file.shards or ():
         shard, end = StreamShard(each.stream, each.shard), int(each.offsets.ends[-1])
-        held = [own.offsets for other in kept for own in other.of(shard)]
-        free = subtract(OffsetRange(min(end, bases.get(shard, 0)), end), unite(held)[0])
+        taken = [own.offsets for other in kept for own in other.of(shard)]
+        free = subtract(OffsetRange(min(end, bases.get(shard, 0)), end), unite(taken)[0])
         rest = intersect(each.offsets, free)
         if rest.size:
             yield shard, rest

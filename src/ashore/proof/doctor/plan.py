@@ -51,7 +51,7 @@ def plan_doctor(seen: Observations) -> Diagnosis:
     refusals = [*_log_refusals(seen), *adoption.refusals, *own.refusals]
     for table in seen.tables:
         if seen.log.fold is None:
-            break  # which files are the job's own only its log can tell
+            break  # only its log knows which files are the job's own
         refusals += _file_refusals(table)
         if adoption.table != table.table:
             refusals += _owner_refusals(seen, table)
@@ -128,7 +128,7 @@ def _adoption_steps(seen: Observations, adoption: Adoption) -> Iterator[Step]:
 
 
 def _own_steps(seen: Observations, own: OwnPlan) -> Iterator[Step]:
-    """Yield the steps of going on with the job's own files. What is aside first: see `adopt`."""
+    """Yield the steps that continue with the job's own files. What is aside first: see `adopt`."""
     path_of = (
         {file.path: names.table_path(file.table) for file in seen.own.files} if seen.own else {}
     )

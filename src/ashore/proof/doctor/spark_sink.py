@@ -65,10 +65,10 @@ def read_sink_log(storage: Storage, table_path: str) -> dict[str, bytes]:
     found = [names.leaf(each.path) for each in storage.list(directory)]
     compacts = [int(match[1]) for name in found if (match := _COMPACT.fullmatch(name))]
     newest = max(compacts, default=-1)
-    wanted = [name for name in found if _BATCH.fullmatch(name) and int(name) > newest]
+    chosen = [name for name in found if _BATCH.fullmatch(name) and int(name) > newest]
     if compacts:
-        wanted.append(f"{newest}.compact")
-    return {name: storage.read(names.join(directory, name)) for name in wanted}
+        chosen.append(f"{newest}.compact")
+    return {name: storage.read(names.join(directory, name)) for name in chosen}
 
 
 def topics_of(offsets: Mapping[int, bytes]) -> frozenset[str]:
@@ -202,7 +202,7 @@ def _named_files(seen: SparkSeen, table: TableSeen) -> dict[str, _SinkFile]:
 
 
 def _require_last_files(table: TableSeen, named: Mapping[str, _SinkFile], last: int) -> None:
-    """Raise Unclear where a file of the last batch is gone: nobody removes the newest on purpose.
+    """Raise Unclear where a file of the last batch is gone: the newest is never removed on purpose.
 
     The last batch may stand in a compact file; then all files that it names are asked for.
     """
@@ -217,7 +217,7 @@ def _require_last_files(table: TableSeen, named: Mapping[str, _SinkFile], last: 
 
 
 def _find_strays(table: TableSeen, named: Mapping[str, _SinkFile]) -> tuple[str, ...]:
-    """Return the files of failed attempts. Raises Unclear where that cannot be told.
+    """Return the files of failed attempts. Raises Unclear where that is not certain.
 
     A sink with a `retention` forgets its oldest files, which hold rows: a file that it does not
     name was a failed attempt only if it is younger than one that it does name.

@@ -12,7 +12,7 @@ from ashore.proof.doctor.observation import OwnFile
 
 @dataclass(frozen=True, slots=True)
 class MoveAside:
-    """Rename a file, or a directory, to a place where nobody sees it. Never overwrites."""
+    """Rename a file, or a directory, to a place where no reader sees it. Never overwrites."""
 
     source: str
     target: str

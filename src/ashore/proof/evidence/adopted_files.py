@@ -2,7 +2,7 @@
 
 What it is: lists beside the job's log, `<lake>/.ashore/<job>/_adopted-<unique>.json`, each written
 once and sealed with a checksum.
-What it promises: they tell verification which files without an entry are no orphans. Landing
+What it promises: they show verification which files without an entry are not orphans. Landing
 never reads them: where reading begins stands in the log, as a `join` with the policy `adopted`.
 """
 

@@ -24,7 +24,7 @@ from ashore.tables.ddl import parse_ddl
 from ashore.topics.open_job import OpenJob
 
 ENTRIES, ENTRIES_AT_ONCE = 200, 20  # of each slice, the newest, are looked through
-FILES = 20  # and of what they list, so many files
+FILES = 20  # and at most this many files that they list
 ROWS = 50  # of each file
 SAMPLE_CHARS = 120  # of a record in a sentence
 SCHEMA = parse_ddl(DEAD_DDL)
@@ -118,7 +118,7 @@ def explain_letters(opened: OpenJob, table: str) -> str:
 def _newest_files(
     storage: Storage, name: SliceName, end: int
 ) -> Iterator[tuple[Entry, DataFile, Target]]:
-    """Yield files of dead letters, the newest first; entries are read as far as that goes on."""
+    """Yield files of dead letters, the newest first; entries are read only as far as needed."""
     for stop in range(end + 1, max(0, end + 1 - ENTRIES), -ENTRIES_AT_ONCE):
         for entry in reversed(read_window(storage, name, stop - ENTRIES_AT_ONCE, stop)):
             yield from _dead_files(entry)

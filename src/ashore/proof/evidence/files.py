@@ -2,7 +2,7 @@
 
 What it is: the listing of tables and the reading of files, both many at a time.
 What it promises: reads only. A file that is moved while it is looked for is found. No file is
-held in memory as a whole.
+kept in memory as a whole.
 """
 
 import hashlib
@@ -156,7 +156,7 @@ def _next(waiting: deque[tuple[LoggedFile, Future[FileLook]]]) -> tuple[LoggedFi
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One file that is looked for, and read if wanted."""
+    """One file that is looked for, and read if needed."""
 
     storage: Storage
     file: LoggedFile

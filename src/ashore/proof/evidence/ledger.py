@@ -110,7 +110,7 @@ class Ledger:
     table_of_shard: dict[ShardKey, str]  # as the last entry that read it says
     table_of: dict[str, str]  # each table, late and dead ones too, to its main table
     unclosed: dict[str, int]  # slice: number of the entry whose effects may not have happened
-    begun: tuple[tuple[str, Begin], ...]  # slices that went on from a savepoint
+    begun: tuple[tuple[str, Begin], ...]  # slices that continued from a savepoint
     problems: tuple[Problem, ...]
 
     @property
@@ -141,10 +141,10 @@ class LedgerBuilder:
         self._table_of_shard: dict[ShardKey, str] = {}
         self._unclosed: dict[str, int] = {}
         self._rollbacks: dict[str, int] = {}  # slice: number of the last one
-        self._begun: dict[str, Begin] = {}  # slices that went on from a savepoint
+        self._begun: dict[str, Begin] = {}  # slices that continued from a savepoint
         self._retired: dict[tuple[str, str], list[tuple[str, Entry]]] = defaultdict(list)
         self._problems: list[Problem] = []
-        # Of the leaders that told where ranges end; None: an older release, or nobody has asked.
+        # Of the leaders that reported where ranges end; None: an older release, or not asked.
         self.leaders: dict[ShardKey, int | None] = {}
 
     def take(self, name: SliceName, entry: Entry) -> None:
@@ -218,7 +218,7 @@ class LedgerBuilder:
                 yield from find_seams(key, self._firsts[key], ordered)
 
     def drain(self) -> Ledger:
-        """Return the ledger of the entries taken since the last call, and let go of them.
+        """Return the ledger of the entries taken since the last call, and forget them.
 
         What contradicts itself in the ranges of a shard is reported each time until it is repaired.
         For those who follow a log: memory does not grow with what was drained.
@@ -302,9 +302,10 @@ class LedgerBuilder:
         # What it lists holds records of the entry that first read them, maybe relands ago.
         number = before[0].entry if before else entry.number
         self._list(_Origin(name, entry, number, body.shards, tables), body)
-        rows, wanted = sum(file.rows for file in body.files), sum(each.file.rows for each in lost)
-        if rows != wanted:
-            text = f"entry {entry.number}: {rows} rows landed again, {wanted} were lost"
+        rows = sum(file.rows for file in body.files)
+        lost_rows = sum(each.file.rows for each in lost)
+        if rows != lost_rows:
+            text = f"entry {entry.number}: {rows} rows landed again, {lost_rows} were lost"
             self._problems.append(Problem(ProblemKind.COUNTS, "", str(name), text))
 
     def _take_skip(self, name: SliceName, body: Skip) -> None:
@@ -362,13 +363,13 @@ class LedgerBuilder:
     def _excuse(
         self, name: SliceName, number: int | None, lost: Sequence[str], excuse: Excuse
     ) -> list[LoggedFile]:
-        wanted = set(lost)
+        uniques = set(lost)
         listed = self._listed_by[name.slice].get(number if number is not None else -1, [])
-        found = [file for file in listed if file.file.unique in wanted]
+        found = [file for file in listed if file.file.unique in uniques]
         for file in found:
             self._excuses[file.slice, file.file.unique] = excuse
-        if len(found) != len(wanted):
-            text = f"{len(wanted) - len(found)} lost files are not of entry {number}"
+        if len(found) != len(uniques):
+            text = f"{len(uniques) - len(found)} lost files are not of entry {number}"
             self._problems.append(Problem(ProblemKind.COUNTS, "", str(name), text))
         return found
 

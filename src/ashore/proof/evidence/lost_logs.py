@@ -1,4 +1,4 @@
-"""Whether a job's logs have lost entries, as far as its tables tell; whether it has run at all.
+"""Whether a job's logs have lost entries, as far as its tables show; whether it has run at all.
 
 What it is: `find_lost_logs`, the look that a start takes as well, and `count_waiting`.
 What it promises: reads only, a bounded number of listings. What `LogLost` says of a slice is what a
@@ -32,7 +32,7 @@ def find_lost_logs(opened: OpenJob) -> Iterator[tuple[SliceName, LogLost]]:
 
 
 def slices_of(opened: OpenJob) -> list[SliceName]:
-    """Return the slices that the job file tells of, whether they have a log or not."""
+    """Return the slices that the job file names, whether they have a log or not."""
     sinks = [sink_slice(opened.job.job, item) for item in sinks_of(opened.job).values()]
     return [opened.name, *sinks]
 
@@ -47,7 +47,7 @@ def judge_log(name: SliceName, end: LogEnd, traces: Sequence[Trace]) -> LogLost 
 
 
 def count_waiting(opened: OpenJob) -> int | None:
-    """Return how many offsets the source holds of the job's topics; None: it does not tell."""
+    """Return how many offsets the source holds of the job's topics; None: it does not answer."""
     source, job = opened.source, opened.job
     try:
         topics = match_topics(job, select_topics(job, source.list_streams()))

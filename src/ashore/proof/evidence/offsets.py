@@ -145,8 +145,8 @@ def _read_parquet(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.T
     parquet = pq.ParquetFile(
         pa.PythonFile(file, mode="r"), metadata=footer, read_dictionary=[columns[0]]
     )
-    wanted = _with_generation(columns, footer.schema.names)
-    return int(footer.num_rows), parquet.read(wanted, use_threads=False)
+    columns_read = _with_generation(columns, footer.schema.names)
+    return int(footer.num_rows), parquet.read(columns_read, use_threads=False)
 
 
 def _with_generation(columns: tuple[str, ...], names: Sequence[str]) -> list[str]:
@@ -167,13 +167,13 @@ def _read_json(
     rows = _count_objects(storage, path)
     if not rows:
         return 0, None
-    wanted = (*columns, _GENERATIONS[columns])
+    names = (*columns, _GENERATIONS[columns])
     types = (pa.string(), pa.int32(), pa.int64(), pa.int32())
     table = pj.read_json(
         pa.PythonFile(file, mode="r"),
         pj.ReadOptions(use_threads=False, block_size=_JSON_BLOCK_BYTES),
         pj.ParseOptions(
-            explicit_schema=pa.schema(list(zip(wanted, types, strict=True))),
+            explicit_schema=pa.schema(list(zip(names, types, strict=True))),
             unexpected_field_behavior="ignore",
         ),
     )

@@ -1,4 +1,4 @@
-"""Many values held in little memory: those of a list together, packed.
+"""Many values kept in little memory: those of a list together, packed.
 
 What it is: `Packed`, lists of values that are read one after the other, again and again.
 What it promises: iterating gives back what was added, in that order, as equal values. Of a hundred

@@ -169,9 +169,9 @@ def read_hive(text: str | None, data_type: DataType) -> Any:
             raise Odd(f"{text!r:.50} is in the name of a directory")
 
 
-def _of(wanted: type, value: Any) -> Any:
-    if type(value) is not wanted:
-        raise Odd(f"{value!r:.50} is not {wanted.__name__}")
+def _of(type_: type, value: Any) -> Any:
+    if type(value) is not type_:
+        raise Odd(f"{value!r:.50} is not {type_.__name__}")
     return value
 
 

@@ -1,8 +1,8 @@
-"""Files whose bytes nobody vouches for, read so that a parser which crashes ends nothing else.
+"""Files with untrusted bytes, read so that a parser which crashes ends nothing else.
 
 What it is: `read_unproven`, which is `read_file`, but for ORC in a process of its own: Arrow's
 reader believes the lengths that a file states, and a wrong one may end the process by a signal.
-What it promises: such a file is Unreadable, and this process goes on. One process reads for all
+What it promises: such a file is Unreadable, and this process continues. One process reads for all
 callers, one file after the other; one that has died is followed by another. It opens no storage:
 bytes are handed to it.
 """

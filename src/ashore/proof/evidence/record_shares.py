@@ -70,7 +70,7 @@ _FILED = {
 
 
 class RecordWarning(NamedTuple):
-    """Records, or values of a column, that somebody should look at.
+    """Records, or values of a column, that need attention.
 
     `kind`: one of `proof.status.health.OF_RECORDS`. `subject`: tables.
     """
@@ -87,7 +87,7 @@ def find_warnings(
     fold: Fold,
     explain: Callable[[OpenJob, str], str] = lambda _opened, _table: "",
 ) -> Iterator[RecordWarning]:
-    """Yield what somebody should look at. `explain`: see `find_bad_shares`, and what it raises."""
+    """Yield what needs attention. `explain`: see `find_bad_shares`, and what it raises."""
     for share, text, hint in find_bad_shares(opened, name, fold, explain):
         yield RecordWarning("bad_records", ", ".join(share.tables), text, hint)
     for table, text, hint in find_filtered(opened, name, fold):
@@ -122,7 +122,7 @@ def find_bad_shares(
 
 
 _HINT_FILTER = (
-    "compare `where` with the records; where it is right that none of so many passes, raise "
+    "compare `where` with the records; where it is right that no record passes, raise "
     "`health.records`"
 )
 

@@ -12,7 +12,7 @@ from ashore.errors import ExitCode
 NAMED_MAX = 20  # offenders of a kind that are named; all are counted
 
 Progress = Callable[[str, int, int], None]
-"""Told `(step, done, total)`; the steps are `list`, `log`, `files`, `kafka`, `values`;
+"""Called with `(step, done, total)`; the steps are `list`, `log`, `files`, `kafka`, `values`;
 total 0: not known.
 
 Called by one thread. Must not raise and not block.
@@ -89,7 +89,7 @@ class Status(StrEnum):
 
     OK = "ok"
     UNPROVABLE = "unprovable"
-    NEVER_RAN = "never_ran"  # no log, and the source holds something, or does not tell
+    NEVER_RAN = "never_ran"  # no log, and the source holds something, or does not answer
     WRONG = "wrong"
 
 
@@ -254,7 +254,7 @@ class VerifyResult:
 
     @property
     def summary(self) -> str:
-        """The last line for people: what a reader misses and sees twice, or that nobody can say.
+        """The last line for people: what a reader misses and sees twice, or that it is not known.
 
         It is `lost 0, duplicated 0` only where nothing is wrong.
         """

@@ -1,4 +1,4 @@
-"""Reading again what is in no file: only the source can tell a lost record from a hole.
+"""Reading again what is in no file: only the source distinguishes a lost record from a hole.
 
 What it is: `read_again`, over the offsets that the log cannot account for.
 What it promises: few contiguous ranges a shard. What the source no longer has is never taken for
@@ -18,7 +18,7 @@ from ashore.proof.evidence.result import NAMED_MAX, Progress
 from ashore.proof.evidence.runs import NO_RUNS, Offsets, Runs, bridge, intersect, select, unite
 from ashore.topics.read.base import Source
 
-GAP_OFFSETS = 10_000  # reading so many records costs less than another request
+GAP_OFFSETS = 10_000  # reading this many records costs less than another request
 PIECE_RECORDS = 100_000
 
 Generations = Mapping[tuple[str, str], tuple[int, str]]
@@ -37,8 +37,8 @@ class Unaccounted:
 class Answer:
     """What the source says of them."""
 
-    records: int  # so many of these offsets hold a record
-    unavailable: int  # of so many the source cannot tell, or no longer
+    records: int  # how many of these offsets hold a record
+    unavailable: int  # for how many the source does not know it, or no longer
     offsets: tuple[int, ...]  # the first that hold a record
 
 
@@ -75,8 +75,8 @@ def read_again(
 ) -> Answers:
     """Read offsets again and say which of them hold records.
 
-    A source that fails, or does not answer, is no error here: what it cannot tell is unavailable,
-    and a note says why.
+    A source that fails, or does not answer, is no error here: what it does not answer is
+    unavailable, and a note says why.
     """
     by_shard: dict[ShardKey, list[Unaccounted]] = defaultdict(list)
     for each in asked:
@@ -111,8 +111,8 @@ def _read_shard(source: Source, shard: ShardKey, missing: Runs, found: _ShardAns
     """Read the records at `missing`, as far as the source has them."""
     there = StreamShard(shard.stream, shard.shard)
     bounds = source.read_offsets([there])[there]
-    wanted = bridge(missing.clip(bounds.earliest, bounds.end), GAP_OFFSETS)
-    for offsets in wanted.ranges():
+    to_read = bridge(missing.clip(bounds.earliest, bounds.end), GAP_OFFSETS)
+    for offsets in to_read.ranges():
         piece: list[int] = []
         for record in source.read_again(there, offsets):
             piece.append(record.offset)
@@ -120,11 +120,11 @@ def _read_shard(source: Source, shard: ShardKey, missing: Runs, found: _ShardAns
                 found.records.append(select(np.array(piece, np.int64), missing))
                 piece.clear()
         found.records.append(select(np.array(piece, np.int64), missing))
-    found.available = wanted
+    found.available = to_read
 
 
 def _confirm(source: Source, shard: ShardKey, stream_id: str, found: _ShardAnswer) -> None:
-    """Keep of an answer what the source could still tell when all was read."""
+    """Keep of an answer what the source still had when all was read."""
     there = StreamShard(shard.stream, shard.shard)
     bounds = source.read_offsets([there])[there]
     info = source.describe_streams([shard.stream]).get(shard.stream)

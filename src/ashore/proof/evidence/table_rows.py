@@ -67,10 +67,10 @@ def _read_parquet(file: StoredFile, names: Sequence[str], blocks: Blocks) -> Ite
     first = 0
     for group in range(parquet.num_row_groups):
         last = first + parquet.metadata.row_group(group).num_rows
-        wanted = _within(blocks, first, last)
-        if wanted:
+        parts = _within(blocks, first, last)
+        if parts:
             table = parquet.read_row_group(group, list(names), use_threads=False)
-            for start, end in wanted:
+            for start, end in parts:
                 yield table.slice(start, end - start)
         first = last
 
@@ -79,12 +79,12 @@ def _read_orc(file: StoredFile, names: Sequence[str], blocks: Blocks) -> Iterato
     orc = po.ORCFile(pa.PythonFile(file, mode="r"))
     first = 0
     for stripe in range(orc.nstripes):
-        # Nothing else tells how many rows a stripe has.
+        # Nothing else says how many rows a stripe has.
         last = first + orc.read_stripe(stripe, columns=[names[-1]]).num_rows
-        wanted = _within(blocks, first, last)
-        if wanted:
+        parts = _within(blocks, first, last)
+        if parts:
             batch = orc.read_stripe(stripe, columns=list(names))
-            for start, end in wanted:
+            for start, end in parts:
                 yield pa.Table.from_batches([batch.slice(start, end - start)])
         first = last
 

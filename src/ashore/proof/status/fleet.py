@@ -33,7 +33,7 @@ class FleetRow:
 
 
 def read_job(opened: OpenJob, allowed: Allowed | None) -> tuple[JobStatus, tuple[Ailment, ...]]:
-    """Return where a job stands, and what is wrong with it if somebody asks by `allowed`."""
+    """Return where a job stands, and what is wrong with it where `allowed` is given."""
     beat = read_heartbeat(opened.job.job, str(opened.job.lake))
     status = read_status(opened, beat)
     return status, () if allowed is None else check_health(opened, status, allowed)

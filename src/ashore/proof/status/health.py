@@ -1,7 +1,7 @@
 """`status --check`: whether a job is as it should be, as an exit code.
 
-What it is: `check_health`, which compares a status, and a log, with what somebody allows.
-What it promises: reads only. What could not be looked at is told as that, never as health.
+What it is: `check_health`, which compares a status, and a log, with the allowed limits.
+What it promises: reads only. What could not be looked at is reported as that, never as health.
 """
 
 from collections.abc import Iterator

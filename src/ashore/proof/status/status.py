@@ -34,17 +34,17 @@ from ashore.topics.loop.histories import Histories, history_truncated
 from ashore.topics.loop.job import landing_spec, retire_rules, seal_rules
 from ashore.topics.loop.slices import find_slices
 from ashore.topics.open_job import OpenJob
-from ashore.topics.read.base import HeldUp, Source, StreamInfo
+from ashore.topics.read.base import OpenTransaction, Source, StreamInfo
 
-RATE_BATCHES = 10  # a rate is told over so many batches
-RATE_ENTRIES = 40  # and looked for in so many entries
+RATE_BATCHES = 10  # a rate is the mean over this many batches
+RATE_ENTRIES = 40  # and searched in this many entries
 UNCLOSED_INTERVALS = 10  # an entry that stays unclosed for longer is worth a warning
 INTERVAL_MS_MIN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """Something that somebody should look at."""
+    """Something that needs attention."""
 
     # log_lost | kafka | stopped | held_back | unclosed | deferred | replaced | missing | gap
     # | went_back | truncated | held_up | bad_records | all_filtered | null_column
@@ -72,7 +72,7 @@ class ShardStatus:
     shard: str
     generation: int
     next: int
-    earliest: int | None  # None, as the next two: the source did not tell
+    earliest: int | None  # None, as the next two: the source did not answer
     end: int | None
     lag: int | None
     fetched: int
@@ -281,7 +281,7 @@ class SourceState:
 
     streams: dict[str, StreamInfo]
     offsets: dict[StreamShard, ShardOffsets]
-    held_up: Sequence[HeldUp]
+    transactions: Sequence[OpenTransaction]
     error: str | None  # why it says nothing
     cut: Mapping[ShardKey, HistoryTruncated]  # below what was landed, and grown on since
 
@@ -297,7 +297,7 @@ def _ask(source: Source, fold: Fold) -> SourceState:
         shards = sorted({StreamShard(key.stream, key.shard) for key in there})
         if not shards:
             return SourceState(streams, {}, (), None, {})
-        offsets, held_up = source.read_offsets(shards), source.find_held_up(shards)
+        offsets, transactions = source.read_offsets(shards), source.find_open_transactions(shards)
         own = {key: offsets[StreamShard(key.stream, key.shard)] for key in there}
         truncated = Histories(source).find((fold.shards[key] for key in there), own)
         cut = {
@@ -306,7 +306,7 @@ def _ask(source: Source, fold: Fold) -> SourceState:
         }
     except SourceError as error:
         return SourceState({}, {}, (), error.message, {})
-    return SourceState(streams, offsets, held_up, None, cut)
+    return SourceState(streams, offsets, transactions, None, cut)
 
 
 def _is_of(key: ShardKey, source: Source) -> bool:
@@ -327,7 +327,7 @@ def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool
 
 @dataclass(frozen=True, slots=True)
 class _LastEntries:
-    """What the last entries tell besides the fold."""
+    """What the last entries show besides the fold."""
 
     now_ms: int  # when they were read
     last: EntryStatus | None
@@ -354,7 +354,7 @@ def _last_entries(opened: OpenJob, name: SliceName, fold: Fold, now_ms: int) -> 
 
 
 def rate_of(batches: Sequence[tuple[int, int]]) -> float | None:
-    """Return records per second of `(time in ms, records)`, newest first; None: cannot be told.
+    """Return records per second of `(time in ms, records)`, newest first; None: not known.
 
     The oldest batch only says when the next one began.
     """
@@ -552,10 +552,10 @@ def _warn_source(source: str, fold: Fold, there: SourceState, job: Job) -> list[
             if warned.subject not in seen:
                 seen.add(warned.subject)
                 warnings.append(warned)
-    for held in there.held_up:
-        place = f"{held.shard.stream}/{held.shard.shard}"
-        text = f"an open transaction ({held.transaction}) blocks {place} at {held.stable_end}: "
-        text += f"{held.newest - held.stable_end} offsets wait"
+    for each in there.transactions:
+        place = f"{each.shard.stream}/{each.shard.shard}"
+        text = f"an open transaction ({each.transaction}) blocks {place} at {each.stable_end}: "
+        text += f"{each.newest - each.stable_end} offsets wait"
         hint = "it ends when its producer commits, aborts or times out: kafka-transactions.sh"
         warnings.append(Warned("held_up", place, text, hint))
     return warnings

@@ -43,9 +43,9 @@ def list_versions(opened: OpenJob, query: str | None = None) -> tuple[QueryVersi
     Raises JobFileInvalid, CheckpointUnfit, LogDamaged, StorageError.
     """
     job = opened.job
-    wanted = sinks_of(job) if query is None else {query: find_sink(job, query)}
+    sinks = sinks_of(job) if query is None else {query: find_sink(job, query)}
     found = []
-    for filled, sink in wanted.items():
+    for filled, sink in sinks.items():
         name = sink_slice(job.job, sink)
         is_table = isinstance(sink, Table)
         fold = opened.fold(name)

@@ -1,7 +1,7 @@
 """`verify`: log against files against Kafka.
 
 What it is: the order of things: list the tables, then read the logs to their end, then look at
-the files, then compare a sample of rows if wanted, then ask the source about what is missing.
+the files, then compare a sample of rows if requested, then ask the source about what is missing.
 What it promises: a running job raises no false alarm: a file that was listed before the log was
 read stands in the log. Reads only.
 """
@@ -59,7 +59,7 @@ class Gone:
 
 
 def find_gone(ledger: Ledger, missing: Iterable[LoggedFile], job_file: str) -> Gone:
-    """Return the partitions that are gone as a whole: somebody has dropped them, past the log.
+    """Return the partitions that are gone as a whole: they were dropped past the log.
 
     Pure. A partition is gone if each of its files that the log asks for is; while an entry that
     fills it is not closed, it does not count as gone. `job_file`: for the line to type.
@@ -89,7 +89,7 @@ def _problem(key: PartitionKey, files: list[LoggedFile], job_file: str) -> Probl
 
 
 def _quiet(_step: str, _done: int, _total: int) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 def parse_since(text: str, now_ms: int) -> int:
@@ -225,16 +225,16 @@ def _list_tables(
 
 
 def _count_waiting(opened: OpenJob, slices: Sequence[SliceRead]) -> int | None:
-    """Return how much the source holds that no log tells of; None: it does not tell."""
+    """Return how much the source holds that no log records; None: it does not answer."""
     return 0 if any(each.entries for each in slices) else count_waiting(opened)
 
 
 def _note_never_ran(opened: OpenJob, waiting: int | None) -> list[str]:
     if waiting == 0:
         return []
-    held = "does not answer what it has" if waiting is None else f"holds {waiting:,} offsets"
+    answer = "does not answer what it has" if waiting is None else f"holds {waiting:,} offsets"
     place = f"{opened.job.job} in {opened.storage.describe()}"
-    text = f"there is no log of job {place}, and Kafka {held} of its topics: "
+    text = f"there is no log of job {place}, and Kafka {answer} of its topics: "
     return [text + "is `lake` the right one, or was the log lost?"]
 
 

@@ -114,27 +114,27 @@ def _by_name(file: LoggedFile) -> dict[tuple[str, str], ShardKey]:
 
 def judge_file(file: LoggedFile, look: FileLook) -> Iterator[Problem]:
     """Yield what is wrong with one file."""
-    wanted = file.file
+    expected = file.file
 
     def problem(kind: ProblemKind, text: str, offsets: tuple[int, ...] = ()) -> Problem:
         path = look.path or file.final
         return Problem(kind, file.table, path, f"entry {file.listed}: {text}", offsets)
 
     if look.path is None:
-        yield problem(ProblemKind.FILE_MISSING, f"it is gone, with {wanted.rows} rows")
+        yield problem(ProblemKind.FILE_MISSING, f"it is gone, with {expected.rows} rows")
         return
-    if look.size_bytes != wanted.size_bytes:
-        text = f"{look.size_bytes} bytes, the log says {wanted.size_bytes}"
+    if look.size_bytes != expected.size_bytes:
+        text = f"{look.size_bytes} bytes, the log says {expected.size_bytes}"
         yield problem(ProblemKind.FILE_SIZE, text)
-    elif look.checksum is not None and look.checksum != wanted.checksum:
-        text = f"checksum {look.checksum}, the log says {wanted.checksum}"
+    elif look.checksum is not None and look.checksum != expected.checksum:
+        text = f"checksum {look.checksum}, the log says {expected.checksum}"
         yield problem(ProblemKind.FILE_CHECKSUM, text)
     if look.error is not None:
         yield problem(ProblemKind.FILE_UNREADABLE, look.error)
     if look.offsets is None:
         return
-    if look.offsets.rows != wanted.rows:
-        text = f"{look.offsets.rows} rows, the log says {wanted.rows}"
+    if look.offsets.rows != expected.rows:
+        text = f"{look.offsets.rows} rows, the log says {expected.rows}"
         yield problem(ProblemKind.FILE_ROWS, text)
     for text, offsets in _strange_offsets(file, look.offsets.shards or ()):
         yield problem(ProblemKind.PROVENANCE, text, offsets)

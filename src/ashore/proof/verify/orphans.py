@@ -1,4 +1,4 @@
-"""What readers see in files that no entry lists: the same rows again, or rows that nobody knows.
+"""What readers see in files that no entry lists: the same rows again, or unknown rows.
 
 What it is: `count_orphans`, which reads such files and compares their offsets with those of the
 files that the log lists.
@@ -31,7 +31,7 @@ class OrphanFile:
 
     path: str
     rows: int | None  # None: they cannot be compared with the rows of other files
-    again: int = 0  # of these, so many stand in other files too, or twice in this one
+    again: int = 0  # how many of these stand in other files too, or twice in this one
     offsets: tuple[int, ...] = ()  # the first of them
 
 

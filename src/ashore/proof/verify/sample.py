@@ -55,7 +55,7 @@ def parse_rate(text: str) -> float:
     return rate
 
 
-def choose_sample(files: Iterable[LoggedFile], wanted: SampleRate) -> list[FileSample]:
+def choose_sample(files: Iterable[LoggedFile], sampling: SampleRate) -> list[FileSample]:
     """Return the rows of `files` to be compared, a table after the other."""
     by_table: dict[str, list[LoggedFile]] = defaultdict(list)
     for file in files:
@@ -64,7 +64,7 @@ def choose_sample(files: Iterable[LoggedFile], wanted: SampleRate) -> list[FileS
     return [
         sample
         for table in sorted(by_table)
-        for sample in _choose(table, sorted(by_table[table], key=_by_place), wanted)
+        for sample in _choose(table, sorted(by_table[table], key=_by_place), sampling)
     ]
 
 
@@ -72,12 +72,12 @@ def _by_place(file: LoggedFile) -> str:
     return file.final  # the partition comes first in it
 
 
-def _choose(table: str, files: Sequence[LoggedFile], wanted: SampleRate) -> list[FileSample]:
+def _choose(table: str, files: Sequence[LoggedFile], sampling: SampleRate) -> list[FileSample]:
     """Cut the blocks of a table, in order, into even stretches; of each take one."""
     ends = list(accumulate(ceil(file.file.rows / BLOCK_ROWS) for file in files))
-    count = ceil(ends[-1] * wanted.rate)
+    count = ceil(ends[-1] * sampling.rate)
     # A generator of its own, so that what another table holds changes nothing here.
-    chance = random.Random(f"{wanted.seed} {table}")  # noqa: S311 - a sample is no secret
+    chance = random.Random(f"{sampling.seed} {table}")  # noqa: S311 - a sample is no secret
     chosen: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for turn in range(count):
         first, last = turn * ends[-1] // count, (turn + 1) * ends[-1] // count - 1

@@ -37,7 +37,7 @@ from ashore.storage.base import Storage
 from ashore.tables.ddl import Schema, parse_ddl
 from ashore.topics.read.base import Record, Source
 
-GAP_OFFSETS = 1_000  # reading so many records costs less than another request
+GAP_OFFSETS = 1_000  # reading this many records costs less than another request
 SHOWN_CHARACTERS = 80
 
 WRITTEN_BY_SQL = "written by SQL"
@@ -101,15 +101,15 @@ class _FileReading:
 
     def differences(self, row: Row, expected: Row) -> Iterator[Difference]:
         """Yield the columns in which a row is not what it should be."""
-        for name, wanted in expected.items():
+        for name, value in expected.items():
             if name in self.in_path:
                 column = next(each for each in self.of_value.fields if each.name == name)
                 found = read_hive(self.in_path[name], column.type)
-                wanted = None if wanted == "" else wanted  # noqa: PLW2901 - as Hive has it
+                value = None if value == "" else value  # noqa: PLW2901 - as Hive has it
             else:
                 found = _as_client_reads(row[name]) if name == self.headers else row[name]
-            if not is_same(found, wanted):
-                yield Difference(name, shown(found), shown(wanted))
+            if not is_same(found, value):
+                yield Difference(name, shown(found), shown(value))
 
 
 @dataclass(slots=True)
@@ -134,22 +134,22 @@ class Access:
 
 
 def compare_values(
-    access: Access, ledger: Ledger, wanted: SampleRate, findings: Findings, progress: Progress
+    access: Access, ledger: Ledger, sampling: SampleRate, findings: Findings, progress: Progress
 ) -> ValuesVerdict:
     """Compare a sample of the rows of `ledger` with their records. Adds to the findings.
 
-    A source that fails, or does not answer, is no error here: what it cannot tell is counted.
+    A source that fails, or does not answer, is no error here: what it does not answer is counted.
     Raises StorageError.
     """
     comparison = _Comparison(access, ledger, findings)
-    sample = choose_sample((file for file in ledger.files if access.reads(file)), wanted)
+    sample = choose_sample((file for file in ledger.files if access.reads(file)), sampling)
     for done, each in enumerate(sample, 1):
         comparison.take(each)
         progress("values", done, len(sample))
     tally = comparison.tally
     return ValuesVerdict(
-        wanted.rate,
-        wanted.seed,
+        sampling.rate,
+        sampling.seed,
         tally.compared,
         tally.different,
         tuple(NotCompared(*key, rows) for key, rows in sorted(tally.not_compared.items())),
@@ -278,13 +278,13 @@ class _Comparison:
             raise NotComparable(self._silent)
         there = StreamShard(shard.stream, shard.shard)
         found: dict[int, Record] = {}
-        wanted = set(offsets)
+        offset_set = set(offsets)
         try:
             bounds = source.read_offsets([there])[there]
             inside = [each for each in offsets if bounds.earliest <= each < bounds.end]
             for stretch in _stretches(inside):
                 for record in source.read_plain(there, stretch):
-                    if record.offset in wanted:
+                    if record.offset in offset_set:
                         found[record.offset] = record
             info = source.describe_streams([shard.stream]).get(shard.stream)
         except OffsetsGone:

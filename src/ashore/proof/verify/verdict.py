@@ -188,7 +188,7 @@ class Judge:
     def take_orphans(self, files: Iterable[OrphanFile]) -> int:
         """Count what readers see in files that no entry lists. Comes before `judge`.
 
-        Returns of how many files that cannot be told.
+        Returns for how many files that is not known.
         """
         uncounted = 0
         for each in files:
@@ -244,7 +244,7 @@ class Judge:
         in_flight = self._ledger.is_in_flight(file)
         size = file.file.size_bytes
         self._add(file.table, files=1, files_in_flight=int(in_flight), size_bytes=size)
-        if not file.file.spans:  # of a query: no range of records tells of its rows
+        if not file.file.spans:  # of a query: no range of records belongs to its rows
             self._add(file.table, landed=file.file.rows)
 
     def _add(self, table: str, **counts: int) -> None:
@@ -266,7 +266,7 @@ class Judge:
             is_proved = is_whole and not tally.unprovable
             status = Status.OK if is_proved else Status.UNPROVABLE
         checked = self._checked[table]
-        # The weakest statement holds for the table, but what `since` left out is told apart.
+        # The weakest statement holds for the table, but what `since` left out is shown separately.
         order = (CheckedBy.COUNTS, CheckedBy.PROVENANCE)
         checked_by = next((each for each in order if each in checked), CheckedBy.EXISTENCE)
         return TableVerdict(

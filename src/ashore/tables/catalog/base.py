@@ -150,5 +150,5 @@ class Catalog(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections. A later call makes new ones."""
+        """Close connections. A later call makes new ones."""
         ...

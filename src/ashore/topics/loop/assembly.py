@@ -58,7 +58,7 @@ def unchanged(spec: LandingSpec) -> LandingSpec:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a job works with. None of it is the job's own: somebody else opens and closes it."""
+    """The services of a job. None is owned by the job: its caller opens and closes them."""
 
     lake: LakeAddress  # as its tasks reach it
     storage: Storage  # the lake, as the driver sees it
@@ -76,7 +76,7 @@ class Environment:
 def opened_environment(
     job: Job, progress: Progress, clock: Clock, accepted_by: str = ""
 ) -> Iterator[Environment]:
-    """Open what a job file names: its lake, its brokers, its catalog. Nobody is asked anything yet.
+    """Open what a job file names: its lake, its brokers, its catalog. No server is called yet.
 
     `accepted_by`: see Environment.
 

@@ -33,7 +33,7 @@ def find_culprits(ranges: Sequence[ShardRange], compute: Compute, count_max: int
 
     Arguments:
         ranges: of the batch, which cannot be computed as a whole.
-        compute: computes the rows of some offsets and lets go of them; returns why that cannot be
+        compute: computes the rows of some offsets and drops them; returns why that cannot be
             done, None: it can. Row by row: what it says of offsets it says of some record.
         count_max: how many are of use. One more is returned where there are more.
 

@@ -1,11 +1,11 @@
 """A table of a job against what the log knows of it, before anything is written there.
 
 What it is: `plan_define`, from the tables that the log remembers and those that the job has to the
-entry that is due; `define`, which refuses, tells and returns that entry; `record`, which appends
+entry that is due; `define`, which refuses, reports and returns that entry; `record`, which appends
 it.
 What it promises: nothing that readers of a table cannot stand is written there, also where no
-catalog is. What they can stand is told and recorded. A table that the log does not know yet, of a
-first start or of an older release, is recorded as it is.
+catalog is. What they can stand is reported and recorded. A table that the log does not know yet, of
+a first start or of an older release, is recorded as it is.
 """
 
 import functools
@@ -20,7 +20,7 @@ from ashore.tables.ddl import Schema, parse_ddl, type_ddl
 from ashore.topics.decode.evolution import Change, Compatibility, compare_schemas
 from ashore.topics.write.specs import OutputSpec
 
-if TYPE_CHECKING:  # whoever only compares tables does not load what writes
+if TYPE_CHECKING:  # comparing tables does not load what writes
     from ashore.log.progress import Progress
     from ashore.log.store.entry_writer import EntryWriter
 
@@ -40,11 +40,11 @@ _READERS = (
 
 @dataclass(frozen=True, slots=True)
 class DefinePlan:
-    """What becomes of the tables of a job."""
+    """How the tables of a job change."""
 
     tables: tuple[TableDefinition, ...]  # to be recorded: those that are new or differ
     changes: tuple[tuple[str, Change], ...]  # table, what is different
-    notes: tuple[str, ...] = ()  # what becomes of topics, and which rows they give, in words
+    notes: tuple[str, ...] = ()  # how topics change, and which rows they give, in words
 
     @property
     def reported(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def _columns(schema: str) -> tuple[TableColumn, ...]:
 
 def plan_define(
     known: Mapping[str, TableDefinition],
-    wanted: Iterable[TableDefinition],
+    definitions: Iterable[TableDefinition],
     others: Others = no_others,
 ) -> DefinePlan:
     """Compare the tables that a job has with those that its log knows.
@@ -111,11 +111,11 @@ def plan_define(
     """
     tables: list[TableDefinition] = []
     changes: list[tuple[str, Change]] = []
-    wanted = list(wanted)
-    left, notes = _find_left(known, wanted)
-    unknown = [each.table for each in wanted if each.table not in known]
+    definitions = list(definitions)
+    left, notes = _find_left(known, definitions)
+    unknown = [each.table for each in definitions if each.table not in known]
     of_others = others(unknown) if unknown else {}
-    for each in wanted:
+    for each in definitions:
         before = known.get(each.table)
         if before == each:
             continue
@@ -131,7 +131,7 @@ def plan_define(
 
 
 def _find_left(
-    known: Mapping[str, TableDefinition], wanted: Sequence[TableDefinition]
+    known: Mapping[str, TableDefinition], definitions: Sequence[TableDefinition]
 ) -> tuple[list[TableDefinition], list[str]]:
     """Return the tables that lose all their topics, as they are from now on; it in words.
 
@@ -139,12 +139,12 @@ def _find_left(
     """
     new = {
         topic: each.table
-        for each in wanted
+        for each in definitions
         for topic in each.topics
         if each.table not in known or topic not in known[each.table].topics
     }
-    fed = {each.table for each in wanted if each.topics}
-    recorded = {each.table for each in wanted}
+    fed = {each.table for each in definitions if each.topics}
+    recorded = {each.table for each in definitions}
     left, notes = list[TableDefinition](), list[str]()
     for name in sorted(known.keys() - fed):
         old = known[name]
@@ -154,7 +154,7 @@ def _find_left(
         notes += [_describe_left(topics, name, table) for table, topics in by_table.items()]
         notes += [
             f"{each.table}, compared with {name}: {text}"
-            for each in wanted
+            for each in definitions
             if each.table in by_table
             for text in _compare_rules(old, each)
         ]
@@ -164,7 +164,7 @@ def _find_left(
 
 
 def _describe_left(topics: Sequence[str], table: str, taken_by: str | None) -> str:
-    """Return what becomes of topics that were landed in `table`."""
+    """Return how topics that were landed in `table` change, in words."""
     listed = ", ".join(topics[:_NAMED_MAX])
     if len(topics) > _NAMED_MAX:
         listed += f" and {len(topics) - _NAMED_MAX:,} more"
@@ -226,7 +226,7 @@ def record(
 
 
 def require_readable(plan: DefinePlan, accepted_by: str = "") -> None:
-    """Raise SchemaConflict where a change is refused, or risky and accepted by nobody."""
+    """Raise SchemaConflict where a change is refused, or risky and not accepted."""
     refused, risky = plan.texts(Compatibility.REFUSED), plan.texts(Compatibility.RISKY)
     if refused or (risky and not accepted_by):
         also = f", or run it once with {ACCEPT}: readers may then see wrong values"

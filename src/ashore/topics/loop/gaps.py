@@ -4,8 +4,8 @@ What it is: what may be skipped, looked up, and the `skip` entry that says who d
 What it promises: what the source still has is never given up, unless it is too large to be read.
 Where there is nothing to skip, the
 slice is not taken over. Where a history was cut below the next offset, a `skip` of no offsets says
-that somebody goes on all the same; of a query nothing else can be given up, as Spark's checkpoint
-says what it reads next.
+that an operator continues all the same; of a query nothing else can be given up, as Spark's
+checkpoint says what it reads next.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def nothing_too_large(_shard: StreamShard, _offsets: OffsetRange) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SkipWish:
-    """What somebody wants to give up."""
+    """The offsets that an operator gives up."""
 
     shard: StreamShard
     to: int  # the offset at which reading resumes
@@ -45,7 +45,7 @@ class SkipWish:
 def find_skip(
     storage: Storage, name: SliceName, source: Source, wish: SkipWish
 ) -> ShardRange | None:
-    """Return the range that `skip` would give up, or None: the log goes on there already.
+    """Return the range that `skip` would give up, or None: the log continues there already.
 
     Looks only, beside whatever runs. Raises StreamMissing, StreamReplaced, OffsetsWentBack, and
     Stopped where the wish goes beyond the gap, or back.
@@ -113,7 +113,7 @@ def _is_too_large(wish: SkipWish, state: ShardState, there: ShardOffsets) -> boo
 
 
 def _plan_of_query(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
-    """Return the `skip` of no offsets that goes on where a topic of a query was cut."""
+    """Return the `skip` of no offsets that continues where a topic of a query was cut."""
     readings = [
         state
         for key, state in fold.current().items()

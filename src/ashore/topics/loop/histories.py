@@ -75,7 +75,7 @@ def find_truncated(source: Source, landed: Sequence[Logged]) -> dict[Logged, str
 def history_truncated(
     key: ShardKey, next_offset: int, reason: str, shards: int = 1
 ) -> HistoryTruncated:
-    """Return the error of a shard whose history was cut; one of so many `shards`."""
+    """Return the error of a shard whose history was cut; one of a number of `shards`."""
     more = f", and {shards - 1} more" if shards > 1 else ""
     of_query = parse_query_source(key.source)
     table = f" --table {_filled_by(of_query.slice)}" if of_query else ""

@@ -1,6 +1,6 @@
 """Keeping the house of one slice while it lands: off the commit path, now and then.
 
-What it is: `Housekeeping`: packs the log, deletes staged files that nothing can want any more.
+What it is: `Housekeeping`: packs the log, deletes staged files that are no longer needed.
 What it promises: looking whether something is due costs nothing. A storage that fails delays it and
 stops nothing; a bug is raised.
 """

@@ -32,14 +32,14 @@ from ashore.topics.write.specs import LandingSpec, LateRule, OutputSpec
 
 Rules = tuple[tuple[str, str], ...]
 
-# The types whose values can tell when a record happened: what `is_event_time` says of Arrow's.
+# The types whose values can be the time of a record: what `is_event_time` says of Arrow's.
 _TIMES = frozenset(
     {
         *(Atom.TINYINT, Atom.SMALLINT, Atom.INT, Atom.BIGINT, Atom.FLOAT, Atom.DOUBLE),
         *(Atom.TIMESTAMP, Atom.TIMESTAMP_NTZ),
     }
 )
-MAIN = "main"  # the one slice, until a job is told to have more
+MAIN = "main"  # the one slice, until a job is configured to have more
 
 
 def load_job_file(path: str | Path) -> Job:
@@ -258,11 +258,11 @@ def waiting_tables(job: Job, rules: Iterable[SealRule]) -> set[str]:
 
 def seal_actions(job: Job, resolved: ResolvedTable) -> tuple[Action, ...]:
     """Return the actions of a sealed partition of a table. Empty: it is not sealed."""
-    wanted = resolved.spec.seal
-    actions = [Action.SUCCESS_FILE] if "success_file" in wanted.actions else []
-    if job.catalog.hive and "catalog" in wanted.actions:
+    seal = resolved.spec.seal
+    actions = [Action.SUCCESS_FILE] if "success_file" in seal.actions else []
+    if job.catalog.hive and "catalog" in seal.actions:
         actions += [Action.REGISTER, Action.CATALOG]
-    if wanted.http:
+    if seal.http:
         actions.append(Action.HTTP)
     return tuple(actions)
 
@@ -293,7 +293,7 @@ def located(job: Job, key: Key, error: JobFileInvalid) -> JobFileInvalid:
 
 
 def rules_of(items: Sequence[Table]) -> Rules:
-    """Return the keys of a job file that decide what becomes of a record, with values, sorted.
+    """Return the keys of a job file that decide how a record is landed, with values, sorted.
 
     Equal rules give equal rows of equal records. What only decides how rows are put into files
     (`roll`, `shuffle`), or when a partition is complete (`seal`), is no rule. Where the items of

@@ -84,7 +84,7 @@ class JobLoop:
     def run(self, probe: BatchRunner | None = None) -> None:
         """Run to the end. Raises what stopped the first worker that broke, after all have ended.
 
-        Where nothing but queries has stopped, and others went on: QueryStopped, which names them.
+        Where nothing but queries has stopped, and others continued: QueryStopped, which names them.
 
         With `probe` the lake is tried out by an executor before the first batch of a slice.
         """
@@ -103,7 +103,7 @@ class JobLoop:
             raise self._gravest()
 
     def _gravest(self) -> BaseException:
-        """Return what the job ends with: others that went on must not hide queries that stopped."""
+        """Return what the job ends with: others must not hide queries that stopped."""
         others = [each for each in self._failures if each not in self._stopped.values()]
         count = len(self._slices) + len(self._queries)
         if others or len(self._stopped) == count:
@@ -203,7 +203,7 @@ class JobLoop:
         except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
             self._failures.append(error)
             progress.warn(slice_name, f"broke: {error!r}")
-        except BaseException as error:  # noqa: BLE001 - as above; nobody is there to be told
+        except BaseException as error:  # noqa: BLE001 - as above; no reader is left for a warning
             self._failures.append(error)
 
     def _run(self, worker: Worker) -> None:

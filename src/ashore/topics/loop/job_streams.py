@@ -47,7 +47,7 @@ UNKNOWN_TABLES = KnownTables(lambda _specs: None, lambda: EMPTY)
 class JobStreams:
     """The topics of a job and their tables, looked up again where an expression may find more.
 
-    Called by the threads of slices. `refine` comes first: it may complete what only Spark can tell
+    Called by the threads of slices. `refine` comes first: it may complete what only Spark knows
     of a table (the columns that `select` makes), or refuse it. `claim` is called for tables before
     anything else is written there, and then they are made known.
     """
@@ -133,7 +133,7 @@ class JobStreams:
         return table in self._waiting
 
     def seal_address(self, table: str) -> str | None:
-        """Return where seals of a table are told by a POST, or None."""
+        """Return the address that gets a POST for seals of a table, or None."""
         self._look_once()
         return self._seal_addresses.get(table)
 

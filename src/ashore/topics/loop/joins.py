@@ -3,7 +3,7 @@
 What it is: the first half of step 1: compare the streams that exist with those that the log knows.
 What it promises: the offset that a policy was resolved to is in the log before the first read, so
 that a crash does not resolve `latest` again. A stream that was created again stops the slice,
-also when its offsets look fine. What a broker may tell whose metadata lag (fewer shards, an end
+also when its offsets look fine. What a broker may report whose metadata lag (fewer shards, an end
 that went back, a stream that is not there) stops nothing at once: it is looked at again.
 """
 
@@ -115,7 +115,7 @@ def find_replaced(
         known: identities of streams, before they were read.
         now: streams that exist, after.
 
-    Raises StreamMissing where one is not there, which a broker whose metadata lag tells too.
+    Raises StreamMissing where one is not there, which a broker whose metadata lag reports too.
 
     """
     former = _former_ids(source, fold)
@@ -132,9 +132,9 @@ def find_replaced(
     return None
 
 
-def require_streams(wanted: Iterable[str], streams: Mapping[str, StreamInfo]) -> None:
+def require_streams(names: Iterable[str], streams: Mapping[str, StreamInfo]) -> None:
     """Raise StreamMissing where a stream that the job names does not exist."""
-    missing = sorted(set(wanted) - streams.keys())
+    missing = sorted(set(names) - streams.keys())
     if missing:
         raise StreamMissing(
             f"topic {', '.join(missing)} does not exist",
@@ -209,7 +209,7 @@ def plan_join(
 
 
 def begin_at(join: Join, begun: Mapping[StreamShard, int]) -> Join:
-    """Return a join whose shards begin where their reader goes on. `begun`: its offsets."""
+    """Return a join whose shards begin where their reader continues. `begun`: its offsets."""
     return Join(tuple(_begin(each, begun) for each in join.shards))
 
 
@@ -224,7 +224,7 @@ def plan_rejoin(source: Source, fold: Fold, info: StreamInfo) -> Join | None:
     """Return the join of the next generation of a stream that was created again.
 
     It begins at the beginning of the new stream. None where the log knows this identity already:
-    it is the current one, or a former one that a broker tells whose metadata lag.
+    it is the current one, or a former one that a broker reports whose metadata lag.
     """
     current = fold.generation(source.name, info.stream)
     if current is None or current[1] == info.stream_id:

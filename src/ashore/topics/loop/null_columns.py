@@ -126,12 +126,12 @@ class FooterLook:
 def find_null_columns(
     spec: LandingSpec, look: FooterLook | None, read: Callable[[], Sequence[SampledRecord]]
 ) -> list[NullColumn]:
-    """Return the columns of a table that no row has set, as far as a field tells why.
+    """Return the columns of a table that no row has set, as far as a field shows why.
 
     Arguments:
         spec: of a topic of the table.
-        look: at files of the table; None: it has none. Not used where files do not tell: of
-            SELECT, and of other formats than Parquet. Records alone tell then.
+        look: at files of the table; None: it has none. Not used where files do not show it: of
+            SELECT, and of other formats than Parquet. Only records show it then.
         read: returns some of the newest records of the table's topics.
 
     """

@@ -1,10 +1,10 @@
-"""A job process: what it is told, what it tells, and how it ends.
+"""A job process: its arguments, its events, and how it ends.
 
 What it is: `JobProcess`, the frame around whatever a job runs on: Spark, or processes of this
 machine. Started by the control plane, which loads neither.
 What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. SIGTERM and
 SIGINT are an orderly stop; SIGKILL is always safe. It does not outlive its parent by more than
-ORPHAN_S: nobody would see it, and somebody may already have started the job again.
+ORPHAN_S: it would be unseen, and the job may already have been started again.
 """
 
 import argparse
@@ -74,7 +74,7 @@ class Engine(Protocol[R_co]):
     """What the batches of a job run on. Used once: started, used, stopped."""
 
     def start(self, job: Job) -> None:
-        """Start it as a job wants it. Takes as long as it takes."""
+        """Start it with the options of a job. Has no deadline."""
         ...
 
     def warm(self) -> None:
@@ -98,7 +98,7 @@ class JobProcess(Generic[R]):
     Arguments:
         job: the job file.
         engine: what its batches run on.
-        is_held: whether it waits for `release` once the engine is up.
+        is_waiting: whether it waits for `release` once the engine is up.
         accepts_schema: whether what is risky about changed tables is accepted, by who runs it.
         verbs_of: what it can be asked once it runs.
 
@@ -109,14 +109,14 @@ class JobProcess(Generic[R]):
         job: Job,
         engine: Engine[R],
         *,
-        is_held: bool = False,
+        is_waiting: bool = False,
         accepts_schema: bool = False,
         verbs_of: "VerbsOf[R]" = lambda _job, _loop: {},
     ) -> None:
         self.events = EventWriter(count_hanging_calls, count_calls)
         self._job = job
         self._engine = engine
-        self._released = threading.Event() if is_held else None
+        self._released = threading.Event() if is_waiting else None
         self._loop: JobLoop | None = None
         self._is_stopped = False
         self._is_orphan = False
@@ -157,12 +157,12 @@ class JobProcess(Generic[R]):
             self._loop.stop(finishes=finishes)
 
     def abandon(self) -> None:
-        """Stop in order, as the parent is gone: nobody has asked for that."""
+        """Stop in order, as the parent is gone: without a request."""
         self._is_orphan = True
         self.stop()
 
     def release(self) -> None:
-        """Go on, where it was held with an engine that is up."""
+        """Continue, where the process waits with an engine that is up."""
         if self._released is not None:
             self._released.set()
 
@@ -190,23 +190,23 @@ class JobProcess(Generic[R]):
             why = str(error) or type(error).__name__
             heart.end(why)
             failed = error if isinstance(error, AshoreError) else AshoreError(why)
-            listener.end(self._tell_stopped, failed)
+            listener.end(self._describe_stop, failed)
             raise
         finally:
             reported.report_calls()
         heart.end(ORPHAN if self._is_orphan else None)
-        listener.end(self._tell_stopped)
+        listener.end(self._describe_stop)
 
     def _begin_stop(self, text: str) -> str:
         self.stop(finishes=read_asked(StopRequest, text).finishes)
         return ""
 
-    def _tell_stopped(self) -> str:
+    def _describe_stop(self) -> str:
         return write_request(StopDone(self._loop.log_ends() if self._loop else ()))
 
     @contextmanager
     def assembled(self, instead: Job | None = None) -> Iterator[R]:
-        """Start the engine, put the job together, and let go of both at the end.
+        """Start the engine, put the job together, and release both at the end.
 
         `instead`: what is put together in the place of the process's own job.
         """
@@ -263,7 +263,7 @@ def run_process(
         process = JobProcess(
             job,
             make_engine(options),
-            is_held=options.hold,
+            is_waiting=options.hold,
             accepts_schema=options.accept_schema,
             verbs_of=verbs_of,
         )
@@ -291,7 +291,7 @@ def ended_in_words(writer: EventWriter, work: Callable[[], None], *, debug: bool
             traceback.print_exc()
         writer.send(Failed.of(error))
         return error.exit_code
-    except Exception as error:  # noqa: BLE001 - the process's last line: it is told, not only logged
+    except Exception as error:  # noqa: BLE001 - the last line of the process: sent as an event
         traceback.print_exc()
         words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         unknown = AshoreError(f"the job failed with an unexpected error: {words}", hint=AGAIN)
@@ -335,4 +335,4 @@ def end_at_once() -> None:
     """End this process and what it has started, as SIGKILL does: the log needs no farewell."""
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)  # a group of somebody else: only this process
+    os.kill(os.getpid(), signal.SIGKILL)  # another process leads the group: only this process

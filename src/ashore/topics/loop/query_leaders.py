@@ -3,7 +3,7 @@
 What it is: `QueryLeaders`, the leader epochs of the topic partitions that a query reads. Spark
 plans the offsets of a batch without them, and keeps what it has fetched beyond a batch for the
 next ones, for as long as a run of the query lasts.
-What it promises: no batch goes on after records that the topic does not hold any more. A range is
+What it promises: no batch follows records that the topic no longer has. A range is
 recorded with a leader only if that leader has all of it, before any of it is read, and was the
 leader when the run began: else what is read may be what another one had. The rules are those of
 `model/histories.py`.
@@ -59,9 +59,9 @@ class QueryLeaders:
         return leaders
 
     def _read(self, keys: Iterable[ShardKey]) -> dict[ShardKey, ShardOffsets]:
-        wanted = sorted(keys)
-        found = self._source.read_offsets(sorted(set(shards_of(wanted)))) if wanted else {}
-        return {key: found[StreamShard(key.stream, key.shard)] for key in wanted}
+        ordered = sorted(keys)
+        found = self._source.read_offsets(sorted(set(shards_of(ordered)))) if ordered else {}
+        return {key: found[StreamShard(key.stream, key.shard)] for key in ordered}
 
     def _check_landed(self, fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]) -> None:
         landed = fold.current()

@@ -220,7 +220,7 @@ class QuerySink:
         identify: Callable[[ShardKey], str],
         past: Mapping[int, str] | None = None,
     ) -> BegunBatch | None:
-        """Decide what becomes of a batch; None: run it, drop its rows.
+        """Decide how a batch is written; None: run it, drop its rows.
 
         Shards that the log does not know are joined. Requires: `open`.
 
@@ -372,8 +372,8 @@ class QuerySink:
 
     def _plan_define(self, fold: Fold) -> DefinePlan:
         output = self.plan.output
-        wanted = () if output is None else (definition_of(output),)
-        return plan_define(fold.tables, wanted, self.plan.others)
+        definitions = () if output is None else (definition_of(output),)
+        return plan_define(fold.tables, definitions, self.plan.others)
 
     def _begin_reading(self, batch: QueryBatch) -> Leaders:
         """Return the leaders of what a batch reads, before any of it is read. Raises as `begin`."""

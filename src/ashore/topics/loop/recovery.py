@@ -126,7 +126,7 @@ def find_rejoin(storage: Storage, name: SliceName, source: Source, stream: str) 
 
 
 def rejoin(committer: Committer, source: Source, stream: str) -> int:
-    """Go on with a topic that was created again. Returns the number of shards that joined.
+    """Continue with a topic that was created again. Returns the number of shards that joined.
 
     Takes the slice over, unless there is nothing to rejoin. Raises StreamMissing where the topic
     does not exist; ClockAhead.

@@ -1,4 +1,4 @@
-"""Telling a catalog of a job's tables and partitions.
+"""Registering a job's tables and partitions in a catalog.
 
 What it is: `Registrar`, between the tables of a job and a Catalog.
 What it promises: a table that the catalog knows with another schema is refused before anything is

@@ -2,10 +2,11 @@
 
 What it is: `Retirer`, which looks at the directories of tables now and then, and drops what
 `plan_retire` says is old. The loop of the slice appends the `retire` entry in between.
-What it promises: off the commit path, and bounded: a look takes about `STEP_S` and goes on with the
-next turn. Only files are deleted whose names this slice has made, and success files; a partition
-that holds others stays as a whole, and that is told. A storage or a catalog that is away delays it
-and stops nothing. What a process that died has left undone is found by the files that are left.
+What it promises: off the commit path, and bounded: a look takes about `STEP_S` and continues with
+the next turn. Only files are deleted whose names this slice has made, and success files; a
+partition that holds others stays as a whole, and that is reported. A storage or a catalog that is
+away delays it and stops nothing. What a process that died has left undone is found by the files
+that are left.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -131,7 +132,7 @@ class Retirer:
     # ---- looking
 
     def _find(self, fold: Fold, rules: Sequence[RetireRule]) -> Iterator[Directory]:
-        """Yield old partitions, as many as there is time for; at last those that nobody has."""
+        """Yield old partitions, as many as there is time for; at last those without an owner."""
         if self._look is None:
             self._seen.clear()
             self._look = self._walk_tables(fold, rules)
@@ -208,7 +209,7 @@ class Retirer:
         self._look, self._next_s = None, at_s
 
     def _report(self, kept: Sequence[Kept]) -> None:
-        """Tell once of partitions that stay for what others have put there."""
+        """Report once the partitions that stay for what others have put there."""
         for each in kept:
             key = (each.table, each.partition)
             if each.orphans and key not in self._reported:

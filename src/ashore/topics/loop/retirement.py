@@ -2,8 +2,8 @@
 
 What it is: `RetirePartition`, a partition with its files, and the steps that follow its `retire`
 entry: the catalog forgets it, its files go.
-What it promises: the entry comes first, the files last: as long as files are there, whoever looks
-finds that something is left to do. Of a partition without data nobody would find that; so the
+What it promises: the entry comes first, the files last: as long as files are there, a later look
+finds that something is left to do. Of a partition without data no look would find that; so the
 catalog forgets it before the entry. Each step may be repeated.
 """
 
@@ -42,7 +42,7 @@ class RetirePartition:
 
     @property
     def has_data(self) -> bool:
-        """Whether files tell that something is left to do, once the log says that it is gone."""
+        """Whether files show that something is left to do, once the log says that it is gone."""
         return not all(names.is_success_name(names.leaf(path)) for path in self.files)
 
     @property
@@ -58,7 +58,7 @@ class RetirePartition:
 
 
 def retire_entry(plan: Collection[RetirePartition], by: str, why: str) -> Retire:
-    """Return the entry by which partitions are retired: from then on nobody asks for files."""
+    """Return the entry by which partitions are retired: from then on their files are not read."""
     files = sum(len(each.files) for each in plan)
     return Retire(
         tuple(RetiredPartition(*each.key) for each in plan),

@@ -21,7 +21,7 @@ from ashore.topics.route.event_columns import EventColumn
 
 RECORDS = 20
 VALUE_CHARS = 60
-YEARS_MS = 5 * 365 * 86_400_000  # a time within so many years of its record is a likely one
+YEARS_MS = 5 * 365 * 86_400_000  # a time as near as this to its record is a likely one
 NUMBER_MAX = 1e20
 PER_MS = {"s": 0.001, "ms": 1.0, "us": 1_000.0, "ns": 1_000_000.0}
 

@@ -3,7 +3,7 @@
 What it is: `SliceLoop`, the six steps of a batch in order; the same numbers stand in
 `docs/internals/commit.md`.
 What it promises: the landing log is the only truth. A failure in steps 1 and 2 needs no new
-`open`; after an unclear step 3 or later the loop goes on only through one.
+`open`; after an unclear step 3 or later the loop continues only through one.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -122,7 +122,7 @@ class SlicePlan:
         require_readable(self.plan_define(fold), self.accepted_by)
 
     def plan_define(self, fold: Fold) -> DefinePlan:
-        """Return what becomes of the tables. Raises as `others`."""
+        """Return how the tables change. Raises as `others`."""
         return plan_define(fold.tables, self.definitions(fold.tables), self.others)
 
 
@@ -266,8 +266,8 @@ class SliceLoop:
         self.parts.progress.warn(self.plan.name.slice, message)
 
     def _describe(self) -> dict[str, StreamInfo]:
-        wanted = self._streams()
-        streams = self.parts.source.describe_streams(sorted(wanted))
+        names = self._streams()
+        streams = self.parts.source.describe_streams(sorted(names))
         fold, source = self.parts.log.fold, self.parts.source
         require_streams(self.plan.named, streams)
         check_streams(source.name, fold, streams)

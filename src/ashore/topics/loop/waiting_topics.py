@@ -3,7 +3,7 @@
 What it is: `find_waiting` and its sentence, and `naming_waiting`, which adds that to an error. An
 error of the lake that has a path below a table gets the names of the table and of its topics too.
 What it promises: the batches of a job are of all its topics, so one topic or table that stops them
-stops every other one. Whoever reads the error, the status or a page sees both: which one it is, and
+stops every other one. The error, the status and the pages show both: which one it is, and
 which wait. A view that compares texts finds the same one everywhere.
 """
 

@@ -55,7 +55,7 @@ class FirstOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldUp:
+class OpenTransaction:
     """An open transaction that keeps a shard's stable end below its newest record."""
 
     shard: StreamShard
@@ -104,8 +104,8 @@ class Source(Protocol):
         """
         ...
 
-    def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
-        """Return the shards whose stable end is held back by an open transaction."""
+    def find_open_transactions(self, shards: Sequence[StreamShard]) -> list[OpenTransaction]:
+        """Return the shards whose stable end is blocked by an open transaction."""
         ...
 
     def read_again(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:

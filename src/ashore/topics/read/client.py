@@ -24,8 +24,8 @@ from ashore.topics.read.options import OptionProblem, options_invalid, translate
 T = TypeVar("T")
 
 PAUSE_S = 0.1  # between two attempts
-# The first attempt is short, so that a refused login is told soon; each later one is twice as long,
-# so that a slow cluster gets the time it needs.
+# The first attempt is short, so that a refused login is reported soon; each later one is twice as
+# long, so that a slow cluster gets the time it needs.
 ATTEMPT_S = 3.0
 ATTEMPT_S_MIN = 0.2  # what an attempt gets close to the deadline
 

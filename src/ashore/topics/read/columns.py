@@ -58,7 +58,7 @@ class KafkaAddress:
         """Yield the committed records of ranges, in the columns of FETCHED.
 
         Where `with_headers` names topics, their records have their headers, those of others none.
-        `topic_ids`: ids of topics, as expected. `report`: where what the reader tells is added.
+        `topic_ids`: ids of topics, as expected. `report`: where the report of the reader is added.
         Requires: the partitions have the ranges; the driver has looked.
         Raises OffsetsGone if retention overtakes the reading, RecordsTooLarge, SourceError,
         BadRecord, JobFileInvalid.
@@ -88,21 +88,21 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     None is above the bounds unless one of `batches` is. What would not fit with the next one goes
     alone: to copy it beside what is as large costs more than a batch that is not full.
     """
-    held: list[pa.RecordBatch] = []
+    gathered: list[pa.RecordBatch] = []
     records = size_bytes = 0
     for batch in batches:
         batch_bytes = sum(column.nbytes for column in batch.columns[_FIRST_BYTES:])
-        if held and (
+        if gathered and (
             records + batch.num_rows > BATCH_RECORDS or size_bytes + batch_bytes > BATCH_BYTES
         ):
-            yield _join(held)
+            yield _join(gathered)
             records = size_bytes = 0
-        held.append(batch)
+        gathered.append(batch)
         records += batch.num_rows
         size_bytes += batch_bytes
         del batch  # or it is in memory while others work on what it became
-    if held:
-        yield _join(held)
+    if gathered:
+        yield _join(gathered)
 
 
 def _shard_of(batch: pa.RecordBatch) -> tuple[str, int] | None:

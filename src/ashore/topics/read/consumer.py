@@ -21,7 +21,7 @@ from ashore.topics.read.record_columns import FETCHED, FETCHED_WITH_HEADERS, to_
 
 ARROW_BYTES = 1 << 30  # Arrow counts the bytes of a binary column in 31 bits
 SETTINGS = {
-    "group.id": "ashore",  # the library wants a name all the same
+    "group.id": "ashore",  # the library requires a name all the same
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "auto.offset.reset": "error",

@@ -2,7 +2,7 @@
 
 What it is: the error codes that matter, the memory of what a connection complained of, and the map
 from the library's errors to Ashore's.
-What it promises: a call that timed out is told by its cause where the connection gave one: a
+What it promises: a call that timed out is reported by its cause where the connection gave one: a
 refused login, a failed TLS handshake, a broker that is not there.
 """
 

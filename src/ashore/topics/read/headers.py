@@ -1,6 +1,6 @@
 """Headers of a record, as Python's Kafka client has them.
 
-What it promises: what the client cannot read is told, and leaves no error behind.
+What it promises: what the client cannot read is reported, and leaves no error behind.
 """
 
 from operator import methodcaller
@@ -16,7 +16,7 @@ _ask_headers = methodcaller("headers")
 def read_headers(message: Message) -> list[Header] | None:
     """Return the headers of a record; None: the client cannot read them.
 
-    It wants keys in UTF-8, and takes each to end at its first NUL.
+    It requires keys in UTF-8, and takes each to end at its first NUL.
     """
     try:
         return list(_ask_headers(message) or [])

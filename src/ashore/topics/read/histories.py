@@ -47,7 +47,7 @@ SHOWN = 10  # silent partitions that an error names
 
 SETTINGS = {
     **READING,
-    "group.id": "ashore-histories",  # the client wants one; nothing is committed
+    "group.id": "ashore-histories",  # the client requires one; nothing is committed
     # A first record, or the end, is answer enough: what comes with it is dropped. A broker returns
     # a batch that is larger than this of the first partition of a fetch only, so that partitions
     # that have answered are not fetched again.

@@ -27,7 +27,7 @@ from ashore.base.suggest import suggest
 from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check, fail
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.base import FirstOffset, HeldUp, Position, Record, StreamInfo
+from ashore.topics.read.base import FirstOffset, OpenTransaction, Position, Record, StreamInfo
 from ashore.topics.read.client import Admin, Cluster, wait_for
 from ashore.topics.read.failures import ABSENT, MAYBE_ABSENT, OLD_LEADER
 from ashore.topics.read.histories import find_refused
@@ -43,10 +43,10 @@ NO_OFFSET = -1  # no record at or after the time that was asked for
 
 
 class _Listed(NamedTuple):
-    """What a leader has told of an offset."""
+    """The answer of a leader about an offset."""
 
     offset: int
-    leader_epoch: int | None  # None: an old broker does not tell
+    leader_epoch: int | None  # None: an old broker does not report it
     timestamp_ms: int  # of the record there, where the newest was asked for; -1: there is none
 
 
@@ -126,7 +126,7 @@ class KafkaSource:
         found = self._list_offsets(shards, OffsetSpec.max_timestamp(), UNCOMMITTED)
         return [each.timestamp_ms for each in found.values() if each.timestamp_ms >= 0]
 
-    def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
+    def find_open_transactions(self, shards: Sequence[StreamShard]) -> list[OpenTransaction]:
         """Return the partitions whose last stable offset an open transaction holds up.
 
         The Kafka client cannot name the producer; the message says where its transaction begins.
@@ -135,7 +135,9 @@ class KafkaSource:
         newest = self._list_offsets(shards, OffsetSpec.latest(), UNCOMMITTED)
         stable = self._list_offsets(shards, OffsetSpec.latest(), COMMITTED)
         return [
-            HeldUp(shard, there.offset, newest[shard].offset, f"open since offset {there.offset}")
+            OpenTransaction(
+                shard, there.offset, newest[shard].offset, f"open since offset {there.offset}"
+            )
             for shard, there in stable.items()
             if there.offset < newest[shard].offset
         ]
@@ -201,7 +203,7 @@ class KafkaSource:
         self._ask(attempt)
 
     def close(self) -> None:
-        """Let go of connections. No question may follow. Closing again does nothing."""
+        """Close connections. No question may follow. Closing again does nothing."""
         self._admin = None
         self._plain.close()
 
@@ -297,6 +299,6 @@ def stream_id_of(stream: str, topic_id: Uuid) -> str:
         raise SourceError(
             f"Kafka returns no topic id for {stream}",
             hint="topic ids came with Kafka 2.8; without them a topic that was created again"
-            " cannot be told from the one that was landed",
+            " cannot be distinguished from the one that was landed",
         )
     return str(topic_id).translate(URL_SAFE)

@@ -1,7 +1,7 @@
 """Kafka as a source that is opened by the first question.
 
 What it is: `open_later`, for commands of which many never ask.
-What it promises: neither the client nor Arrow is loaded, and no connection is made, until somebody
+What it promises: neither the client nor Arrow is loaded, and no connection is made, until a caller
 asks. May be asked by several threads at once.
 """
 

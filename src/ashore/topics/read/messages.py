@@ -19,7 +19,7 @@ from ashore.topics.read.polling import READING, next_answer
 
 SETTINGS = {
     **READING,
-    "group.id": "ashore-verify",  # the client wants one; nothing is committed
+    "group.id": "ashore-verify",  # the client requires one; nothing is committed
     # Ranges are short, and what is fetched beyond their ends is fetched for nothing.
     "queued.min.messages": "1000",
     "queued.max.messages.kbytes": "4096",
@@ -53,7 +53,7 @@ class PlainReader:
             yield Record(offset, time_ms if is_time else None, key, value, headers)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None

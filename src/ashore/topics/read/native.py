@@ -4,8 +4,8 @@ What it is: `ashore_native.RangeReader` where it is installed and the job's opti
 does, with its failures in the words of Ashore's errors; and its question for the ends of leader
 epochs.
 What it promises: committed records only, all of them, those of a partition in order. What it cannot
-do, or cannot mend, ends as `GaveUp`; `rest` says from where another reader has to go on. Arrow is
-loaded by the first records.
+do, or cannot mend, ends as `GaveUp`; `rest` says from where another reader has to continue. Arrow
+is loaded by the first records.
 """
 
 from base64 import urlsafe_b64decode
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FETCH_BYTES = 2 << 20  # one is decoded while another comes
-# Of what readings hand out, whoever reads.
+# Limits of the batches that readings hand out, with any reader.
 BATCH_RECORDS = 65_536  # suits decoding
 BATCH_BYTES = 16 << 20
 # Small ranges are read side by side, as one fetch each costs more than their records; together
@@ -255,7 +255,7 @@ def _state(place: str) -> tuple[int, ...]:
     try:
         found = Path(place).stat()
     except OSError:
-        return ()  # who opens it tells
+        return ()  # opening it reports that
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 

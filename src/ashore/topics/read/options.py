@@ -192,7 +192,7 @@ def why_not_raw(settings: Mapping[str, str]) -> str:
 
 
 def options_invalid(problems: list[OptionProblem]) -> JobFileInvalid:
-    """Return the error that tells all problems, one paragraph each."""
+    """Return the error that lists all problems, one paragraph each."""
     return JobFileInvalid(
         "\n".join(["the Kafka client cannot use these options:", *map(str, problems)]),
         hint="correct source.kafka.options and start again",

@@ -1,8 +1,8 @@
 """How Python's client is polled, by all who read with it.
 
 What it is: the settings of such a reader, and `next_answer`.
-What it promises: a failure that passes is waited out until a deadline; any other is told as what it
-is. The end of a partition, and a position that it does not have, are answers.
+What it promises: a failure that passes is waited out until a deadline; any other is reported as
+what it is. The end of a partition, and a position that it does not have, are answers.
 """
 
 from confluent_kafka import Consumer, KafkaError, Message

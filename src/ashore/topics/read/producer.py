@@ -20,7 +20,7 @@ BROKERS_DEFAULT = -1
 
 
 def create_topics(bootstrap_servers: str, partitions: Mapping[str, int]) -> None:
-    """Create topics with so many partitions each. Raises SourceError.
+    """Create topics, each with its number of partitions. Raises SourceError.
 
     They have as many replicas as the brokers' `default.replication.factor` says.
     """
@@ -52,7 +52,7 @@ def replace_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
     except Exception as error:
         raise SourceError(f"topic {topic} cannot be deleted: {error}") from error
     deadline_s = CLOCK.monotonic_s() + WAIT_S
-    while True:  # the broker lets go of the name after a moment
+    while True:  # the broker frees the name after a moment
         try:
             create_topics(bootstrap_servers, {topic: partitions})
         except SourceError:
@@ -79,7 +79,7 @@ def wait_for_replicas(bootstrap_servers: str, topic: str) -> None:
 
 
 def _admin(bootstrap_servers: str) -> AdminClient:
-    # What fails is told by the futures.
+    # The futures report failures.
     return AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
 
@@ -92,7 +92,7 @@ class Producer:
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "compression.type": "lz4",
-                "log_level": 0,  # what fails is told by the delivery report
+                "log_level": 0,  # the delivery report has failures
                 "linger.ms": 20,
                 "batch.num.messages": 20_000,
                 "queue.buffering.max.messages": 200_000,

@@ -61,7 +61,7 @@ Ranges = Mapping[StreamShard, OffsetRange]
 
 @dataclass(frozen=True, slots=True)
 class ReadReport:
-    """What readings tell beside records, each once it is over.
+    """The report of readings beside records, each once it is over.
 
     Arguments:
         counts: how often the native reader gave up, as `reader_fallbacks`.
@@ -80,7 +80,7 @@ class Use:
 
     Arguments:
         native: the native reader, where it can. Else librdkafka reads, through Python's client.
-        report: where what they tell is added.
+        report: what they add their reports to.
         limits: of records and batches. librdkafka decompresses what it has fetched before anybody
             can look, of zstd up to the limit or 100 MB: of what it hands out, records are compared.
 
@@ -232,7 +232,7 @@ class _Reading:
     def _sift(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Note how far the reading is, and yield the records that come next in their ranges.
 
-        One that is delivered again is dropped: where offsets have holes, no count would tell.
+        One that is delivered again is dropped: where offsets have holes, no count would show it.
         """
         mean_bytes = batch.nbytes // batch.num_rows + 1
         self._limit = min(CHUNK_RECORDS, CHUNK_BYTES // mean_bytes + 1)
@@ -281,7 +281,7 @@ class _Reading:
     def _not_decompressed(self, partition: TopicPartition, reason: str) -> AshoreError:
         """Return the error for a batch that is damaged, or becomes more than it may.
 
-        Which of them it is, and where the batch ends, the native reader tells where it can be used.
+        The native reader, where it can be used, reports which of them, and where the batch ends.
         """
         shard, rest = self._shards[partition], self._rest(partition)
         if choose(self._cluster).is_raw:
@@ -295,7 +295,7 @@ class _Reading:
             f"the batch at offset {rest.start} of {shard.stream}/{shard.shard} cannot be "
             f"decompressed: it is damaged, or exceeds the limits: {reason}",
             hint=f"a batch may become {self._limits.batch_bytes:,} bytes: raise `limits` in the "
-            "job file if it is larger. Where the native reader can be used, it tells which of "
+            "job file if it is larger. Where the native reader can be used, it reports which of "
             "both it is, and what is too large can be skipped",
         )
 

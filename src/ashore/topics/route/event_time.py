@@ -20,7 +20,7 @@ NEAR_1970_MS = -86_400_000, 5_097_600_000
 
 
 def is_event_time(data_type: pa.DataType) -> bool:
-    """Whether a column of this type can tell when a record happened."""
+    """Whether a column of this type can be the time of a record."""
     return bool(
         pa.types.is_signed_integer(data_type)
         or pa.types.is_floating(data_type)

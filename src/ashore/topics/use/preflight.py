@@ -68,7 +68,7 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
     """
     job, storage, source = opened.job, opened.storage, opened.source
     hive = job.catalog.hive
-    open_catalog(hive.uri.reveal() if hive else None).close()  # nobody is asked: is it installed?
+    open_catalog(hive.uri.reveal() if hive else None).close()  # no call is made: is it installed?
     made_ms = check_lake(job, storage)
     folds = {name: read_log(storage, name) for name in opened.slices}
     check_times(opened, folds.values(), made_ms)
@@ -93,7 +93,7 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
 
     slow: dict[str, tuple[str, ...]] = {}
     for each in resolved.values():
-        if not each.spec.select:  # what `select` makes only Spark can tell
+        if not each.spec.select:  # only Spark knows what `select` makes
             check_table(job, each, landing_spec(each))
         if reasons := slow_reasons(each, is_native=is_native):
             slow[str(each.table)] = tuple(reasons)

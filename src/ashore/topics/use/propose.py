@@ -1,4 +1,4 @@
-"""What a topic's records tell of its table: what `ashore init` looks at.
+"""A table proposed from a topic's records: what `ashore init` looks at.
 
 What it is: `sample_topic`, the newest records of a topic; `propose_table`, what an item of `tables`
 may say of it.
@@ -22,7 +22,7 @@ from ashore.topics.read.kafka import stream_missing
 from ashore.topics.use.proposed_file import EventTimeGuess, TableProposal
 
 SAMPLES_MAX = 10_000  # of a topic, whatever its partitions
-SURE_RECORDS = 20  # fewer tell little of a topic
+SURE_RECORDS = 20  # fewer say little of a topic
 HOURLY_RECORDS = 10_000_000  # a day: then each hour is a partition
 _DAY_MS = 86_400_000
 _OLDEST_MS = 946_684_800_000  # 2000-01-01: an older number is hardly a time of today's records
@@ -156,7 +156,7 @@ def _find_times(inferred: Inferred, now_ms: int) -> tuple[EventTimeGuess, ...]:
 
 
 def _ways_of(column: Seen, now_ms: int) -> list[tuple[str, str]]:
-    """Return the units and formats in which a column may tell times; more than one: who knows."""
+    """Return the units and formats in which a column may be a time; more than one: not decided."""
     if column.is_iso:
         return [("", ISO if "." in column.path else "")]
     unit = _unit_of(column, now_ms)

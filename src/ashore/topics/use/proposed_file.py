@@ -204,7 +204,7 @@ def write_new(path: Path, text: str) -> None:
 
 
 def exists_already(path: Path) -> JobFileInvalid:
-    """Return the error for a job file that is there: it is somebody's."""
+    """Return the error for a job file that exists already."""
     return JobFileInvalid(
         f"{path} already exists and was not changed", hint="name another file with --out"
     )

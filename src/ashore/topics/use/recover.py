@@ -54,9 +54,9 @@ def _explain_move(place: FilePlace, outcome: MoveOutcome) -> str:
 
 def recover_dead(opened: OpenJob, steps: tuple[MoveStep, ...]) -> Moved:
     """Finish a dead job's moves. Appends nothing."""
-    wanted, moved = set(steps), Moved(0, 0)
+    chosen, moved = set(steps), Moved(0, 0)
     for name in opened.slices:
-        own = [step for step in plan_help(opened.storage, name) if step in wanted]
+        own = [step for step in plan_help(opened.storage, name) if step in chosen]
         done = help_dead(opened.storage, name, opened.clock, own)
         moved = Moved(moved.moved + done.moved, moved.already_moved + done.already_moved)
     return moved

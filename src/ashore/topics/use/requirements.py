@@ -55,6 +55,6 @@ def require_landed_topic(job: Job, topic: str, why_not_sql: str, *, hint: str) -
 
 
 def require_whole_log(opened: OpenJob) -> None:
-    """Raise LogLost where the tables tell of entries that the job's log does not have."""
+    """Raise LogLost where the tables show entries that the job's log does not have."""
     traces = opened.find_traces(opened.name)
     require_whole(opened.name, LogEnd.of(read_log(opened.storage, opened.name)), traces)

@@ -23,7 +23,7 @@ LINES_MAX = 20  # partitions that are shown; `--json` has all
 
 @dataclass(frozen=True, slots=True)
 class SliceReset:
-    """What becomes of the log of one slice."""
+    """How the log of one slice changes."""
 
     name: SliceName
     reset: ClockReset

@@ -1,6 +1,6 @@
-"""Running a job: its process, somebody who notices that it hangs, and its metrics.
+"""Running a job: its process, the watch that notices a hang, and its metrics.
 
-What it is: `running`, for whoever shows or collects the events of a run: the command, a library.
+What it is: `running`, for callers that show or collect the events of a run: the command, a library.
 What it promises: metrics are served before the process is started and until it has ended; a process
 that is silent for the job's `patience` is killed.
 """
@@ -45,17 +45,17 @@ class Running:
         return code
 
 
-def failure_of(code: int, told: Failed | None, launch: JobLaunch) -> Failed | None:
-    """Return how a job process failed: as it has told, else by its exit code; None: it did not.
+def failure_of(code: int, reported: Failed | None, launch: JobLaunch) -> Failed | None:
+    """Return how a job process failed: by its report, else by its exit code; None: it did not.
 
     Arguments:
         code: as `JobLaunch.wait` returns it.
-        told: the error that it has reported.
+        reported: the error that it has sent.
         launch: of the process that has ended.
 
     """
-    if told is not None or code == 0:
-        return told
+    if reported is not None or code == 0:
+        return reported
     code = code if code >= 0 else SIGNALLED + -code
     message, hint = _describe_end(code, is_killed=launch.is_killed)
     error = JobProcessEnded(message, hint=hint, log=str(launch.log_path))

@@ -2,7 +2,7 @@
 
 What it is: `stop_job` and `kill_job`.
 What it promises: when they return, its process is gone. Only where no process of this machine
-answers is somebody asked to look at the lake; nothing is ever written there.
+answers is the user asked to look at the lake; nothing is ever written there.
 """
 
 import contextlib

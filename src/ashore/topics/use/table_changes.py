@@ -34,7 +34,7 @@ def check_tables(
     """Return what a start changes in the tables of topics.
 
     Raises SchemaConflict where readers of a table could not stand what the job would write now. The
-    job compares again, with what only Spark can tell: the columns of `select` and of queries.
+    job compares again, with what only Spark knows: the columns of `select` and of queries.
 
     Arguments:
         job: the job file.

@@ -77,7 +77,7 @@ def accept_losses(opened: OpenJob, why: str, *, takes_over: bool) -> GivenUp:
 
 
 def rejoin_topic(opened: OpenJob, topic: str, *, takes_over: bool) -> int:
-    """Go on with a topic that was created again; return the number of partitions that joined.
+    """Continue with a topic that was created again; return the number of partitions that joined.
 
     None where the log knows the topic as it is: a job that runs is left alone then. Raises
     LogLost, StreamMissing; LogGrows where the job runs, unless it `takes_over`.

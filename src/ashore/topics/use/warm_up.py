@@ -2,7 +2,7 @@
 
 What it is: a small job with SQL and state that is played without Kafka, in a JVM that writes its
 classes down when it ends.
-What it promises: nothing but the archive stays. It is made when somebody asks for it: a JVM that
+What it promises: nothing but the archive stays. It is made only on request: a JVM that
 writes one takes three times the work of one that does not (decision 0033).
 """
 

@@ -1,1 +1,1 @@
-"""Checkers: each says in figures and words whether one promise was held."""
+"""Checkers: each says in figures and words whether one promise was kept."""

@@ -37,7 +37,7 @@ def check_sealed(storage: Storage, name: SliceName, produced: Produced, table: s
     """Compare what is called complete with what is there. Never raises for what it finds.
 
     Requires: partitions of the table are sealed once all of their records have been read, and not
-    for want of records: each is sealed once.
+    for lack of records: each is sealed once.
     """
     try:
         seals = read_seals(storage, name, table)

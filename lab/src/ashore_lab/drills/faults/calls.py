@@ -22,7 +22,7 @@ from ashore_lab.testing import (
 LIVES = 2  # of the job in one round
 CALLS_MAX = 120  # that a life makes, at most, if its batches are three
 LOST_ANSWER = "lost answer"
-# A call fails now and is applied later: so many calls later, and once or twice.
+# A call fails now and is applied later: after a number of calls, and once or twice.
 LATE = {
     "late by a call": (1, 1),
     "late by two calls, twice": (2, 2),

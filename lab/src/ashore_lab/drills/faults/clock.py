@@ -8,7 +8,7 @@ from ashore_lab.drills.faults.moments import Moment
 
 @dataclass(frozen=True, slots=True)
 class ClockJump:
-    """The clock shows so many seconds more from this moment on, or less."""
+    """The clock shows some seconds more from this moment on, or less."""
 
     kind: ClassVar[str] = "clock jump"
 

@@ -1,4 +1,4 @@
-"""A process of the job stands still, while the world goes on; then it is woken.
+"""A process of the job stands still, while the world continues; then it is woken.
 
 It never learns that time has passed. What it was about to do, it does.
 """

@@ -20,7 +20,7 @@ NO_SPACE = os.strerror(errno.ENOSPC)
 
 @dataclass(frozen=True, slots=True)
 class DiskFull:
-    """So many bytes fit; then the disk is full for so long. Room is made once."""
+    """`room_bytes` fit; then the disk is full for `seconds`. Room is made once."""
 
     room_bytes: int
     seconds: float

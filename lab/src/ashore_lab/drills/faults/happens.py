@@ -13,7 +13,7 @@ from ashore_lab.drills.verdict import Flight
 
 @dataclass(frozen=True, slots=True)
 class Happens:
-    """`act` is called at this moment, while the job goes on.
+    """`act` is called at this moment, while the job continues.
 
     Where it returns a `Flight`, that is what was in flight when it struck.
     """

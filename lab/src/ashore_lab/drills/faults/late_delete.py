@@ -1,13 +1,13 @@
 """A delete that was applied long before is delivered again, when something else stands there.
 
-What it is: `LateDeletes`, a storage whose deletes are kept and come again when they are told to.
+What it is: `LateDeletes`, a storage whose deletes are kept and come again on `deliver`.
 What it promises: a delete is applied when it is made, whatever it finds, and again at each
 `deliver`: as a call that was given up and repeated, and then arrived after all. (What that of a
 directory does, each call struck late, is in `tests/crash`.) All who share one `DeleteCalls` share
-the calls, whoever made them and whether they are alive.
+the calls, also those of processes that have ended.
 
 Here the network is played within the process, so that nothing else is needed. On a real HDFS calls
-are held by a proxy: see `sites/held_deletes.py`.
+are delayed by a proxy: see `sites/delayed_deletes.py`.
 """
 
 import threading

@@ -1,6 +1,6 @@
 """When something strikes: at a step of the job, the n-th time that it is begun.
 
-What it promises: the steps are those that a job tells of: `open`, `plan`, `write`, `prepare`,
+What it promises: the steps are those that a job reports: `open`, `plan`, `write`, `prepare`,
 `move`, `idle`, and `landed`, which comes after a batch is readable.
 """
 
@@ -19,7 +19,7 @@ class Moment:
 
 
 class Countdown:
-    """Tells when a moment has come."""
+    """Reports when a moment has come."""
 
     def __init__(self, moment: Moment) -> None:
         self._moment = moment

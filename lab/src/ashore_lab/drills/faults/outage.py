@@ -1,7 +1,7 @@
 """A part of the lake's surroundings is out of order for a while.
 
 What it is: `Outage`: what is out, when it begins, and how long it takes.
-What it promises: a value. It goes on when the job's process ends, and the next one finds it.
+What it promises: a value. It continues when the job's process ends, and the next one finds it.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The broker was killed and came back, while a job was reading.
 
-The job is not restarted. It retries until the broker is back, and goes on where its log says.
+The job is not restarted. It retries until the broker is back, and continues where its log says.
 """
 
 import random

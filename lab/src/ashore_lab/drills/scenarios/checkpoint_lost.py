@@ -2,7 +2,7 @@
 
 The job lands a topic and counts it by hour, and it was asked for savepoints while it ran. It dies,
 and without a checkpoint it refuses to start: its table holds counts that only the state could have
-continued. It goes on from its last savepoint, once with the output since then rolled back, once
+continued. It continues from its last savepoint, once with the output since then rolled back, once
 with it kept and only the state rebuilt.
 """
 
@@ -34,7 +34,7 @@ KIND = "checkpoint deleted"
 QUERY = SliceName(JOB, "ods__per_hour")
 OUTPUTS = (OutputSince.ROLL_BACK, OutputSince.CATCH_UP)  # of the same table
 KILLS = 4  # in memory
-SAVEPOINTS = 2  # of each round; the job goes on from the last one
+SAVEPOINTS = 2  # of each round; the job continues from the last one
 FLOW_S = 30  # in which as many records come as a batch may have
 WITHIN_S = 200.0  # for a batch to land, where Spark has just started on a busy machine
 POLL_S = 0.1
@@ -49,7 +49,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 
 
 def play(stage: Stage) -> None:
-    """Land and count, lose the checkpoint, go on from a savepoint; count again what was produced.
+    """Land and count, lose the checkpoint, resume from a savepoint; count again what was produced.
 
     In memory there are no queries: there the job is killed, and lands the rest.
     """
@@ -88,7 +88,7 @@ class _Incident:
         self._stage.require(end.code == KILLED, f"the job ended: {end.code}: {end.message}")
 
     def happen(self, batches: int) -> None:
-        """Take savepoints, delete the checkpoint so many batches later, and kill the job."""
+        """Take savepoints, delete the checkpoint `batches` later, and kill the job."""
         try:
             for _ in range(SAVEPOINTS):
                 self._wait_for(self._count_batches() + 1)
@@ -102,13 +102,13 @@ class _Incident:
         """Ask the job, which runs, for a savepoint."""
         job_file = str(self._site.job_file)
         found = find_checkpoint(job_file, COUNTS, CLOCK)
-        wanted = SavepointAsked(
+        request = SavepointAsked(
             job_file, COUNTS, found, open_shelf(self._shelf, CLOCK, links=False)
         )
-        told: list[str] = []
-        saved = save_query(wanted, CLOCK, lambda _done, _total: None, told.append)
-        is_asked = any("has accepted it" in line for line in told)
-        self._stage.require(is_asked, f"the job has not taken the savepoint itself: {told}")
+        messages: list[str] = []
+        saved = save_query(request, CLOCK, lambda _done, _total: None, messages.append)
+        is_asked = any("has accepted it" in line for line in messages)
+        self._stage.require(is_asked, f"the job has not taken the savepoint itself: {messages}")
         batch = saved.manifest.batch
         self._stage.recorder.note("savepoint", f"savepoint of batch {batch} while the job runs")
         return saved

@@ -1,9 +1,9 @@
 """The clock of the driver was wrong, and was set right in the midst of the work.
 
 It jumps by minutes, hours and years, forwards and back, while there are records to read. Far ahead,
-nothing is planned by it: the job waits, gives up, and the next process goes on once the clock is
+nothing is planned by it: the job waits, gives up, and the next process continues once the clock is
 right. And a log that a clock of another year has written already, by a release that did not look,
-is refused until somebody sets it back.
+is refused until an operator sets it back.
 """
 
 import random
@@ -121,7 +121,7 @@ def _latest_ms(site: Site) -> int:
 DRILL = Drill(
     name="clock-jump",
     title="The driver's clock jumps by minutes and by years",
-    shows="a clock far ahead tells the log nothing, and a log that is ahead can be set back",
+    shows="a clock far ahead writes no time into the log, and a log that is ahead can be set back",
     short=Length(rounds=len(JUMPS), records=600, text="six jumps, up to ten years, in memory"),
     long=Length(
         rounds=len(JUMPS),

@@ -1,7 +1,7 @@
 """A rack burned: master, workers, and the machine of the driver with all that it had on its disk.
 
 A batch had been prepared, and not all of its files moved. There is no checkpoint to look for. The
-same job file, copied to another directory of another cluster, goes on from the log on the lake.
+same job file, copied to another directory of another cluster, continues from the log on the lake.
 """
 
 import random

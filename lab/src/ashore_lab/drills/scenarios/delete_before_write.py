@@ -3,11 +3,11 @@
 The committer of those days deleted its directory, wrote there, and moved what a listing showed. A
 NameNode failed over; the delete was given up and made again; the files were written; then the first
 delete arrived after all. Some tasks failed, for their file was missing. Others did not fail: what
-they had written was not in the listing, and nobody missed it.
+they had written was not in the listing, and no task missed it.
 
 Here the old protocol lives through it again, and beside it, on the same lake, Ashore. It deletes
 nothing on its way to a commit; what its janitor has deleted is deleted again in the same moments.
-On HDFS the deletes are held by a proxy, while one NameNode takes over from the other and back.
+On HDFS the deletes are delayed by a proxy, while one NameNode takes over from the other and back.
 """
 
 import json
@@ -152,7 +152,7 @@ def _land(
     arrives = Happens(Moment(MOMENTS[planned.place]), KIND, calls.deliver)
     end = _live(site, calls, arrives)
     stage.require(end.code == 0, f"{arrives}: the job ended with {end.code}: {end.message}")
-    calls.deliver()  # once more, when everybody has gone home
+    calls.deliver()  # once more, when no writer is left
 
 
 def _live(site: Site, calls: DeleteCalls, *faults: Happens | Kill) -> End:

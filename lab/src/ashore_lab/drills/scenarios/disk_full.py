@@ -1,7 +1,7 @@
 """The disk was full, or the quota used up, in the midst of a batch; an hour later there was room.
 
 What had been half written lies about, unseen. The job waits for a while, gives up, is started
-again, and goes on once there is room.
+again, and continues once there is room.
 """
 
 import random
@@ -47,7 +47,7 @@ def play(stage: Stage) -> None:
             refused = Flight(f"{disk.refused} that found no room", is_proof=bool(disk.refused))
             stage.recorder.fault(planned.kind, str(full), refused)
         if stage.problems:
-            break  # what goes on would only take long
+            break  # further rounds would only take long
     stage.drain(site)
 
 

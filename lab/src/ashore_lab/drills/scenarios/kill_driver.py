@@ -1,6 +1,6 @@
 """The driver is killed again and again, in the midst of whatever it does.
 
-Nobody cleans up after it. The next process starts from the landing log alone.
+Nothing cleans up after it. The next process starts from the landing log alone.
 """
 
 import random

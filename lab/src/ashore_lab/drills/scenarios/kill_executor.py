@@ -1,7 +1,7 @@
 """Executors die while they write, first one, then two at once.
 
 What they had half written lies about. Spark runs their tasks again on others; only files that a
-task has told of are prepared, each once.
+task has reported are prepared, each once.
 """
 
 import random

@@ -1,7 +1,7 @@
 """A call was given up, and it arrived all the same: later, once or twice.
 
 A job lands a few batches and is killed in the midst of its moves; a second process finishes. In
-each round another storage call of one of the two fails, and takes effect when nobody expects it:
+each round another storage call of one of the two fails, and takes effect at an unexpected time:
 a few calls later, or when the process that made it has long gone.
 """
 

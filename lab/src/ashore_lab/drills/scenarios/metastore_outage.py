@@ -26,7 +26,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 
 
 def play(stage: Stage) -> None:
-    """Let the job land without a metastore; count what it deferred, bring it back, go on."""
+    """Let the job land without a metastore; count what it deferred, bring it back, continue."""
     records = max(1, stage.length.records // BATCHES)
     site = stage.site(
         SiteOptions(batch_records=records, lake="hdfs", has_metastore=True, countries_every=records)

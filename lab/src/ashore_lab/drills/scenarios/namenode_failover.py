@@ -1,9 +1,9 @@
 """Two groups of jobs read one topic; the HDFS of one group failed over again and again.
 
 The control group's HDFS has one NameNode and is healthy. Both land into tables of one metastore,
-and in the end the tables are compared, record by record: nothing may tell which group had a bad
+and in the end the tables are compared, record by record: nothing may show which group had a bad
 week. NameNodes are switched in order, and while moves are in flight; killed; frozen, or cut off
-from everybody, with no switch for long; and both cut off while the job dies and is started again.
+from all clients, with no switch for long; and both cut off while the job dies and is started again.
 """
 
 import random
@@ -76,10 +76,10 @@ def play(stage: Stage) -> None:
         tested.produce(stage.length.records)
         stage.together(partial(_fail_over, stage, tested, planned), lambda: stage.drain(control))
         if stage.problems:
-            break  # what goes on would only take long
+            break  # further rounds would only take long
     deaths = sum(each.kind == Out.NAMENODES for each in stage.schedule)
-    struck, wanted = stage.recorder.faults, len(stage.schedule) + deaths
-    stage.require_proof(struck == wanted, f"{struck} of {wanted} faults came in time")
+    struck, expected = stage.recorder.faults, len(stage.schedule) + deaths
+    stage.require_proof(struck == expected, f"{struck} of {expected} faults came in time")
     tested.mend()
     for site, group in ((tested, "tested"), (control, "control")):
         deferred = count_deferred(site)
@@ -131,7 +131,7 @@ def _compare(stage: Stage, tested: Site, control: Site) -> None:
 
 DRILL = Drill(
     name="namenode-failover",
-    title="An HDFS fails over again and again; a twin group on a healthy one tells what is right",
+    title="An HDFS fails over again and again; a twin group on a healthy one shows what is right",
     shows="no failover, however long or ill-timed, makes a table differ from its twin",
     short=Length(
         rounds=1,

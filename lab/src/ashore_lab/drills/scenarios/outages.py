@@ -22,9 +22,9 @@ def play_outages(stage: Stage) -> None:
         site.produce(stage.length.records)
         stage.ride_out(site, *outages, within_s=len(outages) * away_s)
         if stage.problems:
-            break  # what goes on would only take long
-    struck, wanted = stage.recorder.faults, len(stage.schedule)
-    stage.require_proof(struck == wanted, f"{struck} of {wanted} outages came in time")
+            break  # further rounds would only take long
+    struck, expected = stage.recorder.faults, len(stage.schedule)
+    stage.require_proof(struck == expected, f"{struck} of {expected} outages came in time")
 
 
 def count_deferred(site: Site) -> int:

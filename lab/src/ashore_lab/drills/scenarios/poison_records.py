@@ -29,7 +29,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 
 
 def play(stage: Stage) -> None:
-    """Produce with poison, kill, go on."""
+    """Produce with poison, kill, continue."""
     records = stage.length.records
     options = SiteOptions(batch_records=max(1, records // BATCHES), poison_every=POISON_EVERY)
     site = stage.site(options)

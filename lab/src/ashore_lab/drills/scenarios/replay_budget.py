@@ -22,7 +22,7 @@ def plan(_dice: random.Random, length: Length) -> Schedule:
 
 
 def play(stage: Stage) -> None:
-    """Land 300 batches while records come, die, and go on; then count what was read twice."""
+    """Land 300 batches while records come, die, and continue; then count what was read twice."""
     per_batch = max(1, stage.length.records // BATCHES)
     options = SiteOptions(
         partitions=1, batch_records=per_batch, table={"partition_by": []}, interval="1s"

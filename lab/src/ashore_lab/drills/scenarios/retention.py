@@ -1,7 +1,7 @@
-"""A job stood still over a long weekend, and retention went on: its next records were gone.
+"""A job stood still over a long weekend, and retention continued: its next records were gone.
 
-It died in the midst of its moves, and nobody looked. Records expired under the backlog. The job
-refuses to go on as if nothing were missing, and names what is; told to skip, it does so once, and
+It died in the midst of its moves, unnoticed. Records expired under the backlog. The job
+refuses to continue as if nothing were missing, and names what is; on `skip`, it does so once, and
 the log says for ever which offsets were given up.
 """
 
@@ -26,7 +26,7 @@ STEPS = ("prepare", "move", "landed")  # at which the job died, of its first bat
 
 
 def plan(dice: random.Random, length: Length) -> Schedule:
-    """Let so many percent of a backlog expire in each round."""
+    """Let some percent of a backlog expire in each round."""
     return tuple(
         PlannedFault(index, KIND, STEPS[(index + 1) % len(STEPS)], dice.randint(10, 45))
         for index in range(length.rounds)
@@ -58,7 +58,7 @@ def play(stage: Stage) -> None:
 
 
 def _expire(stage: Stage, site: Site, percent: int) -> list[str]:
-    """Let the first records that are still to be read expire; return each range as it is told."""
+    """Let the first records that are still to be read expire; return each reported range."""
     with site.opened() as opened:
         shards = read_log(opened.storage, NAME).current()
     expired = []
@@ -77,7 +77,7 @@ def _expire(stage: Stage, site: Site, percent: int) -> list[str]:
 DRILL = Drill(
     name="retention",
     title="Records expire before a job has read them",
-    shows="a gap stops a job, which names it; told to skip, it skips those offsets and no others",
+    shows="a gap stops a job, which names it; `gap: skip` skips those offsets and no others",
     short=Length(
         rounds=1,
         records=3_000,

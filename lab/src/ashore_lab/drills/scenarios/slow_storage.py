@@ -24,12 +24,12 @@ from ashore_lab.testing import FaultyStorage, LateEffect, PendingEffects
 T = TypeVar("T")
 
 DEADLINE_S = 30.0  # after which a job no longer waits
-CALLS_LATER = 5  # what takes longer than the deadline arrives so many calls later
+CALLS_LATER = 5  # what takes longer than the deadline arrives this many calls later
 
 
 @dataclass(frozen=True, slots=True)
 class SlowCalls:
-    """Of so many calls one takes so long; which ones, the seed says."""
+    """One of `of` calls is slow; the seed says which ones."""
 
     of: int
     seconds: float
@@ -81,7 +81,7 @@ RESTARTS_MAX = 3
 
 
 def plan(dice: random.Random, length: Length) -> Schedule:
-    """Make one call of so many slow in each round.
+    """Make a share of the calls slow in each round.
 
     Fewer where they have no answer: a batch has no more than 20 calls that must have one.
     """
@@ -106,7 +106,7 @@ def play(stage: Stage) -> None:
         slow = SlowCalls(planned.number, float(planned.place.split()[0]), seed)
         _land(stage, site, slow)
         if stage.problems:
-            break  # what goes on would only take long
+            break  # further rounds would only take long
     site.pending.release()
     stage.drain(site)
 

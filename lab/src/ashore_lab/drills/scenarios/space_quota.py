@@ -1,4 +1,4 @@
-"""The space quota of the lake's directory was used up; later somebody raised it.
+"""The space quota of the lake's directory was used up; later an operator raised it.
 
 Nothing can be written then: no file of a batch, and no entry of the log. Moves need no room. What
 was half written lies about, unseen, and the job waits until there is room.

@@ -1,6 +1,6 @@
 """The nodes that keep the files stopped while files were written: one of them, then all.
 
-With one gone a write goes on with the others. With all gone nothing can be written, what was half
+With one gone a write continues with the others. With all gone nothing can be written, what was half
 written is left behind, and the job waits, gives up, is started again, until the nodes are back.
 """
 

@@ -1,7 +1,7 @@
-"""Somebody deleted a topic and created it again, with the same name and the same partitions.
+"""A topic was deleted and created again, with the same name and the same partitions.
 
 Offsets begin at 0 again and soon pass the place where the job was: nothing in them looks wrong. The
-job must not take the new topic for the old one. It stops, and goes on once it is told to.
+job must not take the new topic for the old one. It stops, and continues once an operator says so.
 """
 
 import random
@@ -49,8 +49,8 @@ def play(stage: Stage) -> None:
             _require_refusal(stage, site)
         with site.opened() as opened:
             joined = rejoin_topic(opened, site.produced.workload.topic, takes_over=False)
-        wanted = site.produced.workload.partitions
-        stage.require(joined == wanted, f"{joined} of {wanted} partitions were joined again")
+        expected = site.produced.workload.partitions
+        stage.require(joined == expected, f"{joined} of {expected} partitions were joined again")
         stage.drain(site)
 
 

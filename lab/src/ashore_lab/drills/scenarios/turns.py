@@ -43,4 +43,4 @@ def _live_twice(stage: Stage, site: MemorySite, planned: PlannedFault, struck: i
     stage.require(end.code == 0, f"life 1 ended with {end.code}: {end.message}")
     site.pending.release()
     stage.drain(site)
-    site.pending.release()  # what comes twice comes again when everybody has gone home
+    site.pending.release()  # what comes twice comes again when no writer is left

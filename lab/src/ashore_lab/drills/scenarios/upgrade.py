@@ -2,7 +2,7 @@
 
 The release before was killed in the midst of its moves; from an earlier death in-progress files lie
 about. This release finishes what was prepared. Then it is killed itself, wherever it is, and is
-rolled back: what it had not prepared lies about as well, seen by nobody until the janitor comes,
+rolled back: what it had not prepared lies about as well, unseen until the janitor comes,
 and what it has written into the log the release before can read.
 
 While there is no release before this one, a lake that was written down plays its part, and who
@@ -72,7 +72,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 
 
 def play(stage: Stage) -> None:
-    """Take an old lake over in each round, die there, go on."""
+    """Take an old lake over in each round, die there, continue."""
     dirty_files = 0
     for planned in stage.schedule:
         lake = load_old_lake(FORMATS[planned.round % len(FORMATS)])

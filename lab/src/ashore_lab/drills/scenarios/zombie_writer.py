@@ -47,8 +47,8 @@ def play(stage: Stage) -> None:
     stage.drain(site)
     with site.opened() as opened:
         packed = len(list_log(opened.storage, NAME).archives)
-    is_packed = packed >= ARCHIVES_MIN  # by nobody but those who take over
-    stage.require_proof(is_packed, "nobody stood still while the log was packed")
+    is_packed = packed >= ARCHIVES_MIN  # only by those who take over
+    stage.require_proof(is_packed, "no process stood still while the log was packed")
     stage.notes.append(f"{fenced} woken processes were fenced; {packed} archives of the log")
 
 

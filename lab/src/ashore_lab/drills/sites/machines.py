@@ -59,7 +59,7 @@ class Machines:
             job.job_file = job.own_job_file
 
     def kill_executors(self, count: int) -> None:
-        """Kill so many executors at once, when so many run. Raises ServiceError if they do not."""
+        """Kill `count` executors at once, when that many run; else raise ServiceError."""
         deadline_s = CLOCK.monotonic_s() + EXECUTORS_DEADLINE_S
         while len(self._cluster.executors()) < count:
             if CLOCK.monotonic_s() > deadline_s:

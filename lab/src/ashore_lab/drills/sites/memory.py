@@ -1,6 +1,6 @@
 """A drill in memory: the real loop, log and writer on a storage that has faults.
 
-What it is: a Site without Spark, Kafka and disks, on a clock that nobody waits for.
+What it is: a Site without Spark, Kafka and disks, on a clock that advances by itself.
 What it promises: the same seed and faults give the same run, but for the order of parallel moves.
 Beside kills and freezes its processes take any fault of `FaultyStorage`.
 """
@@ -81,7 +81,7 @@ INTERVAL_S = 1.0
 LAKE = "file:///drill"
 CLEAN_TTL_S = 24 * 3_600  # what a job file says that says nothing
 PARALLELISM = 2
-# What a job file says of a metastore; nobody calls the address.
+# What a job file says of a metastore; the address is never called.
 METASTORE = {"catalog": {"hive": {"uri": "thrift://127.0.0.1:9083", "strategy": "near"}}}
 
 Wrap = Callable[[Storage], Storage]
@@ -331,7 +331,7 @@ class _Striking(Quiet):
 
 
 class _Flow:
-    """The clock of a process while records come: so many more with each pause of its loop."""
+    """The clock of a process while records come: some more with each pause of its loop."""
 
     def __init__(self, site: MemorySite, records: int) -> None:
         self._site = site
@@ -361,8 +361,8 @@ class _Process:
     Arguments:
         site: where it runs.
         lake: the lake and the metastore, with the faults that it meets.
-        progress: told what it does.
-        coming: how many records come with each interval; where some do, it goes on for ever.
+        progress: gets what it does.
+        coming: how many records come with each interval; where some do, it never ends.
 
     """
 

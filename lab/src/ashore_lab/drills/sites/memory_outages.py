@@ -26,13 +26,13 @@ NO_NAMENODE = frozenset(
     {Out.NAMENODES, Out.NAMENODE_KILLED, Out.NAMENODE_FROZEN, Out.NAMENODE_CUT_OFF}
 )
 DEAD = frozenset({Out.NAMENODE_KILLED})  # what was on its way there is gone
-CALLS_LATER = 4  # what was on its way arrives so many calls after the outage
+CALLS_LATER = 4  # what was on its way arrives this many calls after the outage
 
 
 class Outages:
     """What is out of order. One for all processes of a site.
 
-    `require_going` raises where nothing may go on at all: the drill is over.
+    `require_going` raises where nothing may continue at all: the drill is over.
     """
 
     def __init__(self, clock: Clock, require_going: Callable[[], None]) -> None:
@@ -59,7 +59,7 @@ class Outages:
         return any(now_s < self._until_s.get(each, now_s) for each in which)
 
     def loses_answer(self) -> bool:
-        """Tell, once a switch, that an answer is lost."""
+        """Report, once a switch, that an answer is lost."""
         self._answers_to_lose -= int(was := self._answers_to_lose > 0)
         return was
 
@@ -84,7 +84,7 @@ class OutageStorage(FaultyStorage):
         kind, what = asked[0], " ".join(asked)
         if kind in CATALOG_CALLS:
             if self._outages.has(frozenset({Out.METASTORE})):
-                raise StorageError(f"{what}: nobody answers")
+                raise StorageError(f"{what}: no answer")
             return super().apply(asked, effect, late)
         if kind in WRITING and self._outages.has(NO_PLACE):
             raise StorageError(f"{what}: there is no place to write to")

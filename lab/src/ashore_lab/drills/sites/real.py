@@ -52,7 +52,7 @@ from ashore_lab.drills.faults import (
 from ashore_lab.drills.faults.late_delete import DeleteCalls
 from ashore_lab.drills.recorder import Recorder
 from ashore_lab.drills.sites.ahead import DRIVER_OPTIONS, JVM, Ahead
-from ashore_lab.drills.sites.held_deletes import HeldDeletes
+from ashore_lab.drills.sites.delayed_deletes import DelayedDeletes
 from ashore_lab.drills.sites.log_tail import LogTail
 from ashore_lab.drills.sites.machines import Machines
 from ashore_lab.drills.sites.real_outages import (
@@ -92,7 +92,7 @@ class SiteServers:
     """Where a real site is: a directory of its own, the broker, and the HDFS of its lake.
 
     `java_options`: of the JVM of the job's processes. `machines`: returns a cluster of its own
-    that is up, with so many workers.
+    that is up, with that number of workers.
     """
 
     directory: Path
@@ -166,7 +166,7 @@ class RealSite:
         self._clock = _JobClock(place.directory / "clock.json")
         self._has_spark = options.has_spark
         self.ahead = Ahead(self._environment(), uses_spark=options.has_spark)
-        self._held: list[HeldDeletes] = []
+        self._delayed: list[DelayedDeletes] = []
         self._outages = RealOutages(place.breaks(self._lake), recorder)
         self._stack = ExitStack()
         opened = self._stack.enter_context(open_job(self.job_file))
@@ -297,13 +297,13 @@ class RealSite:
         """See Site."""
         hdfs = self._place.hdfs
         if hdfs is None:
-            fail("deletes are held on HDFS only")
-        self._held.append(HeldDeletes(hdfs, self._lake.removeprefix(hdfs.uri), storage))
-        return self._held[-1]
+            fail("deletes are delayed on HDFS only")
+        self._delayed.append(DelayedDeletes(hdfs, self._lake.removeprefix(hdfs.uri), storage))
+        return self._delayed[-1]
 
     def mend(self) -> None:
         """See Site."""
-        for calls in self._held:
+        for calls in self._delayed:
             calls.deliver()
         self._outages.mend()
 
@@ -364,7 +364,7 @@ class RealSite:
             if not isinstance(fault, Happens):
                 self._recorder.fault(fault.kind, str(fault), flight)
                 striking.strike(fault)
-        if isinstance(fault, Happens):  # while the job goes on
+        if isinstance(fault, Happens):  # while the job continues
             self._recorder.fault(fault.kind, str(fault), flight_of(fault.act(), flight))
         if isinstance(fault, Freeze):
             self._recorder.note("woken", "the frozen process continues")
@@ -373,7 +373,7 @@ class RealSite:
         """Return what is in flight in a process that stands still, and is to be struck.
 
         A batch takes milliseconds: on a busy machine it can be over before anybody has heard that
-        its moves begin. The process then goes on, a little at a time, to where one is half done.
+        its moves begin. The process then continues, a little at a time, to where one is half done.
         """
         needs_begun = concerns_what_is_begun(fault)
         flight = self.flight(must_be_half_done=needs_begun)
@@ -451,7 +451,7 @@ class _JobClock:
         self.jump(0.0)
 
     def jump(self, seconds: float) -> None:
-        """Show so many seconds more from now on, or less."""
+        """Show some seconds more from now on, or less."""
         self._ahead_ms += round(seconds * 1000)
         now_ms = CLOCK.now_ms()
         Steering(now_ms, now_ms + self._ahead_ms).write(self.path)

@@ -2,7 +2,7 @@
 
 What it is: `RealOutages`, for one site.
 What it promises: what is broken is mended when its time is over, whatever the job does meanwhile.
-What is mended can be used; a spare, which nobody waits for, comes later: `wait` and `end` return
+What is mended can be used; a spare, which is not waited for, comes later: `wait` and `end` return
 when that is at work as well.
 """
 
@@ -20,7 +20,7 @@ from ashore_lab.services.hive import Hive
 
 CLOCK = SystemClock()
 AWAKE_S = 1.0
-Spare = Callable[[], object]  # brings back what nobody waits for
+Spare = Callable[[], object]  # brings back what is not waited for
 Mend = Callable[[], Spare | None]
 Break = Callable[[], Mend]
 # What strikes clients on their way to NameNodes, whether there is a second one or not.
@@ -174,7 +174,7 @@ def _replace(hdfs: Hdfs, killed: int) -> Spare:
 
 
 def _replace_frozen(hdfs: Hdfs, frozen: int) -> Spare:
-    """Go on with the other one; the first is woken, believes to be active, and is then killed."""
+    """Continue with the other one; the first is woken, takes itself for active, and is killed."""
     hdfs.switch(1 - frozen)
     hdfs.thaw_namenode(frozen)
     CLOCK.sleep(AWAKE_S)

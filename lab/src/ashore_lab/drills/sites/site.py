@@ -54,7 +54,7 @@ class SiteOptions:
     lake: str = "disk"  # of a real site: disk | hdfs | hdfs alone: one with a single NameNode
     brokers: int = 1  # of a real site: one, or the three of a cluster
     has_metastore: bool = False  # in which the table's partitions are registered
-    countries_every: int = 0  # after so many records new partitions of the table come
+    countries_every: int = 0  # after this many records new partitions of the table come
     spacing_ms: int = 0  # from one event time to the next; then partitions of time are sealed
     padding_bytes: int = 0  # of each record, more than usual
     twin_of: "Site | None" = None  # its topic is read; else there is a topic for this site
@@ -102,10 +102,10 @@ class Site(Protocol):
         ...
 
     def expect(self, lives: int, at_once: int = 1) -> None:
-        """Prepare for so many processes of `live`, one after the other, if that takes time.
+        """Prepare for `lives` processes of `live`, one after the other, if that takes time.
 
-        Each is started while one before is at work, and does nothing until it is its turn. So many
-        are started `at_once` at first: two, where the work of each is short.
+        Each is started while one before is at work, and does nothing until it is its turn. That
+        many are started `at_once` at first: two, where the work of each is short.
         """
         ...
 
@@ -119,7 +119,7 @@ class Site(Protocol):
     def live_while(self, records_per_s: int, *faults: JobFault) -> End:
         """Run one process of the job while records come, in its own rhythm, until a fault ends it.
 
-        It is not told to end when all has landed.
+        It is not stopped when all has landed.
         """
         ...
 
@@ -131,7 +131,7 @@ class Site(Protocol):
         ...
 
     def skip_gaps(self) -> None:
-        """Write `gap: skip` into the job file, as an operator does once he has been told of one."""
+        """Write `gap: skip` into the job file, as an operator does after the report of one."""
         ...
 
     def expire(self, partition: int, below: int) -> None:
@@ -143,7 +143,7 @@ class Site(Protocol):
         ...
 
     def late_deletes(self, storage: Storage) -> DeleteCalls:
-        """Return what becomes of deletes that clients of the lake make: they come again, late.
+        """Return the deletes that clients of the lake make: they come again, late.
 
         `storage`: the lake as those clients see it.
         """
@@ -173,7 +173,7 @@ class Site(Protocol):
         ...
 
     def close(self) -> None:
-        """Wait until everything is as it was before, and let go of connections. Called once."""
+        """Wait until everything is as it was before, and close connections. Called once."""
         ...
 
 

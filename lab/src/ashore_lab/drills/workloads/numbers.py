@@ -2,8 +2,8 @@
 
 What it is: `Numbered`, the records of one topic, and `Produced`, how many there are.
 What it promises: record n of a partition is always the same bytes; its number is its offset, for
-nothing else is produced to the topic (once it is created again, offsets begin again, and numbers go
-on). Poisoned records are invalid in one of many forms.
+nothing else is produced to the topic (once it is created again, offsets begin again, and numbers
+continue). Poisoned records are invalid in one of many forms.
 """
 
 import json
@@ -26,7 +26,7 @@ Row = tuple[int, int, str, str]  # id, ts, country, text
 class Numbered:
     """The records of one topic.
 
-    `poison_every`: one in so many is no row of the table; 0: none. `countries_every`: after so
+    `poison_every`: one in this many is no row of the table; 0: none. `countries_every`: after this
     many records they are of other countries, so that new table partitions come; 0: never.
     `restarts`: the numbers at which offsets began again at 0, partition by partition, each time
     that the topic was created again.
@@ -108,7 +108,7 @@ class Produced:
         return sum(self.counts) - len(self.gone)
 
     def lose(self, partition: int, numbers: Iterable[int]) -> None:
-        """Take down that records went away before they were read: nobody may have them."""
+        """Take down that records went away before they were read: no table may have them."""
         self.gone |= {(partition, number) for number in numbers}
 
     def count_partitions(self) -> Counter[str]:

@@ -1,7 +1,7 @@
 """A job over processes of this machine.
 
 What it is: `LocalJob`, what `ashore.queries.spark.assembly` is for Spark.
-What it promises: connections and processes are let go of at the end.
+What it promises: connections and processes are released at the end.
 """
 
 import os

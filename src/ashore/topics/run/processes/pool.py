@@ -160,7 +160,7 @@ class WorkerPool(Generic[A, R]):
             each.process.kill()
 
     def _take(self, count: int) -> list["_Worker[A, R]"]:
-        """Return so many workers that wait for something to do."""
+        """Return `count` workers that wait for a task."""
         with self._lock:
             while len(self._workers) < count:
                 self._workers.append(_Worker(self._work))
@@ -179,7 +179,7 @@ class _Worker(Generic[A, R]):
         self.pipe, theirs = _CONTEXT.Pipe()
         self.process = _CONTEXT.Process(target=_serve, args=(theirs, work), daemon=True)
         self.process.start()
-        theirs.close()  # or the end of the process could not be told from its silence
+        theirs.close()  # or the end of the process would look like its silence
         self.silent_s = 0.0  # since it was heard, or computed, last
         self._computed = ""
 
@@ -210,7 +210,7 @@ class _Worker(Generic[A, R]):
         try:
             stat = Path(f"/proc/{self.process.pid}/stat").read_text("utf-8")
         except OSError:
-            return False  # it is gone, which its pipe tells next
+            return False  # it is gone, which its pipe shows next
         used = " ".join(stat.rpartition(")")[2].split()[11:13])
         before, self._computed = self._computed, used
         return used != before
@@ -246,7 +246,7 @@ def _beat(pipe: Connection, sending: threading.Lock, working: threading.Event) -
 
 
 def _end_with_parent() -> None:
-    """End in the midst of whatever it is: nobody will hear of it."""
+    """End this worker with its parent, at any point: no process reads its result."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,6 +1,6 @@
 """Step 2 in processes of this machine: each reads its splits from Kafka and writes files.
 
-What it promises: a task that fails fails its batch, whose files are seen by nobody; the next try
+What it promises: a task that fails fails its batch, whose files no reader sees; the next try
 has workers of its own. Nothing is asked of Spark or Java.
 """
 
@@ -94,7 +94,7 @@ def _landed(result: TaskResult | None) -> TaskResult:
 
 
 def _is_crash(exit_code: int | None) -> bool:
-    """Return whether a record may have ended a worker: a signal, which nobody sends from outside.
+    """Return whether a record may have ended a worker: a signal, which is not sent from outside.
 
     Without its fork server a worker has exit code 255, however it ended.
     """

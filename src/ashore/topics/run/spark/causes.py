@@ -48,7 +48,7 @@ def _causes(text: str) -> list[str]:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line, without the query that has stopped: whoever asks knows which."""
+    """Return the first line, without the query that has stopped: the caller knows which."""
     first = next((line for line in text.splitlines() if line.strip()), "unknown")
     stopped = _STOPPED.match(first)
     return stopped[1].removesuffix(_STATE_OF_STOPPED) if stopped else first

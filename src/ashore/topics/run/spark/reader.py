@@ -1,7 +1,7 @@
 """The reader seam: the offset ranges of a plan, cut for the tasks of a batch.
 
 What it is: splits of ranges, each read by a task itself; and Spark's own Kafka source for topics
-that Spark decodes (`select`, `where`), told exactly which offsets to read and how to cut them.
+that Spark decodes (`select`, `where`), with exactly the offsets to read and how to cut them.
 What it promises: every record of the plan is read by one task. `read_committed`, `failOnDataLoss`
 and the offsets are ours. Large ranges are cut into the plan's pieces, small ranges share tasks.
 Of a record that exceeds the limits only its size is looked at: it is not parsed, and not handed on.

@@ -141,7 +141,7 @@ class SparkRunner:
 
 
 def _vouch(results: list[TaskResult], cut: _Cut) -> list[TaskResult]:
-    """Return the results, and that what Spark has cut was read, if all its tasks have told.
+    """Return the results, and that what Spark has cut was read, if all its tasks have reported.
 
     Such a task does not know which ranges it reads; Spark fails it where it cannot read them.
     """
@@ -175,7 +175,7 @@ def refuse_large(kafka: KafkaAddress, ranges: Iterable[ShardRange]) -> None:
 def start_worker(spark: SparkSession) -> None:
     """Have an executor start the Python worker that a probe would start, and do nothing there.
 
-    What keeps it from starting, the probe will tell.
+    The probe will report what keeps it from starting.
     """
     with contextlib.suppress(PySparkException, Py4JError):
         NumberedJobs(spark).run(1, _numbered(do_nothing))

@@ -51,9 +51,10 @@ DEFAULTS = {
     "spark.ui.retainedTasks": "1000",
     "spark.sql.ui.retainedExecutions": "50",
     **{f"spark.executorEnv.{name}": value for name, value in TASK_ENVIRONMENT.items()},
-    # A file of HDFS can be closed once a DataNode has told the NameNode of its last block: often a
-    # moment after the writer has asked. Hadoop's client asks again after 400 ms, which is most of
-    # the time of a commit of state. Each wait is twice the one before: 80 s in all, instead of 12.
+    # A file of HDFS can be closed once a DataNode has reported its last block to the NameNode:
+    # often a moment after the writer has asked. Hadoop's client asks again after 400 ms, which is
+    # most of the time of a commit of state. Each wait is twice the one before: 80 s in all, instead
+    # of 12.
     "spark.hadoop.dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "5",
     "spark.hadoop.dfs.client.block.write.locateFollowingBlock.retries": "14",
 }

@@ -141,14 +141,14 @@ def land_letters(
 
 
 def drop_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Compute the rows of one task of a query and let go of them. Runs on an executor."""
+    """Compute the rows of one task of a query and drop them. Runs on an executor."""
     for _batch in batches:
         pass
     yield from ()
 
 
 def _report(write: Callable[[int], TaskResult]) -> Report:
-    """Return the row that tells what `write` did, or which error it ended with."""
+    """Return the row that reports what `write` did, or which error it ended with."""
     context = TaskContext.get()
     task = context.partitionId() if context else 0
     gc.disable()  # it would look at every message again and again, and find nothing
@@ -181,7 +181,7 @@ def read_splits(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of splits, to their ends, as `KafkaAddress.read`. Runs on an executor.
 
-    `report`: where what the reader tells is added.
+    `report`: where the report of the reader is added.
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
     for split in splits:

@@ -2,7 +2,7 @@
 
 What it is: `NumberedJobs`: a function of Python runs once for each number, on executors.
 What it promises: Spark plans nothing, no row passes through Arrow, and the JVM is asked for little:
-that is most of what a small job costs. A Spark that nobody has looked into does the same by
+that is most of what a small job costs. A Spark whose internals are not known does the same by
 PySpark's own way, which takes half as long again.
 """
 
@@ -29,11 +29,11 @@ class NumberedJobs:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._is_known = is_known(spark.version)
-        self._rows: dict[int, JavaObject] = {}  # none, in so many partitions; dear to make
+        self._rows: dict[int, JavaObject] = {}  # no rows, by number of partitions; dear to make
         self._worker: jvm.PythonWorker | None = None
 
     def run(self, tasks: int, work: Work[T]) -> list[T]:
-        """Run a job of so many tasks, and return what they yield, in the order of their numbers.
+        """Run a job of `tasks` tasks, and return what they yield, in the order of their numbers.
 
         `work`: called by each task with its number, from 0, and an iterator which it has to
         exhaust, and which yields nothing: PySpark keeps no worker that has not read to the end.
