@@ -401,7 +401,7 @@ SERVER_HEAD = "`ashore serve` exports them at `/metrics`, with a token.\n"
 def render_metrics() -> str:
     """Return the metrics of a job."""
     from ashore.jobs.metrics import FAMILIES  # noqa: PLC0415 - loads the client of Prometheus
-    from ashore.jobs.metrics.fleet_families import FLEET_FAMILIES  # noqa: PLC0415 - as above
+    from ashore.jobs.metrics.families import FLEET_FAMILIES  # noqa: PLC0415 - as above
 
     rows, fleet = [_metric_row(each) for each in FAMILIES], FLEET_FAMILIES
     heads = ("Metric", "Kind", "Labels", "Meaning")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ashore.fleet.operate.commands import BY_NAME, INSTEAD
-from ashore.fleet.server.app import describe_api
+from ashore.fleet.server.serve import describe_api
 
 MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
 HEAD = """\

@@ -15,8 +15,7 @@ from ashore.fleet.server.pages.render import render
 from ashore.fleet.server.pages.versions_view import view_versions
 from ashore.plans.version import JobVersion
 from ashore.plans.version_changes import compare_versions
-from ashore.proof.status.versions import ComparedVersions
-from ashore.topics.loop.versions import RecordedVersion
+from ashore.proof.status.versions import ComparedVersions, RecordedVersion
 
 MANY = 200
 

@@ -30,8 +30,8 @@ from ashore.log.plan_query import QueryBatch
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.log.query import Letter, PlanState, choose_letters
 from ashore.log.query_history import read_batches
-from ashore.log.side_tables import DEAD_SUFFIX
 from ashore.log.store.reader import read_history
+from ashore.log.tables import DEAD_SUFFIX
 from ashore.storage import Storage
 from ashore.storage.open import LakeAddress
 from ashore.tables.catalog import NoCatalog

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.servers import SharedServers
 
-from ashore.jobs.locks import locked
+from ashore.jobs.jars import locked
 from ashore_lab.drills import SCENARIOS, Drill, DrillOrder, run_drill
 from ashore_lab.drills.page import render_page
 from ashore_lab.drills.plan import Server

@@ -22,8 +22,8 @@ from ashore.log.progress import Quiet
 from ashore.log.store.reader import read_history, read_log
 from ashore.plans.log_form import read_stored
 from ashore.plans.operators import describe_operators
+from ashore.proof.status.versions import RecordedVersion, read_versions
 from ashore.queries.spark.sql.validate import describe_queries
-from ashore.topics.loop.versions import RecordedVersion, read_versions
 
 NAME = SliceName("landing", "ods__per_minute")
 OTHER = PER_MINUTE.replace("sum(id)", "max(id)")  # of the same type: Spark takes it

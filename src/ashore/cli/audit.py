@@ -17,13 +17,13 @@ from typing import Annotated
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.text import Text
 
 from ashore.base.units import format_duration, format_size, parse_duration_ms, parse_size_bytes
 from ashore.cli.options import Debug, JobFile
 from ashore.cli.output import (
     CommandAnswer,
-    escape,
     out,
     print_json,
     reported_errors,

@@ -10,13 +10,13 @@ from typing import Annotated
 from xml.etree import ElementTree as ET
 
 import typer
+from rich.markup import escape
 
 from ashore.cli.event_lines import print_event
 from ashore.cli.options import AsJsonLines, Debug, JobFile
 from ashore.cli.output import (
     STARTING_SPARK,
     CommandAnswer,
-    escape,
     out,
     print_failure,
     reported_errors,

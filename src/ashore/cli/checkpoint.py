@@ -7,6 +7,7 @@ nothing is changed.
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from ashore.base.clock import SystemClock
 from ashore.base.units import format_duration, format_size
@@ -16,7 +17,6 @@ from ashore.cli.checkpoint_inspect import checkpoint_diff, checkpoint_inspect
 from ashore.cli.options import AsJson, Batch, Debug, Explain, Query, TakeOver, Where, new_group
 from ashore.cli.output import (
     CommandAnswer,
-    escape,
     print_answer,
     print_json,
     print_lines,

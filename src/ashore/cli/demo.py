@@ -12,11 +12,12 @@ from typing import Annotated
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.text import Text
 
 from ashore.cli.event_lines import print_event
 from ashore.cli.options import AsJsonLines, Debug
-from ashore.cli.output import escape, out, reported_errors, say, shown_progress, talk
+from ashore.cli.output import out, reported_errors, say, shown_progress, talk
 from ashore.cli.run_view import RunState
 from ashore.cli.signals import sigterm_does
 from ashore.cli.verify import show as show_verdict

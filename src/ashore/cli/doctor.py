@@ -7,9 +7,10 @@ for a person to decide.
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from ashore.cli.options import AsJson, Debug, JobFile
-from ashore.cli.output import CommandAnswer, escape, reported_errors, say
+from ashore.cli.output import CommandAnswer, reported_errors, say
 from ashore.topics.open_job import open_job
 
 _SPARK_HELP = (

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ashore.cli.output import escape, out, print_json
+from rich.markup import escape
+
+from ashore.cli.output import out, print_json
 from ashore.errors import AshoreError
 from ashore.proof.doctor import Diagnosis, Done, FormerAt, diagnose, explain, treat
 from ashore.topics.open_job import OpenJob

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 import ashore_lab  # noqa: F401 - where it is not installed, `load` names it
 from ashore.cli.options import AsJson, Debug, new_group
-from ashore.cli.output import escape, reported_errors, say
+from ashore.cli.output import reported_errors, say
 
 drill = new_group("Drills: fault injection that tries to break exactly-once.")
 

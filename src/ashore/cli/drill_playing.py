@@ -14,12 +14,13 @@ from pathlib import Path
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from ashore.base.clock import SystemClock
 from ashore.base.units import format_duration
-from ashore.cli.output import escape, out, print_json, print_table, say, talk
+from ashore.cli.output import out, print_json, print_table, say, talk
 from ashore.cli.signals import sigterm_does
 from ashore.errors import ExitCode
 from ashore_lab.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill

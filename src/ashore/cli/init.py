@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug
-from ashore.cli.output import escape, print_answer, print_json, reported_errors, say
+from ashore.cli.output import print_answer, print_json, reported_errors, say
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file import EnvText, KafkaOptions
 from ashore.jobs.file.json_schema import job_schema

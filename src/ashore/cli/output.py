@@ -15,6 +15,7 @@ from pathlib import Path
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
@@ -48,7 +49,7 @@ def print_answer(lines: Iterable[str], document: Mapping[str, object], *, as_jso
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines to stdout as they are."""
     for line in lines:
-        out.print(escape(line))
+        out.print(line, markup=False)
 
 
 def print_table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> None:
@@ -153,11 +154,6 @@ def printable(text: str) -> str:
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
-
-
-def escape(text: str) -> str:
-    """Return text in which rich finds no markup."""
-    return text.replace("[", r"\[")
 
 
 class CommandAnswer(typer.Exit):

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import typer
+from rich.markup import escape
 
-from ashore.cli.output import escape, reported_errors, say, shown_progress, talk
+from ashore.cli.output import reported_errors, say, shown_progress, talk
 from ashore.errors import (
     AshoreError,
     ExitCode,

@@ -9,16 +9,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.markup import escape
 
 from ashore.cli import run_view
 from ashore.cli.options import AsJsonLines, Debug, JobFile, TakeOver
-from ashore.cli.output import (
-    STARTING_SPARK,
-    escape,
-    reported_errors,
-    say,
-    shown_progress,
-)
+from ashore.cli.output import STARTING_SPARK, reported_errors, say, shown_progress
 from ashore.cli.run_view import Style
 from ashore.cli.saving import TakenSavepoint, saving
 from ashore.cli.signals import end_in_order, sigterm_does

@@ -18,6 +18,7 @@ from types import FrameType
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -25,7 +26,6 @@ from ashore.base.units import format_duration
 from ashore.cli.event_lines import print_event, print_log
 from ashore.cli.output import (
     STARTING_SPARK,
-    escape,
     failure_document,
     now_text,
     out,

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.markup import escape
+
 from ashore.base.clock import SystemClock
-from ashore.cli.output import escape, say, shown_progress
+from ashore.cli.output import say, shown_progress
 from ashore.jobs.events import SavepointTaken
 
 

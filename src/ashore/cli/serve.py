@@ -8,10 +8,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from ashore.base.units import parse_size_bytes
 from ashore.cli.options import Debug
-from ashore.cli.output import escape, reported_errors, say
+from ashore.cli.output import reported_errors, say
 from ashore.errors import NotInstalled, RequestInvalid
 from ashore.fleet.machine.limits import ServerLimits
 from ashore.fleet.operate.webhook import WebhookAddress

@@ -8,17 +8,11 @@ import sys
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from ashore.cli.event_lines import print_event
 from ashore.cli.options import AsJsonLines, Debug, JobFile
-from ashore.cli.output import (
-    STARTING_SPARK,
-    escape,
-    print_failure,
-    print_table,
-    reported_errors,
-    say,
-)
+from ashore.cli.output import STARTING_SPARK, print_failure, print_table, reported_errors, say
 from ashore.jobs.events import Answered, Note, Reading, Talk
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions

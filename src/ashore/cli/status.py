@@ -10,18 +10,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from ashore.base.units import format_duration, format_size, format_time
 from ashore.cli.options import AsJson, Debug, parse_duration
-from ashore.cli.output import (
-    CommandAnswer,
-    escape,
-    out,
-    print_json,
-    print_table,
-    reported_errors,
-    waiting,
-)
+from ashore.cli.output import CommandAnswer, out, print_json, print_table, reported_errors, waiting
 from ashore.errors import ExitCode, LogError
 from ashore.proof.status.fleet import FleetRow, read_fleet, read_job
 from ashore.proof.status.health import (

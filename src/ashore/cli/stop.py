@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug, JobFile, parse_duration
-from ashore.cli.output import escape, print_answer, reported_errors, say
+from ashore.cli.output import print_answer, reported_errors, say
 from ashore.errors import AshoreError, JobNotRunning, error_of
 from ashore.jobs.ask import RunningJob
 from ashore.jobs.file import load_job

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from rich.markup import escape
+
 from ashore.cli.output import (
     STARTING_SPARK,
-    escape,
     failure_document,
     out,
     print_failure,

@@ -6,13 +6,13 @@ What it promises: nothing is changed.
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from ashore.base.unique import unique
 from ashore.base.units import format_size
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import (
     CommandAnswer,
-    escape,
     out,
     print_json,
     print_table,

@@ -21,8 +21,13 @@ from ashore.log.query import EditsState
 from ashore.plans.matching import MappingEdits
 from ashore.plans.operator_graph import Operator
 from ashore.plans.version_changes import ChangeKind, ColumnChange, OperatorChange, SettingChange
-from ashore.proof.status.versions import ComparedVersions, QueryVersions, compare, list_versions
-from ashore.topics.loop.versions import RecordedVersion
+from ashore.proof.status.versions import (
+    ComparedVersions,
+    QueryVersions,
+    RecordedVersion,
+    compare,
+    list_versions,
+)
 from ashore.topics.open_job import open_job
 
 Query = Annotated[

@@ -21,7 +21,6 @@ import psutil
 from ashore.base import codec
 from ashore.base.clock import SystemClock
 from ashore.base.codec import Malformed
-from ashore.jobs.state_directory import state_directory
 from ashore.log.progress import QueryProgress
 
 BEAT_S = 1.0
@@ -165,3 +164,9 @@ class Heart:
             made = self._path.with_suffix(f".{os.getpid()}")
             made.write_text(json.dumps(codec.encode_object(self._last)), "utf-8")
             made.replace(self._path)
+
+
+def state_directory() -> Path:
+    """Return where a machine keeps what it knows of jobs: $ASHORE_HOME, ~/.local/state/ashore."""
+    own = os.environ.get("ASHORE_HOME")
+    return Path(own) if own else Path.home() / ".local" / "state" / "ashore"

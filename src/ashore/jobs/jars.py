@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +21,6 @@ from typing import NamedTuple
 
 from ashore.errors import JarMismatch, ServiceError
 from ashore.jobs.java import find_java, pyspark_classpath
-from ashore.jobs.locks import locked
 
 Progress = Callable[[str], None]
 
@@ -253,3 +253,21 @@ def _save_checked(cache: Path, checked: dict[str, Checked]) -> None:
     fresh = cache / ".checked.json"
     fresh.write_text(json.dumps(checked, indent=1, sort_keys=True), "utf-8")
     fresh.replace(cache / "checked.json")
+
+
+@contextmanager
+def locked(directory: Path, progress: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of `directory`, which is made if it is missing. Waits, and says so."""
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - most commands lock nothing
+
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(directory / ".lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        progress(f"waiting for another process that uses {directory}")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

@@ -33,3 +33,26 @@ class TableDefinition:
     generation: bool = codec.added(False)  # whether rows say which generation of their topic it was
     # Which rows its topics give: keys of the job file, with values; none: it is not known.
     rules: tuple[tuple[str, str], ...] = codec.added(())
+
+
+LATE_SUFFIX = "__late"  # of records that the late policy puts aside; their table has the same rows
+DEAD_SUFFIX = "__dead"  # of records that are no row
+
+HEADERS_TYPE = "ARRAY<STRUCT<key: STRING, value: BINARY>>"  # as Spark's source for Kafka has it
+DEAD_DDL = (
+    "value BINARY, key BINARY, topic STRING, partition INT, offset BIGINT, "
+    "timestamp TIMESTAMP, reason STRING"
+)
+DEAD_PARTITION_BY = ("date",)  # of landing: a bad record has no event time
+
+
+def dead_ddl(*, headers: bool, generation: bool = False) -> str:
+    """Return the columns of a dead-letter table.
+
+    Arguments:
+        headers: those of records are kept too.
+        generation: a letter has the generation of its topic.
+
+    """
+    ddl = f"{DEAD_DDL}, generation INT" if generation else DEAD_DDL
+    return f"{ddl}, headers {HEADERS_TYPE}" if headers else ddl

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from ashore.errors import QueryRefused
 from ashore.plans.graph import KEYS, PlanGraph, PlanNode
 from ashore.plans.operators import GROUPED, JOIN, OperatorKind, describe_operators, join_type
-from ashore.plans.replays import find_random
+from ashore.plans.terms import RANDOM
+from ashore.plans.text import find_outside_literals
 from ashore.plans.words import Words
 
 UPSERT = "write into a topic with `mode: upsert`, which takes each row as often as it changes"
@@ -124,3 +125,49 @@ def _refuse_early(column: str) -> None:
         f"{column}, but the join is bounded by another column",
         hint=f"bound it by {column} as well, by the longest time that a match can take: {BOUND}",
     )
+
+
+# Spark plans a batch with the time itself in the place of these: no plan shows them.
+_CLOCK = (
+    r"\b(current_timestamp|current_date|localtimestamp|(now|curdate)\s*\(\s*\)"
+    r"|unix_timestamp\s*\(\s*\))"
+)
+
+
+def find_random(graph: PlanGraph) -> frozenset[int]:
+    """Return the terms that are another value at each run, or are made of such."""
+    found = set[int]()
+    for place, term in enumerate(graph.terms):
+        if term.name in RANDOM or not found.isdisjoint(term.parts):
+            found.add(place)
+    return frozenset(found)
+
+
+def warn_of_replays(graph: PlanGraph, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return what differs at a replay, each in a sentence; none where nothing does.
+
+    Spark runs a batch again after a crash, and exactly once rests on equal rows: where such an
+    expression is in them, the rows that stay are those of one run, and the state may be that of the
+    other.
+
+    `texts`: the statements that the graph was made of.
+    """
+    return tuple(dict.fromkeys([*_random(graph), *_clock(texts)]))
+
+
+def _random(graph: PlanGraph) -> Iterator[str]:
+    words = Words(graph.terms, graph.sources)
+    for place in sorted(find_random(graph)):
+        if graph.terms[place].name in RANDOM:
+            name = words.of(place).partition("(")[0]  # Spark has put a seed where none was written
+            yield f"`{name}()` has another value when a batch is run again"
+
+
+def _clock(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        found = find_outside_literals(_CLOCK, text)
+        if found is not None:
+            yield (
+                f"`{found[1]}` is the time of a batch: it is the same when the batch is run again, "
+                "but not when the table is built again from its topics"
+            )

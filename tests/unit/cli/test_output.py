@@ -74,3 +74,11 @@ def test_an_error_is_folded_between_words(monkeypatch: pytest.MonkeyPatch, width
 
 def test_an_error_in_a_file_keeps_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(reported(monkeypatch, 50, terminal=False).splitlines()) == 3
+
+
+@pytest.mark.parametrize("text", ["[red]x", r"topics `\[x]+`", "a[1]", "[0, 24)", "C:\\[x]\\"])
+def test_lines_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    console = Console(file=io.StringIO(), width=80, highlight=False)
+    monkeypatch.setattr(output, "out", console)
+    output.print_lines([text])
+    assert console.file.getvalue() == f"{text}\n"

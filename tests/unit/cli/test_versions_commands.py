@@ -21,9 +21,8 @@ from ashore.plans.version import (
     read_version,
     write_version,
 )
-from ashore.proof.status.versions import QueryVersions
+from ashore.proof.status.versions import QueryVersions, read_versions
 from ashore.storage import LocalStorage
-from ashore.topics.loop.versions import read_versions
 from ashore_lab.testing import FakeClock
 
 JOB = """\

@@ -18,8 +18,8 @@ from tests.unit.fleet.conftest import Served
 
 from ashore.cli.app import load_all
 from ashore.fleet.operate.commands import BY_NAME, COMMANDS, INSTEAD
-from ashore.fleet.server.app import describe_api
 from ashore.fleet.server.doorway import BODY_BYTES_MAX
+from ashore.fleet.server.serve import describe_api
 from ashore_lab.testing.simulation import write_simulated_job
 
 ROOT = Path(__file__).parents[3]

@@ -25,8 +25,8 @@ from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.records import job_files
 from ashore.fleet.records.job_files import BYTES_MAX, read_job_file
 from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.server.pages import job_text, write_view
-from ashore.fleet.server.pages.write_view import PROBLEMS_MAX
+from ashore.fleet.server.pages import job_text, write_routes
+from ashore.fleet.server.pages.write_routes import PROBLEMS_MAX
 from ashore.jobs.file import document
 from ashore.jobs.file import load as config_load
 from ashore.jobs.file.load import FILE_BYTES_MAX
@@ -115,7 +115,7 @@ def test_no_job_file_is_parsed_where_requests_are_answered(served: Served) -> No
 
     with Entered() as entered:
         assert asyncio.run(ask_all()) == [200, 200, 200]
-    for function in (document.compose, job_text.mask_secrets, write_view.check_draft):
+    for function in (document.compose, job_text.mask_secrets, write_routes.check_draft):
         assert function.__code__ not in entered.codes, function
 
 

@@ -58,8 +58,7 @@ from ashore.log.progress import QueryProgress, Step
 from ashore.plans.graph import PlanGraph
 from ashore.plans.log_form import StoredPlan
 from ashore.plans.messages import TopicQuery
-from ashore.plans.query import PlannedQuery
-from ashore.plans.state_check import RefusedState, StateCheck
+from ashore.plans.query import PlannedQuery, RefusedState, StateCheck
 
 QUERY = TopicQuery("counts", "upsert", ("id",), "at least once", "s", "`id` int", "c", (), ())
 PLANNED = PlannedQuery(

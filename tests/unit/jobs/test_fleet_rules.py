@@ -11,9 +11,17 @@ from ruamel.yaml import YAML
 from tests.promql import Samples, evaluate
 
 from ashore.jobs.metrics.exposition import merge_files, write_families
-from ashore.jobs.metrics.families import FAMILIES, JOB, Kind
-from ashore.jobs.metrics.fleet_families import DELIVERIES as PENDING
-from ashore.jobs.metrics.fleet_families import FAILURES, FLEET_FAMILIES, JOBS, LOOK_AGE, PHASE
+from ashore.jobs.metrics.families import DELIVERIES as PENDING
+from ashore.jobs.metrics.families import (
+    FAILURES,
+    FAMILIES,
+    FLEET_FAMILIES,
+    JOB,
+    JOBS,
+    LOOK_AGE,
+    PHASE,
+    Kind,
+)
 
 ROOT = Path(__file__).parents[3]
 RULES = YAML(typ="safe").load((ROOT / "examples/monitoring/fleet-alerts.yaml").read_text("utf-8"))

@@ -5,7 +5,7 @@ from tests.unit.jobs.texts import first_words, only, problems
 
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file import Job, TableName, match_topics, parse_job, select_topics
-from ashore.log.side_tables import DEAD_DDL
+from ashore.log.tables import DEAD_DDL
 
 HEAD = """\
 job: clicks

@@ -4,16 +4,16 @@ import threading
 
 import pytest
 
-from ashore.jobs import watch
-from ashore.jobs.watch import Watch
+from ashore.topics.use import run
+from ashore.topics.use.run import Watch
 
 PATIENCE_S = 0.4
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "LOOK_S", 0.02)
-    monkeypatch.setattr(watch, "REPORTED_AFTER_S", 0.1)
+    monkeypatch.setattr(run, "LOOK_S", 0.02)
+    monkeypatch.setattr(run, "REPORTED_AFTER_S", 0.1)
 
 
 class Process:

@@ -3,8 +3,8 @@
 import pytest
 from tests.unit.plans.trees import CLICKS
 
+from ashore.plans.checks import find_random, warn_of_replays
 from ashore.plans.graph import PlanColumn, PlanGraph, PlanNode
-from ashore.plans.replays import find_random, warn_of_replays
 from ashore.plans.terms import Term, TermKind
 
 COLUMN = Term(TermKind.COLUMN, "id", "bigint", source=0)

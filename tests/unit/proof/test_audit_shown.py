@@ -19,9 +19,8 @@ from ashore.log.entries import (
     Seal,
     SealedPartition,
 )
-from ashore.log.side_tables import DEAD_SUFFIX
 from ashore.log.store.effects import success_content
-from ashore.log.tables import TableColumn, TableDefinition
+from ashore.log.tables import DEAD_SUFFIX, TableColumn, TableDefinition
 from ashore.proof.audit import AuditFinding, AuditReport, Pace
 from ashore.proof.audit.auditor import CATALOG_EVERY_MS, Auditor
 from ashore.proof.evidence.adopted_files import adopted_path, write_adopted

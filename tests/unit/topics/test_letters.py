@@ -12,7 +12,7 @@ from ashore.errors import CountsDisagree
 from ashore.log.batch_time import BatchTime
 from ashore.log.files import BatchPlace, FileSpan, Role
 from ashore.log.positions import OffsetRange, ShardKey
-from ashore.log.side_tables import HEADERS_TYPE
+from ashore.log.tables import HEADERS_TYPE
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.tables.ddl import parse_ddl

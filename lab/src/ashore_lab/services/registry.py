@@ -14,8 +14,7 @@ from typing import Protocol
 
 from ashore.base.suggest import suggest
 from ashore.errors import ServiceError
-from ashore.jobs.jars import Progress
-from ashore.jobs.locks import locked
+from ashore.jobs.jars import Progress, locked
 from ashore_lab.services import hdfs
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.hive import Hive, HiveOptions

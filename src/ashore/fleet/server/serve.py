@@ -12,20 +12,23 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import h11
 import uvicorn
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ashore import __version__
 from ashore.base.clock import SystemClock
 from ashore.errors import RequestInvalid, ServerDiskFailed, ServerRefused, ServerRuns
-from ashore.fleet.access.requests import RequestAccess, TrustedProxy, names_of
+from ashore.fleet.access.requests import JobAccess, RequestAccess, TrustedProxy, names_of
 from ashore.fleet.access.tokens import TokenFile
 from ashore.fleet.machine.check_process import CheckProcesses
 from ashore.fleet.machine.limits import ServerLimits
@@ -36,13 +39,18 @@ from ashore.fleet.operate.roots import Roots
 from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.operate.webhook import Webhook, WebhookAddress
 from ashore.fleet.records.index import Index
-from ashore.fleet.records.job_files import JobFiles
+from ashore.fleet.records.job_files import JobFiles, KnownJobs
 from ashore.fleet.records.journal import Journal
 from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.server.app import create_app
+from ashore.fleet.server.api import jobs, operations, server
 from ashore.fleet.server.certificate import PASSWORD, ServerCertificate
 from ashore.fleet.server.context import Context
 from ashore.fleet.server.doorway import Doorway
+from ashore.fleet.server.job_watch import FleetWatch
+from ashore.fleet.server.log_follower import LogFollower
+from ashore.fleet.server.pages.routes import pages_router
+from ashore.fleet.server.pages.supervision import SupervisedJobs, marks_of
+from ashore.fleet.server.problems import PROBLEMS, add_handlers
 from ashore.fleet.supervise.supervisor import Supervisor
 
 SHUT_DOWN_S = 3  # for requests under way; streams are ended
@@ -324,3 +332,48 @@ def allow_files() -> None:
     wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def create_app(context: Context) -> FastAPI:
+    """Return the application of a server."""
+    follower = LogFollower(context.files, context.journal.take, context.clock)
+    marks = marks_of(context.supervisor)
+    watch = FleetWatch(context.files.jobs, context.clock, marks=marks, follow=follower.follow)
+    watch.job_files = KnownJobs(context.checks.load_job)
+    works = (context.supervisor, context.verbs, context.operations)
+    plane = SupervisedJobs(context.files, *works, watch)
+
+    @asynccontextmanager
+    async def living(_app: FastAPI) -> AsyncIterator[None]:
+        plane.start()
+        yield
+        plane.close()
+
+    app = FastAPI(
+        title="Ashore",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=living,
+    )
+    app.state.context = context
+    app.state.plane = plane
+    app.state.job_access = JobAccess(plane)
+    app.state.list_cache = jobs.ListCache()
+    add_handlers(app)
+    _include(app)
+    app.include_router(pages_router(plane, context.access, context.checks))
+    return app
+
+
+def describe_api() -> dict[str, Any]:
+    """Return the API as OpenAPI describes it. No server is needed."""
+    app = FastAPI(title="Ashore", version=__version__)
+    _include(app)
+    return app.openapi()
+
+
+def _include(app: FastAPI) -> None:
+    for each in (jobs.router, operations.router, server.router):
+        app.include_router(each, responses=PROBLEMS)

@@ -14,7 +14,7 @@ from ashore.jobs.file.section import Key, key_text
 from ashore.jobs.file.sql_checks import view_name
 from ashore.jobs.file.tables import Table
 from ashore.jobs.file.values import ValueRefused
-from ashore.log.side_tables import DEAD_PARTITION_BY, dead_ddl
+from ashore.log.tables import DEAD_PARTITION_BY, dead_ddl
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from ashore.jobs.file.values import (
     ValueRefused,
     text_form,
 )
-from ashore.log.side_tables import DEAD_SUFFIX
+from ashore.log.tables import DEAD_SUFFIX
 
 TIME_PARTITIONS = ("date", "hour", "minute")
 PROVENANCE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")

@@ -23,7 +23,7 @@ from ashore.log.plan_clean import (
     plan_empty,
     plan_leftovers,
 )
-from ashore.log.side_tables import DEAD_SUFFIX, LATE_SUFFIX
+from ashore.log.tables import DEAD_SUFFIX, LATE_SUFFIX
 from ashore.storage.base import FileStat, Storage
 from ashore.storage.paths import is_temporary
 

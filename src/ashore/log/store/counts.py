@@ -12,8 +12,8 @@ from ashore.log.files import Role
 from ashore.log.fold import Fold
 from ashore.log.measures import BatchCounted, FilesMoved, SliceMeasured, TableCounts
 from ashore.log.plan_commit import MoveOutcome
-from ashore.log.side_tables import DEAD_SUFFIX, LATE_SUFFIX
 from ashore.log.store.mover import Outcomes
+from ashore.log.tables import DEAD_SUFFIX, LATE_SUFFIX
 
 _OUTCOMES = {Role.MAIN: "landed", Role.LATE: "late", Role.DEAD: "dead"}
 _SUFFIXES = {Role.MAIN: "", Role.LATE: LATE_SUFFIX, Role.DEAD: DEAD_SUFFIX}

@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.log.files import PartitionKey
-from ashore.log.side_tables import DEAD_SUFFIX, LATE_SUFFIX
 from ashore.log.store.effects import success_content
-from ashore.log.tables import TableDefinition
+from ashore.log.tables import DEAD_SUFFIX, LATE_SUFFIX, TableDefinition
 from ashore.proof.audit.judge import Observation
 from ashore.proof.audit.publication import Published, SuccessFile
 from ashore.proof.verify import Problem, ProblemKind

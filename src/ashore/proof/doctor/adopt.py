@@ -21,11 +21,11 @@ from ashore.log.files import DataFile, FileSpan, Role, Target
 from ashore.log.fold import Fold
 from ashore.log.plan_commit import places_of
 from ashore.log.positions import OffsetRange, ShardKey
-from ashore.log.side_tables import DEAD_SUFFIX, LATE_SUFFIX
 from ashore.log.store.clock_guard import ClockGuard
 from ashore.log.store.committer import Committer
 from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_log
+from ashore.log.tables import DEAD_SUFFIX, LATE_SUFFIX
 from ashore.proof.doctor.observation import OwnFile, path_below
 from ashore.proof.doctor.steps import AdoptFiles
 from ashore.storage.base import Storage

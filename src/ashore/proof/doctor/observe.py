@@ -21,10 +21,10 @@ from ashore.log.files import Role
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName
 from ashore.log.positions import StreamShard
-from ashore.log.side_tables import LATE_SUFFIX
 from ashore.log.snapshot import read_snapshot
 from ashore.log.store.owner import read_owner
 from ashore.log.store.reader import newer, read_history, read_log
+from ashore.log.tables import LATE_SUFFIX
 from ashore.proof.doctor.connect_sink import parse_connect
 from ashore.proof.doctor.observation import (
     ConnectSeen,

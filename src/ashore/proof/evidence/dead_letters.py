@@ -15,8 +15,8 @@ from ashore.errors import AshoreError, StorageError
 from ashore.log.entries import Entry, Prepare
 from ashore.log.files import BatchPlace, DataFile, Role, Target
 from ashore.log.names import SliceName
-from ashore.log.side_tables import DEAD_DDL
 from ashore.log.store.walk import read_window
+from ashore.log.tables import DEAD_DDL
 from ashore.proof.evidence.offsets import Unreadable
 from ashore.proof.evidence.table_rows import read_rows
 from ashore.storage.base import Storage

@@ -4,17 +4,61 @@ What it is: the use cases behind `versions`: the list, and what differs between 
 What it promises: reads only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
-from ashore.errors import QueryRefused
+from ashore.base.codec import Malformed
+from ashore.errors import LogDamaged, QueryRefused
 from ashore.jobs.file import Table
-from ashore.log.names import SliceName
+from ashore.log.entries import Version
+from ashore.log.names import SliceName, entry_path
 from ashore.log.query import EditsState
+from ashore.log.store.reader import read_history, read_log
+from ashore.plans.version import JobVersion, read_version
 from ashore.plans.version_changes import VersionDiff, compare_versions
+from ashore.storage.base import Storage
 from ashore.topics.loop.sinks import find_sink, require_log_of, sink_slice, sinks_of
-from ashore.topics.loop.versions import RecordedVersion, read_versions
 from ashore.topics.open_job import OpenJob
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedVersion:
+    """A version, with when it was written down and which batch came next."""
+
+    version: int
+    entry: int
+    batch: int
+    written_ms: int
+    digest: str
+    content: JobVersion
+
+
+def read_versions(storage: Storage, name: SliceName) -> Iterator[RecordedVersion]:
+    """Yield the versions of a query, newest first. Raises LogDamaged, StorageError."""
+    known = read_log(storage, name).version
+    entry = known.entry if known else None
+    while entry is not None:
+        found = next(read_history(storage, name, entry))
+        if not isinstance(found.body, Version):
+            _damaged(name, entry, f"it is a `{found.kind}`, and is named as a version")
+        body = found.body
+        try:
+            content = read_version(body.document)
+        except Malformed as error:
+            _damaged(name, entry, f"its version cannot be read: {error}")
+        yield RecordedVersion(
+            body.version, entry, body.batch, found.written_ms, body.digest, content
+        )
+        entry = body.before
+
+
+def _damaged(name: SliceName, entry: int, reason: str) -> NoReturn:
+    raise LogDamaged(
+        f"{entry_path(name, entry)}: {reason}",
+        hint="did a later release write the log? read it with that one",
+        entry=entry,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ashore.errors import PathMissing
 from ashore.log import names
 from ashore.log.files import Role
-from ashore.log.side_tables import DEAD_SUFFIX
+from ashore.log.tables import DEAD_SUFFIX
 from ashore.proof.evidence.offsets import FileOffsets, FileShard, Unreadable
 from ashore.proof.evidence.reader_process import read_unproven
 from ashore.proof.evidence.result import NAMED_MAX

@@ -15,8 +15,7 @@ from types import MappingProxyType
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, PathMissing
 from ashore.jobs.requests import Outline
-from ashore.plans.query import PlannedQuery
-from ashore.plans.state_check import StateCheck
+from ashore.plans.query import PlannedQuery, StateCheck
 from ashore.queries.state.attempts import open_attempts
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.directories import open_directory

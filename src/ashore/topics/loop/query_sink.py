@@ -7,17 +7,18 @@ closed it before Spark hears of its end. Of two processes that run the query one
 go into a topic are there at least once: nothing takes them back where their batch comes to nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ashore.base.clock import Clock
-from ashore.errors import CheckpointUnfit, check, fail
+from ashore.errors import BatchFailed, CheckpointUnfit, check, fail
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Join, Joined, LeaveOut, Plan, Prepare, Query, next_version
 from ashore.log.files import Role
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
+from ashore.log.plan_batch import ShardOffsets, WentBack, leaders_of
 from ashore.log.plan_publish import NO_CATALOG, Publishing
 from ashore.log.plan_query import (
     QueryBatch,
@@ -27,7 +28,7 @@ from ashore.log.plan_query import (
     WriteRows,
     plan_query_batch,
 )
-from ashore.log.positions import ShardKey, ShardRange
+from ashore.log.positions import ShardKey, ShardRange, StreamShard
 from ashore.log.progress import BatchLanded, Progress, Quiet, Step
 from ashore.log.query import Letter, PlanState
 from ashore.log.store.cleaner import delete_staged
@@ -48,8 +49,8 @@ from ashore.topics.loop.definitions import (
     record,
     require_readable,
 )
-from ashore.topics.loop.joins import look_again
-from ashore.topics.loop.query_leaders import Leaders, QueryLeaders
+from ashore.topics.loop.histories import Histories
+from ashore.topics.loop.joins import look_again, shards_of, went_back
 from ashore.topics.loop.shares import ShareWindow
 from ashore.topics.loop.sinks import SENT, require_log_of
 from ashore.topics.read.base import Source
@@ -64,6 +65,74 @@ from ashore.topics.write.batch import (
 )
 from ashore.topics.write.counters import sort_counters
 from ashore.topics.write.specs import OutputSpec
+
+Leaders = tuple[tuple[ShardKey, int], ...]
+
+
+class QueryLeaders:
+    """Asks for leaders, at the start of a query and before each batch. Used by one thread.
+
+    No batch follows records that the topic no longer has. A range is recorded with a leader only
+    if that leader has all of it, before any of it is read, and was the leader when the run began:
+    Spark keeps what it has fetched beyond a batch for the next ones, as long as a run lasts. The
+    rules are those of `model/histories.py`.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._histories = Histories(source)
+        self._at_begin: dict[StreamShard, int] = {}  # of this run
+
+    def begin_run(self) -> None:
+        """Forget the leaders of the run before: nothing that it has fetched is used any more."""
+        self._at_begin = {}
+
+    def check(self, fold: Fold) -> None:
+        """Raise HistoryTruncated or OffsetsWentBack where a partition was cut below what was read.
+
+        What a broker that lags behind may say by mistake: see `look_again`. Raises SourceError.
+        """
+        self._check_landed(fold, self._read(fold.current()))
+
+    def begin_batch(self, fold: Fold, ranges: Iterable[ShardRange]) -> Leaders:
+        """Return the leaders under which the ranges of a batch are read.
+
+        Requires: nothing of the batch has been read yet. Raises as `check`, also where a range ends
+        above what a partition holds; BatchFailed where a leader has changed since the run began:
+        the query has to be started again.
+        """
+        read = list(ranges)
+        offsets = self._read({*fold.current(), *(each.key for each in read)})
+        self._check_landed(fold, offsets)
+        for each in read:
+            if offsets[each.key].end < each.offsets.end:
+                raise went_back(WentBack(each.key, each.offsets.end, offsets[each.key].end))
+        leaders = leaders_of(sorted(each.key for each in read), offsets)
+        self._require_same(leaders)
+        return leaders
+
+    def _read(self, keys: Iterable[ShardKey]) -> dict[ShardKey, ShardOffsets]:
+        ordered = sorted(keys)
+        found = self._source.read_offsets(sorted(set(shards_of(ordered)))) if ordered else {}
+        return {key: found[StreamShard(key.stream, key.shard)] for key in ordered}
+
+    def _check_landed(self, fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]) -> None:
+        landed = fold.current()
+        for key, state in landed.items():
+            if offsets[key].end < state.next:
+                raise went_back(WentBack(key, state.next, offsets[key].end))
+        self._histories.check(fold, {key: offsets[key] for key in landed})
+
+    def _require_same(self, leaders: Leaders) -> None:
+        for key, leader in leaders:
+            shard = StreamShard(key.stream, key.shard)
+            before = self._at_begin.setdefault(shard, leader)
+            if before != leader:
+                raise BatchFailed(
+                    f"{key.stream}/{key.shard} has a new leader: the query is restarted, to "
+                    "discard what it has prefetched from the old one",
+                )
+
 
 _HINTS = {
     Refusal.EMPTY_CHECKPOINT: "continue from a savepoint, `ashore run --from SAVEPOINT`, or "

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from ashore.errors import CatalogError
 from ashore.log import names
 from ashore.log.entries import DeferredAction
-from ashore.log.side_tables import DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX, dead_ddl
-from ashore.log.tables import TableDefinition
+from ashore.log.tables import DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX, TableDefinition, dead_ddl
 from ashore.tables.catalog import Catalog, CatalogPartition, CatalogTable, PartitionSeal
 from ashore.tables.ddl import Atom, Field, Schema, parse_ddl
 from ashore.topics.loop.definitions import schema_of

@@ -10,7 +10,7 @@ from ashore.jobs.file import Job, Table
 from ashore.jobs.file.model import SinkTopic
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName, insert_into_table, insert_into_topic
-from ashore.log.side_tables import DEAD_SUFFIX
+from ashore.log.tables import DEAD_SUFFIX
 
 # What an INSERT fills.
 Sink = Table | SinkTopic

@@ -21,7 +21,7 @@ from ashore.errors import (
     StorageError,
 )
 from ashore.log.names import table_path
-from ashore.log.side_tables import DEAD_SUFFIX, LATE_SUFFIX
+from ashore.log.tables import DEAD_SUFFIX, LATE_SUFFIX
 
 TOPICS_SHOWN = 5
 

@@ -13,25 +13,35 @@ from typing import NamedTuple, TypeVar
 
 from confluent_kafka import (
     OFFSET_INVALID,
+    Consumer,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
+    Message,
     TopicCollection,
     TopicPartition,
     Uuid,
 )
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
+from ashore.base.calendar import FIRST_MS, LAST_MS
 from ashore.base.suggest import suggest
 from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check, fail
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.base import FirstOffset, OpenTransaction, Position, Record, StreamInfo
 from ashore.topics.read.client import Admin, Cluster, wait_for
-from ashore.topics.read.failures import ABSENT, MAYBE_ABSENT, OLD_LEADER
+from ashore.topics.read.failures import (
+    ABSENT,
+    MAYBE_ABSENT,
+    OFFSET_OUT_OF_RANGE,
+    OLD_LEADER,
+    Complaints,
+)
+from ashore.topics.read.headers import read_headers
 from ashore.topics.read.histories import find_refused
-from ashore.topics.read.messages import PlainReader
+from ashore.topics.read.polling import READING, next_answer
 
 T = TypeVar("T")
 
@@ -302,3 +312,62 @@ def stream_id_of(stream: str, topic_id: Uuid) -> str:
             " cannot be distinguished from the one that was landed",
         )
     return str(topic_id).translate(URL_SAFE)
+
+
+_PLAIN_SETTINGS = {
+    **READING,
+    "group.id": "ashore-verify",  # the client requires one; nothing is committed
+    # Ranges are short, and what is fetched beyond their ends is fetched for nothing.
+    "queued.min.messages": "1000",
+    "queued.max.messages.kbytes": "4096",
+}
+
+
+class PlainReader:
+    """One connection for many ranges, one after the other. Used by one thread."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._complaints = Complaints()
+        self._consumer: Consumer | None = None
+
+    def read(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
+        """Yield the committed records of a range. Raises OffsetsGone, SourceError."""
+        if self._consumer is None:
+            self._consumer = self._cluster.open_client(self._complaints, _PLAIN_SETTINGS)
+        partition = TopicPartition(shard.stream, int(shard.shard), offsets.start)
+        self._consumer.assign([partition])  # drops what an earlier range has left
+        while True:
+            message = self._next(self._consumer, shard, offsets)
+            offset = None if message is None else message.offset()
+            if message is None or offset is None or offset >= offsets.end:
+                return
+            _, time_ms = message.timestamp()
+            is_time = FIRST_MS <= time_ms <= LAST_MS
+            key, value = _bytes(message.key()), _bytes(message.value())
+            found = read_headers(message)
+            headers = None if found is None else tuple(found)
+            yield Record(offset, time_ms if is_time else None, key, value, headers)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def _next(self, consumer: Consumer, shard: StreamShard, offsets: OffsetRange) -> Message | None:
+        """Return the next message; None: the partition ends here."""
+        cluster = self._cluster
+        deadline_s = cluster.clock.monotonic_s() + cluster.timeout_s
+        message = next_answer(cluster, consumer, self._complaints, deadline_s)
+        error = message.error()
+        if error is None:
+            return message
+        if error.code() == OFFSET_OUT_OF_RANGE:
+            text = f"Kafka no longer has {shard.stream}/{shard.shard} {offsets}: {error.str()}"
+            raise OffsetsGone(text, hint="Kafka has deleted these records by retention")
+        return None
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -10,7 +10,7 @@ import functools
 import pyarrow as pa
 
 from ashore.log.files import Role, Target
-from ashore.log.side_tables import DEAD_PARTITION_BY, DEAD_SUFFIX, dead_ddl
+from ashore.log.tables import DEAD_PARTITION_BY, DEAD_SUFFIX, dead_ddl
 from ashore.tables.ddl import parse_ddl
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow

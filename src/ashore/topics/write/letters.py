@@ -15,7 +15,7 @@ from ashore.base.unique import Entropy, unique
 from ashore.errors import CountsDisagree
 from ashore.log.entries import ShardRead
 from ashore.log.positions import OffsetRange, ShardKey
-from ashore.log.side_tables import dead_ddl
+from ashore.log.tables import dead_ddl
 from ashore.storage.base import Storage
 from ashore.topics.decode.decode import REASONS, BadRows
 from ashore.topics.write.batch import LettersOrder, TaskResult

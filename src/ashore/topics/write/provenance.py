@@ -6,7 +6,7 @@ What it promises: they come last in a table, the generation after the first four
 others; so whoever writes rows and whoever tells a catalog of them have the same order.
 """
 
-from ashore.log.side_tables import HEADERS_TYPE
+from ashore.log.tables import HEADERS_TYPE
 from ashore.tables.ddl import Schema, parse_ddl
 
 PROVENANCE_DDL = (

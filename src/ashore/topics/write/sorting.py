@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from ashore.errors import BadRecord, check
 from ashore.log.files import Role, Target
 from ashore.log.positions import OffsetRange, ShardKey
-from ashore.log.side_tables import LATE_SUFFIX, dead_ddl
+from ashore.log.tables import LATE_SUFFIX, dead_ddl
 from ashore.tables.ddl import Schema, parse_ddl, to_ddl
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow

@@ -8,7 +8,7 @@ What it promises: frozen values that can be pickled, since executors get them.
 from dataclasses import dataclass
 
 from ashore.log.plan_batch import Feed
-from ashore.log.side_tables import DEAD_SUFFIX
+from ashore.log.tables import DEAD_SUFFIX
 from ashore.topics.route.event_columns import EventColumn
 
 

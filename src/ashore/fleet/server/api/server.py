@@ -18,7 +18,7 @@ from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, 
 from ashore.fleet.server.models import EventList, HistoryQuestion, LogLines, ServerDocument
 from ashore.fleet.supervise.supervisor import ManagedJob
 from ashore.jobs.file.json_schema import job_schema
-from ashore.jobs.metrics import fleet_families as families
+from ashore.jobs.metrics import families
 from ashore.jobs.metrics.exposition import merge_files, write_families
 from ashore.jobs.metrics.families import Family
 

@@ -1,25 +1,81 @@
 """The page on which a job file is written: propose, check, preview, save."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ashore.base.clock import SystemClock
-from ashore.errors import AshoreError, RequestInvalid
+from ashore.errors import AshoreError, JobFileInvalid, RequestInvalid
 from ashore.fleet.access.guard import Admits, form_of, require_operate, visitor_of
 from ashore.fleet.access.requests import note_caller
 from ashore.fleet.access.tokens import UserRole
+from ashore.fleet.records.job_files import check_name
+from ashore.fleet.records.layout import is_name
 from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.job_text import check_size, read_masked
-from ashore.fleet.server.pages.write_view import CheckedDraft, check_draft
+from ashore.jobs.file import Job, parse_job
 from ashore.jobs.file.masking import restore_secrets
+from ashore.topics.loop.job import columns_of
 from ashore.topics.open_job import SOURCE_TIMEOUT_S
 from ashore.topics.read.lazy import open_later
 from ashore.topics.use.preview import TopicPreview, preview_job
 from ashore.topics.use.propose import propose_table, sample_topic
 from ashore.topics.use.proposed_file import JobProposal, job_text, table_names
+
+PROBLEMS_MAX = 100  # who mends these may ask again
+MESSAGE_MAX = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class DraftProblem:
+    """Something wrong with a job file. Line 0: with it as a whole."""
+
+    line: int
+    column: int
+    key: str
+    message: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDraft:
+    """A job file as it is typed: the job, or what is wrong. `more`: problems not listed."""
+
+    job: Job | None
+    problems: tuple[DraftProblem, ...]
+    more: int = 0
+
+
+def check_draft(name: str, text: str) -> CheckedDraft:
+    """Return what is wrong with the text of a job file. `name`: it is to be saved under."""
+    if not is_name(name):
+        problem = f"{name[:100]!r} is not a name for a job file"
+        instead = "letters, digits, `-`, `_` and `.`, at most 100"
+        return CheckedDraft(None, (DraftProblem(0, 0, "", problem, instead),))
+    try:
+        job = parse_job(text, path=f"{name}.yaml", check_schema=columns_of)
+        check_name(name, job)
+    except JobFileInvalid as error:
+        listed = error.fields.get("problems")
+        found = listed if isinstance(listed, Sequence) else ()
+        lines = text.splitlines()
+        problems = tuple(_problem(each, lines) for each in found[:PROBLEMS_MAX])
+        whole = DraftProblem(0, 0, "", error.message[:MESSAGE_MAX], error.hint)
+        return CheckedDraft(None, problems or (whole,), max(0, len(found) - PROBLEMS_MAX))
+    return CheckedDraft(job, ())
+
+
+def _problem(found: Mapping[str, object], lines: Sequence[str]) -> DraftProblem:
+    line, key = int(str(found["line"])), str(found["key"])
+    text = lines[line - 1] if 0 < line <= len(lines) else ""
+    leaf = key.rpartition(".")[2].partition("[")[0]
+    column = text.find(leaf) + 1 if leaf else 0
+    start = len(text) - len(text.lstrip()) + 1
+    return DraftProblem(line, column or start, key, str(found["message"]), str(found["instead"]))
+
 
 SAMPLED = 100  # records of each topic partition
 SAMPLING_S = 25.0  # reading records takes longer than looking

@@ -23,7 +23,7 @@ from ashore.base.time_format import ISO
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file.cases import GivenBatch, GivenRecord
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange
-from ashore.log.side_tables import HEADERS_TYPE
+from ashore.log.tables import HEADERS_TYPE
 from ashore.queries.spark.sql.views import View
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow

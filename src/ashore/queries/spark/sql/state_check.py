@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from ashore.base.clock import SystemClock
 from ashore.errors import AshoreError
 from ashore.plans.graph import PlanGraph
+from ashore.plans.query import RefusedState, StateCheck
 from ashore.plans.sources import list_topics
-from ashore.plans.state_check import RefusedState, StateCheck
 from ashore.queries.spark.internals import check_state
 from ashore.queries.spark.sql.frames import PlannedFrame
 from ashore.queries.state.checkpoint import Checkpoint

@@ -12,10 +12,10 @@ from ashore.jobs.file.tables import Table
 from ashore.log.fold import EMPTY
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_log
+from ashore.plans.checks import warn_of_replays
 from ashore.plans.messages import DescribedQuery, TableQuery, TopicQuery
 from ashore.plans.operators import describe_operators
 from ashore.plans.query import PlannedQuery
-from ashore.plans.replays import warn_of_replays
 from ashore.queries.spark.sql.assembly import SqlParts, plan_queries
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.refusals import do_all

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from ashore.log.plan_batch import BatchPlan
 from ashore.log.positions import ShardRange
-from ashore.log.side_tables import HEADERS_TYPE
+from ashore.log.tables import HEADERS_TYPE
 from ashore.topics.loop.splits import count_tasks
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.write.specs import LandingSpec
