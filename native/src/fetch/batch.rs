@@ -1,7 +1,7 @@
 //! Record batches of message format 2, and which of them are committed.
 //!
-//! A batch is used once its CRC agrees, and its records only if they fill it exactly, in order, at
-//! offsets that it spans. Older formats are told apart and left to another reader.
+//! A batch is used only if its CRC is correct, and its records only if they fill it exactly, in
+//! order, within its offsets. Older formats are detected and left to another reader.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -24,7 +24,7 @@ const NO_PRODUCER: i64 = -1;
 /// Why a batch is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unread {
-    /// It has another format, for another reader.
+    /// It has another message format, for another reader.
     Format(i8),
     /// It is damaged.
     Damaged(String),
@@ -41,7 +41,7 @@ impl From<super::wire::Malformed> for Unread {
 pub(super) enum Unusable {
     /// They are damaged.
     Damaged(Malformed),
-    /// These offsets are of more bytes than a limit allows: of a record, or of the whole batch.
+    /// These offsets exceed a limit of bytes: of a record, or of the whole batch.
     TooLarge(Range<i64>),
 }
 
@@ -109,7 +109,7 @@ impl<'a> Batch<'a> {
         Ok(Some((batch, size)))
     }
 
-    /// The offset after the last that the batch spans, whether or not there is a record.
+    /// The offset after the last of the batch, whether or not that has a record.
     pub(super) fn next_offset(&self) -> i64 {
         self.base_offset + i64::from(self.last_delta) + 1
     }
@@ -118,7 +118,7 @@ impl<'a> Batch<'a> {
         self.attributes & attribute != 0
     }
 
-    /// Compare the CRC, which covers all that decides about records.
+    /// Compare the CRC, which covers every byte that affects records.
     pub(super) fn check(&self) -> Parsed<()> {
         let wanted = Cursor::new(&self.bytes[CRC_AT..]).u32()?;
         if crc32c::crc32c(&self.bytes[CRC_FROM..]) != wanted {
@@ -130,7 +130,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Hand each record to `take`, in order. Requires: the CRC was compared.
+    /// Pass each record to `take`, in order. Requires: the CRC was compared.
     fn each<'b>(
         &'b self,
         codecs: &'b mut Codecs,
@@ -199,7 +199,7 @@ impl<'a> Raw<'a> {
         self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len) + self.headers.len()
     }
 
-    /// Hand each header to `take`, and return how many there are.
+    /// Pass each header to `take`, and return the number of headers.
     pub(super) fn each_header(
         &self,
         mut take: impl FnMut(&'a [u8], Option<&'a [u8]>) -> Parsed<()>,
@@ -221,7 +221,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Which producers' records are of aborted transactions, while the batches of one answer are read.
+/// The producers whose transactions are aborted, while the batches of an answer are read.
 #[derive(Debug)]
 pub(super) struct Aborted {
     ahead: std::iter::Peekable<std::vec::IntoIter<(i64, i64)>>,
@@ -237,7 +237,7 @@ impl Aborted {
         }
     }
 
-    /// Hand the committed records of the next batch to `take`. Its CRC is compared.
+    /// Pass the committed records of the next batch to `take`, after its CRC is compared.
     pub(super) fn committed(
         &mut self,
         batch: &Batch<'_>,
@@ -261,7 +261,7 @@ impl Aborted {
         batch.each(codecs, take)
     }
 
-    /// A marker of an abort ends its transaction: what the producer writes next is of another.
+    /// An abort marker ends its transaction: the producer's next records belong to another one.
     fn pass_marker(&mut self, batch: &Batch<'_>, codecs: &mut Codecs) -> Result<(), Unusable> {
         let mut is_abort = false;
         batch.each(codecs, |marker| {
@@ -288,9 +288,9 @@ pub(super) struct Reach {
     pub(super) bytes: usize,
 }
 
-/// Look how far the complete batches of an answer reach, by their headers alone.
+/// Return how far the complete batches of an answer reach, from their headers alone.
 ///
-/// Batches come in order; `position` is from where they were fetched.
+/// Batches are in order; `position` is the offset that was fetched.
 pub(super) fn reach(bytes: &[u8], position: i64) -> Result<Reach, Unread> {
     let mut found = Reach {
         next: position,

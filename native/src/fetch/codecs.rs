@@ -1,7 +1,7 @@
 //! Compressed record batches: gzip, snappy in both of Java's framings, lz4, zstd.
 //!
-//! What comes out grows with what was decompressed, up to a limit: never by what a header promises.
-//! A batch that becomes more is not damaged, but too large: who reads it again finds the same.
+//! The output grows with the bytes that were decompressed, up to a limit, and never by the size in a
+//! header. A batch beyond the limit is too large, not damaged: reading it again does not help.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
 use super::wire::{Cursor, Malformed, malformed};
 
-/// No limit is higher: what Arrow and Kafka count in 31 bits is not reached.
+/// The highest limit: Arrow and Kafka count bytes in 31 bits.
 pub(super) const LIMIT_BYTES: usize = 1 << 30;
 const SNAPPY_FRAMED: &[u8] = b"\x82SNAPPY\0";
 const LZ4_FRAME: u32 = 0x184d_2204;
@@ -22,7 +22,7 @@ const KEPT_BYTES: usize = 16 << 20; // of a batch larger than that, no room is k
 pub(super) enum Unpacked {
     /// It is damaged.
     Damaged(Malformed),
-    /// It becomes more than the limit.
+    /// Its records exceed the limit.
     TooLarge,
 }
 
@@ -38,7 +38,7 @@ fn damaged<T>(what: &str) -> Filled<T> {
     Ok(malformed(what)?)
 }
 
-/// Bytes that come one after another; what was reserved once is used again.
+/// Output bytes in a buffer that is reused.
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
@@ -54,8 +54,8 @@ impl Buffer {
         }
     }
 
-    /// Room for `size` more bytes, which count once they are `taken`: it may go beyond the limit by
-    /// one step or block, and what is taken may not.
+    /// Return space for `size` more bytes, which count once they are `taken`. The space may exceed
+    /// the limit by one step or block; taken bytes may not.
     fn room(&mut self, size: usize) -> &mut [u8] {
         let end = self.used + size;
         if end > self.bytes.len() {
@@ -89,14 +89,14 @@ impl Buffer {
     }
 }
 
-/// Decompressors, and the bytes that came out last.
+/// Decompressors, and the output of the last batch.
 pub(super) struct Codecs {
     zstd: Option<DCtx<'static>>,
     out: Buffer,
 }
 
 impl Codecs {
-    /// `limit`: bytes that a batch may become.
+    /// `limit`: bytes of a decompressed batch.
     pub(super) fn new(limit: usize) -> Self {
         let out = Buffer {
             bytes: Vec::new(),
@@ -106,13 +106,13 @@ impl Codecs {
         Codecs { zstd: None, out }
     }
 
-    /// Bytes that are reserved for what comes out.
+    /// The capacity of the output buffer.
     #[cfg(test)]
     pub(super) fn room_bytes(&self) -> usize {
         self.out.bytes.capacity()
     }
 
-    /// Return the records of a batch, decompressed where `codec` is one of Kafka.
+    /// Return the records of a batch, decompressed if `codec` is a codec of Kafka.
     pub(super) fn unpack<'a>(&'a mut self, codec: i16, bytes: &'a [u8]) -> Filled<&'a [u8]> {
         if codec != 0 {
             return self.decompress(codec, bytes);
@@ -123,7 +123,7 @@ impl Codecs {
         Ok(bytes)
     }
 
-    /// Decompress `bytes` of a codec of Kafka.
+    /// Decompress `bytes` by a codec of Kafka.
     pub(super) fn decompress(&mut self, codec: i16, bytes: &[u8]) -> Filled<&[u8]> {
         let out = &mut self.out;
         out.clear();
@@ -165,7 +165,7 @@ fn zstd(context: &mut DCtx<'_>, bytes: &[u8], out: &mut Buffer) -> Filled<()> {
     }
 }
 
-/// Snappy as librdkafka writes it, or as Java's stream does: a header, then blocks with their sizes.
+/// Snappy as librdkafka or Java's stream writes it; the latter: a header, then blocks with sizes.
 fn snappy(bytes: &[u8], out: &mut Buffer) -> Filled<()> {
     if !bytes.starts_with(SNAPPY_FRAMED) {
         return snappy_block(bytes, out);
@@ -196,8 +196,8 @@ fn snappy_block(block: &[u8], out: &mut Buffer) -> Filled<()> {
     out.taken(written)
 }
 
-/// An LZ4 frame. One whose blocks stand alone, as Kafka's clients write them, is read here: without
-/// the buffers that the general reader copies through.
+/// An LZ4 frame. Independent blocks, which Kafka's clients write, are decompressed here: without the
+/// buffers of the general reader.
 fn lz4(bytes: &[u8], out: &mut Buffer) -> Filled<()> {
     const INDEPENDENT: u8 = 0x20;
     const BLOCK_CHECKSUM: u8 = 0x10;

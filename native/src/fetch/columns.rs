@@ -1,5 +1,5 @@
-//! Records as columns of Arrow: topic, partition, offset, timestamp, key, value, and headers where
-//! they are asked for, as `ashore.topics.read.record_columns` has them.
+//! Records as columns of Arrow: topic, partition, offset, timestamp, key, value, and headers on
+//! request, as in `ashore.topics.read.record_columns`.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, Fields, TimeUnit};
 
 use super::batch::Raw;
-use super::spare::SPARE;
+use super::buffers::BUFFERS;
 use super::wire::Parsed;
 
 /// The years 1 to 9999, in milliseconds: no table holds other times.
 const TIMES_MS: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
 const RESERVED: usize = 8192;
 
-/// A column of bytes that is filled.
+/// A builder of a column of bytes.
 #[derive(Debug)]
 struct Bytes {
     ends: Vec<i32>,
@@ -38,7 +38,7 @@ impl Bytes {
         self.ends.len() - 1 + self.nulls
     }
 
-    /// Enter the nulls that were only counted.
+    /// Append the nulls that were only counted.
     #[cold]
     fn enter_nulls(&mut self) {
         let nulls = std::mem::take(&mut self.nulls);
@@ -46,8 +46,8 @@ impl Bytes {
         self.ends.resize(self.ends.len() + nulls, 0);
     }
 
-    /// Requires: all content together is less than 2^31 bytes; `Columns::is_full` is asked between
-    /// batches, and a batch is less than half of that.
+    /// Requires: the whole content is less than 2^31 bytes; the size is checked between batches, and
+    /// a batch is less than half of that.
     #[inline]
     fn push(&mut self, bytes: Option<&[u8]>) {
         match bytes {
@@ -73,7 +73,7 @@ impl Bytes {
             self.enter_nulls();
         }
         let rows = self.len();
-        let buffers = vec![Buffer::from_vec(self.ends), SPARE.lend(self.content)];
+        let buffers = vec![Buffer::from_vec(self.ends), BUFFERS.lend(self.content)];
         array(kind, rows, self.valid.finish(), buffers, vec![])
     }
 }
@@ -93,7 +93,7 @@ fn array(
         .build()
 }
 
-/// Headers of records, one record's after the other's.
+/// A builder of the column of headers.
 #[derive(Debug)]
 struct Headers {
     ends: Vec<i32>,
@@ -102,7 +102,7 @@ struct Headers {
     values: Bytes,
 }
 
-/// Records of one partition that become a batch of Arrow.
+/// A builder of a record batch of Arrow, for records of one partition.
 #[derive(Debug)]
 pub(super) struct Columns {
     offsets: Vec<i64>,
@@ -143,11 +143,11 @@ impl Columns {
         })
     }
 
-    /// Make room for more records, if they are like those that there are: a buffer that doubles is
-    /// copied, and large ones are new to the process, page by page.
+    /// Reserve space for more records of the same size: a buffer that doubles is copied, and each
+    /// page of a new large one costs a page fault.
     ///
-    /// `records`, `bytes`: what all together are bound by; a batch of Kafka may go beyond.
-    /// `left`: records that may come.
+    /// `records`, `bytes`: the limits of the whole batch, which the last batch of Kafka may exceed.
+    /// `left`: the most records that may follow.
     pub(super) fn reserve(&mut self, records: usize, bytes: usize, left: usize) {
         let (rows, size) = (self.rows(), self.size().max(1));
         let all = records.min(bytes.saturating_mul(rows) / size);
@@ -163,7 +163,7 @@ impl Columns {
                 .reserve_exact((column.ends.len() - 1) * more / rows);
             let content = std::mem::take(&mut column.content);
             let more = content.len().saturating_mul(more) / rows;
-            column.content = SPARE.grow(content, more, bytes + bytes / 8);
+            column.content = BUFFERS.grow(content, more, bytes + bytes / 8);
         }
     }
 
@@ -186,7 +186,7 @@ impl Columns {
         }
     }
 
-    /// Return the batch of what was appended, in a structure.
+    /// Return the appended records as a structure.
     pub(super) fn finish(
         self,
         topic: &mut TopicColumn,
@@ -267,7 +267,7 @@ impl Headers {
     }
 }
 
-/// A topic's name once for each record: filled once, and shared by batches.
+/// A column with a topic's name in each row, which batches share.
 #[derive(Debug)]
 pub(super) struct TopicColumn {
     name: String,

@@ -1,6 +1,6 @@
-//! A connection to a broker: requests out, answers in, one after the other.
+//! A connection to a broker, with one request at a time.
 //!
-//! No call waits longer than it is told to. Of an answer that has come in part the part is kept.
+//! No call waits longer than its limit. An answer that has arrived in part is kept.
 
 use std::fmt;
 use std::io;
@@ -14,12 +14,12 @@ use super::stream::{self, Stream, is_passing};
 use super::tls::Tls;
 use super::wire::{Malformed, Writer};
 
-/// No answer is larger: Kafka's own limit of a batch, and room for what is around it.
+/// The largest answer: Kafka's own limit of a batch, and room around it.
 const LARGEST_ANSWER: usize = 1 << 30;
 const FIRST_ROOM: usize = 1 << 20;
-/// The first answer of a connection is not as large, so that what is not Kafka is told from it.
+/// The largest first answer of a connection: less, to detect a server that is not Kafka.
 const LARGEST_FIRST_ANSWER: usize = 1 << 20;
-/// A login is made again when so much of a session has passed.
+/// The fraction of a session after which the client logs in again.
 const PART_OF_SESSION: f64 = 0.85;
 
 /// Where a broker listens.
@@ -40,50 +40,50 @@ impl fmt::Display for Address {
 /// How connections are secured.
 #[derive(Debug, Clone, Default)]
 pub struct Security {
-    /// None: they are not encrypted.
+    /// None: connections are not encrypted.
     pub tls: Option<Tls>,
     /// None: without a login.
     pub login: Option<Login>,
 }
 
-/// How long brokers may take, what they are told of the client, and how connections are secured.
+/// Timeouts, client id and security of connections.
 #[derive(Debug, Clone)]
-pub struct Manners {
-    /// What brokers write into their logs.
+pub struct ConnectionSettings {
+    /// The name of the client in logs of brokers.
     pub client_id: String,
-    /// How long a connection may take to be made, with the handshake of TLS.
+    /// The timeout of a connect, with the handshake of TLS.
     pub connect: Duration,
-    /// How long a broker may send nothing while an answer to a fetch is due, and how long any other
-    /// answer, and a login, may take.
+    /// How long a broker may send nothing while a fetch is in flight; the timeout of any other
+    /// answer, and of a login.
     pub answer: Duration,
-    /// Where this failed, no connection is made: why.
+    /// Or why there is none: then connecting fails.
     pub security: Result<Security, String>,
 }
 
-/// Why a connection is of no more use.
+/// Why a connection is closed.
 #[derive(Debug)]
-pub(super) enum Broken {
-    /// Of the network, or the broker: another connection may be better.
-    Passing(String),
-    /// What came is not what the protocol says.
+pub(super) enum ConnectionError {
+    /// The network or the broker failed: another connection may work.
+    Retriable(String),
+    /// The answer does not follow the protocol.
     Damaged(String),
-    /// Another connection is no better: the protocol is too old, or TLS or the login is refused.
+    /// Another connection would fail, too: the protocol is too old, or TLS or the login is refused.
     Refused(String),
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for ConnectionError {
     fn from(error: io::Error) -> Self {
-        Broken::Passing(error.to_string())
+        ConnectionError::Retriable(error.to_string())
     }
 }
 
-impl From<Malformed> for Broken {
+impl From<Malformed> for ConnectionError {
     fn from(error: Malformed) -> Self {
-        Broken::Damaged(error.0)
+        ConnectionError::Damaged(error.0)
     }
 }
 
-/// A request whose answer is due.
+/// A request in flight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Due {
     pub(super) correlation: i32,
@@ -107,19 +107,22 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connect, ask what the broker speaks, and log in.
-    pub(super) fn open(address: &Address, manners: &Manners) -> Result<Self, Broken> {
-        let security = manners.security.as_ref();
-        let security = security.map_err(|text| Broken::Refused(text.clone()))?;
-        let stream = Stream::open(address, manners.connect, security.tls.as_ref())
+    /// Connect, ask for the broker's versions, and log in.
+    pub(super) fn open(
+        address: &Address,
+        settings: &ConnectionSettings,
+    ) -> Result<Self, ConnectionError> {
+        let security = settings.security.as_ref();
+        let security = security.map_err(|text| ConnectionError::Refused(text.clone()))?;
+        let stream = Stream::open(address, settings.connect, security.tls.as_ref())
             .map_err(|error| not_opened(address, &error))?;
         let mut opened = Connection {
             address: address.clone(),
             stream,
             login: security.login.clone(),
             log_in_again: None,
-            client_id: manners.client_id.clone(),
-            answer_within: manners.answer,
+            client_id: settings.client_id.clone(),
+            answer_within: settings.answer,
             versions: Versions::default(),
             largest: LARGEST_FIRST_ANSWER,
             sent: 0,
@@ -138,7 +141,7 @@ impl Connection {
     }
 
     /// Log in, or log in again, where there is a login.
-    fn log_in(&mut self) -> Result<(), Broken> {
+    fn log_in(&mut self) -> Result<(), ConnectionError> {
         let Some(login) = self.login.clone() else {
             return Ok(());
         };
@@ -181,14 +184,14 @@ impl Connection {
         self.versions
     }
 
-    /// Send a request, whose rest is written by `write`. Its answer is due then. Requires: no other
-    /// is. Where the session of a login nears its end, there is a new login before.
+    /// Send a request, whose body is written by `write`. Requires: no other is in flight. Logs in
+    /// again first if the session of the login nears its end.
     pub(super) fn send(
         &mut self,
         api: i16,
         version: i16,
         write: impl FnOnce(&mut Writer),
-    ) -> Result<Due, Broken> {
+    ) -> Result<Due, ConnectionError> {
         if self.log_in_again.is_some_and(|at| at <= Instant::now()) {
             self.log_in()?;
         }
@@ -206,9 +209,9 @@ impl Connection {
         })
     }
 
-    /// Take what has come, without waiting: an answer, or None if it has not come in full.
-    /// The flag says whether anything came.
-    pub(super) fn receive(&mut self) -> Result<(Option<Vec<u8>>, bool), Broken> {
+    /// Read what has arrived, without waiting: the answer, if it is complete, and whether any bytes
+    /// arrived.
+    pub(super) fn receive(&mut self) -> Result<(Option<Vec<u8>>, bool), ConnectionError> {
         let was = self.incoming.len();
         let has_all = self.read().map_err(|error| self.broken(&error))?;
         let has_come = self.incoming.len() > was || has_all;
@@ -225,8 +228,8 @@ impl Connection {
         Ok((Some(std::mem::take(&mut self.incoming)), true))
     }
 
-    /// Wait for the answer that is due, all of it: a part that comes buys no time.
-    pub(super) fn wait_for_answer(&mut self) -> Result<Vec<u8>, Broken> {
+    /// Wait for the complete answer. Bytes that arrive do not extend the timeout.
+    pub(super) fn wait_for_answer(&mut self) -> Result<Vec<u8>, ConnectionError> {
         let until = Instant::now() + self.answer_within;
         loop {
             if let (Some(answer), _) = self.receive()? {
@@ -242,7 +245,7 @@ impl Connection {
         }
     }
 
-    /// Return how much of the answer that is due has come, for people.
+    /// Return how much of the answer has arrived, for people.
     pub(super) fn describe_due(&self) -> String {
         match self.size {
             None => format!("{} has sent nothing", self.address),
@@ -253,8 +256,8 @@ impl Connection {
         }
     }
 
-    /// Whether nothing is to come, and the broker has not closed the connection, as far as can be
-    /// told without a request.
+    /// Whether no answer is in flight, and the broker has not closed the connection, as far as is
+    /// known without a request.
     pub(super) fn is_idle(&mut self) -> bool {
         // A byte, or the end of the stream, is no error.
         let is_silent =
@@ -262,12 +265,12 @@ impl Connection {
         is_silent && self.size.is_none() && self.incoming.is_empty()
     }
 
-    /// Let go of the room for answers.
+    /// Release the buffer of answers.
     pub(super) fn free_room(&mut self) {
         self.incoming = Vec::new();
     }
 
-    /// Give back the room of an answer, for the next one.
+    /// Reuse the buffer of an answer for the next one.
     pub(super) fn reuse(&mut self, mut answer: Vec<u8>) {
         if self.size.is_none() && self.incoming.capacity() == 0 {
             answer.clear();
@@ -275,15 +278,15 @@ impl Connection {
         }
     }
 
-    pub(super) fn passing(&self, error: &dyn fmt::Display) -> Broken {
-        Broken::Passing(format!("{}: {error}", self.address))
+    pub(super) fn passing(&self, error: &dyn fmt::Display) -> ConnectionError {
+        ConnectionError::Retriable(format!("{}: {error}", self.address))
     }
 
-    fn refused(&self, error: &dyn fmt::Display) -> Broken {
-        Broken::Refused(format!("{}: {error}", self.address))
+    fn refused(&self, error: &dyn fmt::Display) -> ConnectionError {
+        ConnectionError::Refused(format!("{}: {error}", self.address))
     }
 
-    fn broken(&self, error: &io::Error) -> Broken {
+    fn broken(&self, error: &io::Error) -> ConnectionError {
         match tls_error(error) {
             // Also where a broker refuses the client's certificate, after the handshake.
             Some(rustls::Error::AlertReceived(_)) => self.refused(error),
@@ -293,11 +296,11 @@ impl Connection {
         }
     }
 
-    pub(super) fn damaged(&self, error: &dyn fmt::Display) -> Broken {
-        Broken::Damaged(format!("an answer of {} is damaged: {error}", self.address))
+    pub(super) fn damaged(&self, error: &dyn fmt::Display) -> ConnectionError {
+        ConnectionError::Damaged(format!("an answer of {} is damaged: {error}", self.address))
     }
 
-    /// Read what there is of an answer; tell whether it is all there.
+    /// Read what has arrived of an answer; return whether it is complete.
     fn read(&mut self) -> io::Result<bool> {
         if self.size.is_none() {
             if !self.fill(4)? {
@@ -316,8 +319,8 @@ impl Connection {
         self.fill(self.size.unwrap_or(0))
     }
 
-    /// Read until there are `size` bytes; false: there are not so many yet. Room grows with what has
-    /// come: a size alone reserves little.
+    /// Read until there are `size` bytes; false: there are fewer yet. The buffer grows with the bytes
+    /// that arrive: a size alone reserves little.
     fn fill(&mut self, size: usize) -> io::Result<bool> {
         while self.incoming.len() < size {
             let left = size - self.incoming.len();
@@ -340,15 +343,15 @@ impl Connection {
     }
 }
 
-/// Why there is no connection. One that ends in the handshake of TLS may be of a broker that does
-/// not speak it, or of one that is stopped: a few times in a row it is the former.
-fn not_opened(address: &Address, error: &io::Error) -> Broken {
+/// Return why connecting failed. Where the handshake of TLS ends early, the broker has no TLS or is
+/// being stopped: a few times in a row it has none.
+fn not_opened(address: &Address, error: &io::Error) -> ConnectionError {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     let text = format!("{address}: {error}");
     match error.kind() {
-        UnexpectedEof | ConnectionReset | BrokenPipe => Broken::Damaged(text),
-        _ if tls_error(error).is_some() => Broken::Refused(text),
-        _ => Broken::Passing(text),
+        UnexpectedEof | ConnectionReset | BrokenPipe => ConnectionError::Damaged(text),
+        _ if tls_error(error).is_some() => ConnectionError::Refused(text),
+        _ => ConnectionError::Retriable(text),
     }
 }
 
@@ -365,7 +368,7 @@ fn session_end(began: Instant, lifetime_ms: i64) -> Option<Instant> {
         .flatten()
 }
 
-/// Wait until something has come on one of the connections, at most so long.
+/// Wait until bytes arrive on one of the connections, for at most a duration.
 pub(super) fn wait_for_any<'a>(
     connections: impl IntoIterator<Item = &'a Connection>,
     at_most: Duration,

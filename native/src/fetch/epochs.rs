@@ -1,42 +1,40 @@
-//! Where leader epochs end: one question to a broker, for which no record is fetched.
+//! The ends of leader epochs: one request to a broker, without records.
 
-use super::connection::{Address, Broken, Connection, Manners};
-use super::idle::IdleConnections;
+use super::connection::{Address, ConnectionError};
+use super::idle::Connector;
 use super::protocol::{self, EPOCH_ENDS_VERSION, EpochEnd, EpochOf, OFFSET_FOR_LEADER_EPOCH};
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// It may pass: the broker is away.
-    Passing(String),
-    /// For another client.
+    /// The broker does not answer now.
+    Retriable(String),
+    /// Another client has to ask.
     GaveUp(String),
 }
 
-impl From<Broken> for NoAnswer {
-    fn from(broken: Broken) -> Self {
-        match broken {
-            Broken::Passing(text) => NoAnswer::Passing(text),
-            Broken::Damaged(text) | Broken::Refused(text) => NoAnswer::GaveUp(text),
+impl From<ConnectionError> for NoAnswer {
+    fn from(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::Retriable(text) => NoAnswer::Retriable(text),
+            ConnectionError::Damaged(text) | ConnectionError::Refused(text) => {
+                NoAnswer::GaveUp(text)
+            }
         }
     }
 }
 
-/// Ask a broker where leader epochs of partitions end. It answers for those that it leads; of any
-/// other there is an error code, or nothing.
+/// Ask a broker for the ends of leader epochs. It answers for partitions that it leads; for others
+/// it returns an error code, or nothing.
 ///
 /// # Errors
 /// See [`NoAnswer`].
 pub fn read_epoch_ends(
     broker: &Address,
     asked: &[EpochOf],
-    manners: &Manners,
-    idle: &IdleConnections,
+    connector: &Connector,
 ) -> Result<Vec<EpochEnd>, NoAnswer> {
-    let mut connection = match idle.take(broker) {
-        Some(connection) => connection,
-        None => Connection::open(broker, manners)?,
-    };
+    let mut connection = connector.connect(broker)?;
     if !connection.versions().has_epoch_ends {
         let text = format!("{broker} does not return the ends of leader epochs");
         return Err(NoAnswer::GaveUp(text));
@@ -47,6 +45,6 @@ pub fn read_epoch_ends(
     let answer = connection.wait_for_answer()?;
     let found = protocol::read_epochs(&answer, due.correlation)
         .map_err(|error| connection.damaged(&error))?;
-    idle.give(connection);
+    connector.idle.give(connection);
     Ok(found)
 }

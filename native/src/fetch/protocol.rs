@@ -1,4 +1,4 @@
-//! The requests of a reader and their answers: ApiVersions, Metadata, Fetch; and two for a login.
+//! The requests of a reader and their answers: ApiVersions, Metadata, Fetch, and two for logins.
 //!
 //! Source: the schemas of Kafka's messages (`clients/src/main/resources/common/message`).
 
@@ -14,27 +14,26 @@ pub(super) const API_VERSIONS: i16 = 18;
 pub(super) const OFFSET_FOR_LEADER_EPOCH: i16 = 23;
 pub(super) const SASL_AUTHENTICATE: i16 = 36;
 
-/// The version of both requests of a login: brokers that speak `SPOKEN` have it. The answer tells
-/// how long the session lasts, and neither has tagged fields.
+/// The version of both requests of a login, which every broker with `SPOKEN` has. The answer has the
+/// lifetime of the session, and neither has tagged fields.
 pub(super) const LOGIN_VERSION: i16 = 1;
 
-/// The version in which ends of leader epochs are asked for: from Kafka 2.3 on, no tagged fields.
+/// The version of requests for ends of leader epochs: from Kafka 2.3 on, no tagged fields.
 pub(super) const EPOCH_ENDS_VERSION: i16 = 3;
 
-/// The versions that this reader can speak: from Kafka 2.4 on. From 13 on topics go by their ids.
+/// The versions of this reader: from Kafka 2.4 on. From version 13 on, topics are named by id.
 const SPOKEN: [(i16, i16, i16); 2] = [(FETCH, 11, 16), (METADATA, 9, 12)];
 pub(super) const FETCH_BY_ID: i16 = 13;
 
-/// An id of a topic; all zeros where brokers have none.
-/// The id of a topic.
+/// The id of a topic; all zeros where brokers have none.
 pub type TopicId = [u8; 16];
 pub(super) const NO_ID: TopicId = [0; 16];
 
-/// Kafka's error codes, as far as they are told apart.
+/// The error codes of Kafka that are handled.
 pub(super) mod code {
     pub(in super::super) const OFFSET_OUT_OF_RANGE: i16 = 1;
-    /// What passes by asking for the leaders again.
-    pub(in super::super) const PASSING: [(i16, &str); 13] = [
+    /// Errors that a new lookup of leaders may resolve.
+    pub(in super::super) const RETRIABLE: [(i16, &str); 13] = [
         (3, "UNKNOWN_TOPIC_OR_PARTITION"),
         (5, "LEADER_NOT_AVAILABLE"),
         (6, "NOT_LEADER_OR_FOLLOWER"),
@@ -51,12 +50,12 @@ pub(super) mod code {
     ];
 }
 
-/// What a connection's broker speaks: of each request the highest version that both know.
+/// The highest version of each request that the broker and this reader have in common.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Versions {
     pub(super) fetch: i16,
     pub(super) metadata: i16,
-    /// Whether it knows `OFFSET_FOR_LEADER_EPOCH` in `EPOCH_ENDS_VERSION`. No reading needs it.
+    /// Whether the broker has `OFFSET_FOR_LEADER_EPOCH` in `EPOCH_ENDS_VERSION`; readings work without.
     pub(super) has_epoch_ends: bool,
 }
 
@@ -69,7 +68,7 @@ fn is_flexible(api: i16, version: i16) -> bool {
     }
 }
 
-/// Begin a request: a place for its size, and its header.
+/// Start a request: space for its size, and its header.
 pub(super) fn begin(api: i16, version: i16, correlation: i32, client: &str) -> Writer {
     let mut out = Writer::default();
     out.i32(0).i16(api).i16(version).i32(correlation);
@@ -77,7 +76,7 @@ pub(super) fn begin(api: i16, version: i16, correlation: i32, client: &str) -> W
     out
 }
 
-/// Return a request as it goes out: its size is known now.
+/// Return the bytes of a request, with its size filled in.
 pub(super) fn finish(request: Writer) -> Vec<u8> {
     let mut bytes = request.0;
     let size = i32::try_from(bytes.len() - 4).unwrap_or(i32::MAX);
@@ -95,7 +94,7 @@ fn answer(bytes: &[u8], correlation: i32, is_flexible: bool) -> Parsed<Cursor<'_
     Ok(from)
 }
 
-/// Read what a broker speaks. Fails with a sentence where that is not enough.
+/// Read the versions of a broker. Fails with a message if a request is not supported.
 pub(super) fn read_versions(bytes: &[u8], correlation: i32) -> Parsed<Result<Versions, String>> {
     let mut from = answer(bytes, correlation, false)?;
     let error = from.i16()?;
@@ -141,7 +140,7 @@ pub struct EpochOf {
     pub epoch: i32,
 }
 
-/// Where a leader epoch ends, as the partition's leader knows.
+/// The end of a leader epoch, according to the partition's leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpochEnd {
     /// The partition, and the highest epoch up to the one asked for that it has; -1: it has none.
@@ -152,7 +151,7 @@ pub struct EpochEnd {
     pub end: i64,
 }
 
-/// Write the rest of a question for the ends of leader epochs.
+/// Write the body of a request for the ends of leader epochs.
 pub(super) fn write_epochs(out: &mut Writer, asked: &[EpochOf]) {
     out.i32(-1); // replica_id: a consumer
     out.count(false, asked.len());
@@ -184,12 +183,12 @@ pub(super) fn read_epochs(bytes: &[u8], correlation: i32) -> Parsed<Vec<EpochEnd
     Ok(found)
 }
 
-/// Write the rest of a request to log in by a mechanism.
+/// Write the body of a request to log in by a mechanism.
 pub(super) fn write_mechanism(out: &mut Writer, mechanism: &str) {
     out.string(false, mechanism);
 }
 
-/// Read whether a broker has a mechanism. Fails with a sentence where it has not.
+/// Read whether a broker supports a mechanism. Fails with a message if not.
 pub(super) fn read_mechanisms(bytes: &[u8], correlation: i32) -> Parsed<Result<(), String>> {
     let mut from = answer(bytes, correlation, false)?;
     let error = from.i16()?;
@@ -206,15 +205,15 @@ pub(super) fn read_mechanisms(bytes: &[u8], correlation: i32) -> Parsed<Result<(
     })
 }
 
-/// Write the rest of a request that carries what a client says to log in.
+/// Write the body of a request with a client's message of a login.
 pub(super) fn write_said(out: &mut Writer, said: &[u8]) {
     out.count(false, said.len()).raw(said);
 }
 
-/// What a broker said to a login, and how long the session lasts from then on; 0: for ever.
+/// A broker's message of a login, and the remaining lifetime of the session; 0: unlimited.
 pub(super) type Said = (Vec<u8>, i64);
 
-/// Read what a broker says to a login. Fails with a sentence where it refuses it.
+/// Read a broker's message of a login. Fails with a message if the login is refused.
 pub(super) fn read_said(bytes: &[u8], correlation: i32) -> Parsed<Result<Said, String>> {
     let mut from = answer(bytes, correlation, false)?;
     let error = from.i16()?;
@@ -229,7 +228,7 @@ pub(super) fn read_said(bytes: &[u8], correlation: i32) -> Parsed<Result<Said, S
     })
 }
 
-/// A broker as the cluster names it.
+/// A broker in metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Broker {
     pub(super) node: i32,
@@ -237,7 +236,7 @@ pub(super) struct Broker {
     pub(super) port: u16,
 }
 
-/// A partition as the cluster names it.
+/// A partition in metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Led {
     pub(super) partition: i32,
@@ -246,7 +245,7 @@ pub(super) struct Led {
     pub(super) leader_epoch: i32,
 }
 
-/// A topic as the cluster names it.
+/// A topic in metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Topic {
     pub(super) name: String,
@@ -255,14 +254,14 @@ pub(super) struct Topic {
     pub(super) partitions: Vec<Led>,
 }
 
-/// Who leads what.
+/// Brokers, and the leaders of partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Metadata {
     pub(super) brokers: Vec<Broker>,
     pub(super) topics: Vec<Topic>,
 }
 
-/// Write the rest of a request for metadata of topics.
+/// Write the body of a request for metadata of topics.
 pub(super) fn write_metadata<'a>(
     out: &mut Writer,
     version: i16,
@@ -282,7 +281,7 @@ pub(super) fn write_metadata<'a>(
     out.i8(0).no_tags(true);
 }
 
-/// Read who leads what.
+/// Read metadata.
 pub(super) fn read_metadata(bytes: &[u8], correlation: i32, version: i16) -> Parsed<Metadata> {
     let mut from = answer(bytes, correlation, true)?;
     from.i32()?; // throttle_time_ms
@@ -338,25 +337,25 @@ fn read_topic(from: &mut Cursor<'_>, version: i16) -> Parsed<Topic> {
     })
 }
 
-/// From where a partition is fetched.
+/// A partition in a fetch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) partition: i32,
     pub(super) offset: i64,
     pub(super) leader_epoch: i32,
-    /// Of the last batch that was fetched; -1: none was.
+    /// Of the last batch that was fetched; -1: none.
     pub(super) last_epoch: i32,
     pub(super) max_bytes: i32,
 }
 
-/// How much a fetch may return, and how long the broker waits for the first byte.
+/// The limits of a fetch: bytes, and the broker's wait for the first byte.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) max_bytes: i32,
     pub(super) max_wait_ms: i32,
 }
 
-/// Return the version of a fetch from these topics: without their ids a broker is asked by names.
+/// Return the version of a fetch: without ids of its topics it names them.
 pub(super) fn fetch_version(spoken: Versions, have_ids: bool) -> i16 {
     if have_ids {
         spoken.fetch
@@ -365,7 +364,7 @@ pub(super) fn fetch_version(spoken: Versions, have_ids: bool) -> i16 {
     }
 }
 
-/// Write the rest of a fetch of committed records, in no session.
+/// Write the body of a fetch of committed records, outside of any session.
 pub(super) fn write_fetch(
     out: &mut Writer,
     version: i16,
@@ -401,25 +400,25 @@ pub(super) fn write_fetch(
     out.string(flexible, "").no_tags(flexible); // rack_id
 }
 
-/// What a broker calls the topic of an answer.
+/// The topic of an answer, by name or id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Named {
     Name(String),
     Id(TopicId),
 }
 
-/// What a fetch returned of a partition.
+/// A partition in the answer to a fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fetched {
     pub(super) topic: Named,
     pub(super) partition: i32,
     pub(super) error: i16,
     pub(super) stable_end: i64,
-    /// Producer and first offset of each transaction that was aborted, by first offset.
+    /// The producer and first offset of each aborted transaction, by first offset.
     pub(super) aborted: Vec<(i64, i64)>,
-    /// Where the partition's history and ours part: the last epoch that both have, and its end.
+    /// Where the partition's history diverges from what was read: the last common epoch, and its end.
     pub(super) diverging: Option<(i32, i64)>,
-    /// Where the records lie in the answer.
+    /// The position of the records in the answer.
     pub(super) records: Range<usize>,
 }
 
@@ -431,7 +430,7 @@ pub(super) struct FetchAnswer {
     pub(super) partitions: Vec<Fetched>,
 }
 
-/// Read the answer to a fetch. Records are not looked at.
+/// Read the answer to a fetch, without its records.
 pub(super) fn read_fetch(bytes: &[u8], correlation: i32, version: i16) -> Parsed<FetchAnswer> {
     let flexible = is_flexible(FETCH, version);
     let mut from = answer(bytes, correlation, flexible)?;

@@ -1,7 +1,7 @@
 //! Logins: SASL's PLAIN, and SCRAM with SHA-256 and SHA-512 (RFC 5802, RFC 7677).
 //!
-//! What it is: what a client says, given what the broker said. What it promises: a broker that does
-//! not prove by SCRAM that it knows the password is not believed; no secret is in a message.
+//! What it is: a client's messages, in reply to the broker's. What it promises: a broker must prove
+//! by SCRAM that it knows the password; no error has a secret.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -11,11 +11,11 @@ use ring::{digest, hmac, pbkdf2};
 
 use crate::base64;
 
-/// What a broker may ask for: at least what Kafka's own clients demand, and no more than a second.
+/// Iterations that a broker may ask for: at least those of Kafka's clients, at most about a second.
 const ITERATIONS: std::ops::RangeInclusive<u32> = 4_096..=2_000_000;
 const NONCE_BYTES: usize = 24;
 
-/// Who logs in, and how.
+/// A mechanism, with user and password.
 #[derive(Clone)]
 pub struct Login {
     mechanism: Mechanism,
@@ -52,7 +52,7 @@ impl Login {
     /// A login by one of the mechanisms.
     ///
     /// # Errors
-    /// There is no such mechanism here.
+    /// The mechanism is not supported.
     pub fn new(mechanism: &str, user: String, password: String) -> Result<Self, String> {
         let known = Mechanism::ALL
             .into_iter()
@@ -70,7 +70,7 @@ impl Login {
         self.mechanism.name()
     }
 
-    /// Begin an exchange, with what the client says first.
+    /// Start an exchange, with the client's first message.
     pub(super) fn begin(&self) -> Result<(Exchange<'_>, Vec<u8>), String> {
         if self.mechanism == Mechanism::Plain {
             let first = format!("\0{}\0{}", self.user, self.password);
@@ -85,18 +85,18 @@ impl Login {
     }
 }
 
-/// How far an exchange is.
+/// The state of an exchange.
 pub(super) enum Exchange<'a> {
-    /// SCRAM: the broker is to send its salt.
+    /// SCRAM: the broker's salt is next.
     Begun(Scram<'a>),
-    /// SCRAM: the broker is to send this signature.
+    /// SCRAM: this signature of the broker is next.
     Proven(hmac::Key, String),
-    /// All was said; the broker has accepted it by answering without an error.
+    /// The exchange is complete; the broker accepts it by answering without an error.
     Said,
 }
 
 impl Exchange<'_> {
-    /// Take what the broker said; return what is to be said next, or None at the end.
+    /// Process the broker's message; return the client's next one, or None at the end.
     pub(super) fn next(&mut self, said: &[u8]) -> Result<Option<Vec<u8>>, String> {
         match std::mem::replace(self, Exchange::Said) {
             Exchange::Said => Ok(None),

@@ -1,4 +1,4 @@
-//! Bytes to and from a broker, plain or by TLS. No call waits longer than it is told to.
+//! Bytes to and from a broker, plain or by TLS. No call waits longer than its limit.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -10,7 +10,7 @@ use rustls::ClientConnection;
 use super::connection::Address;
 use super::tls::Tls;
 
-/// What is taken from the socket at once; rustls itself asks for 4 KB.
+/// Bytes of a read from the socket; rustls itself asks for 4 KB.
 const SOCKET_READ: usize = 128 << 10;
 
 /// A stream to a broker.
@@ -26,7 +26,7 @@ pub(super) struct Secured {
 }
 
 impl Stream {
-    /// Connect, with a handshake where there is TLS; both together may take `within`.
+    /// Connect, with a handshake if there is TLS; `within` is the timeout of both together.
     pub(super) fn open(address: &Address, within: Duration, tls: Option<&Tls>) -> io::Result<Self> {
         let session = tls.map(|tls| tls.session(&address.host)).transpose()?;
         let until = Instant::now() + within;
@@ -52,7 +52,7 @@ impl Stream {
         }
     }
 
-    /// Write all of it by `until`.
+    /// Write all bytes by `until`.
     pub(super) fn write_all(&mut self, mut bytes: &[u8], until: Instant) -> io::Result<()> {
         match self {
             Stream::Plain(socket) => {
@@ -71,9 +71,9 @@ impl Stream {
         }
     }
 
-    /// Append at most `size` bytes; what has come before an error is kept. An end of the stream is
-    /// no error: there are fewer bytes. Who has read until it would block may wait for the socket:
-    /// nothing is held back here then.
+    /// Append at most `size` bytes; bytes before an error are kept. At the end of the stream there
+    /// are fewer bytes, and no error. After a read that would block no bytes are buffered here, so
+    /// the caller may wait for the socket.
     pub(super) fn read(&mut self, size: usize, into: &mut Vec<u8>) -> io::Result<usize> {
         let size = size as u64;
         match self {
@@ -103,7 +103,7 @@ impl Secured {
         self.flush(until)
     }
 
-    /// Send what is to be sent by `until`.
+    /// Send pending bytes by `until`.
     fn flush(&mut self, until: Instant) -> io::Result<()> {
         let Secured { session, socket } = self;
         let socket = socket.get_ref();
@@ -127,7 +127,7 @@ impl Read for Secured {
     }
 }
 
-/// Take what has come on the socket, up to a record of TLS; 0 is the end of the stream.
+/// Read from the socket, up to a record of TLS; 0 is the end of the stream.
 fn take_in(session: &mut ClientConnection, socket: &mut BufReader<TcpStream>) -> io::Result<usize> {
     let taken = session.read_tls(socket)?;
     let done = session.process_new_packets();
@@ -181,7 +181,7 @@ fn wait_until(socket: &TcpStream, flags: PollFlags, until: Instant) -> io::Resul
     wait(&mut [PollFd::new(socket, flags)], left)
 }
 
-/// Wait until something has come on one of the streams, at most so long.
+/// Wait until bytes arrive on one of the streams, for at most a duration.
 pub(super) fn wait_for_any<'a>(
     streams: impl IntoIterator<Item = &'a Stream>,
     at_most: Duration,

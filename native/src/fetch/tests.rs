@@ -1,10 +1,15 @@
 //! Batches as clients and brokers make them, whole and damaged.
 
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
 use super::batch::{Aborted, Batch, Raw, Unread, Unusable, reach};
 use super::codecs::{Codecs, LIMIT_BYTES, Unpacked};
-use super::protocol::{self, API_VERSIONS, FETCH, METADATA, Versions};
+use super::in_flight::check_answer;
+use super::leaders::Leaders;
+use super::protocol::{self, API_VERSIONS, FETCH, METADATA, Named, Versions};
+use super::ranges::{Range, Ranges};
 
 const GZIP: i16 = 1;
 const SNAPPY: i16 = 2;
@@ -587,5 +592,30 @@ fn every_byte_of_a_real_answer_may_be_damaged() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_damaged_partition_of_an_answer_advances_no_other() {
+    let (_, bytes, _, version) = ANSWERS[0]; // by names of topics
+    let answer = protocol::read_fetch(bytes, 1, version).unwrap();
+    let wanted = answer.partitions.iter().map(|each| Range {
+        topic: match &each.topic {
+            Named::Name(name) => name.clone(),
+            Named::Id(id) => panic!("{id:?}"),
+        },
+        partition: each.partition,
+        start: 0,
+        end: 1,
+    });
+    let wanted: Vec<_> = wanted.collect();
+    let mut damaged = bytes.to_vec();
+    damaged[answer.partitions[1].records.start + 8] = 0x7f; // a batch longer than the answer
+    for (bytes, is_good) in [(bytes, true), (&damaged[..], false)] {
+        let mut ranges = Ranges::arrange(&wanted, &[], &HashMap::new(), 100);
+        let mut leaders = Leaders::new(vec![]);
+        let found = check_answer(answer.clone(), &[0, 1], bytes, &mut ranges, &mut leaders);
+        assert_eq!(found.is_ok_and(|found| found.len() == 2), is_good);
+        assert!(ranges.all.iter().all(|range| range.fetched == 0));
     }
 }

@@ -1,7 +1,7 @@
-//! TLS: whom a connection trusts, and who it says it is.
+//! TLS: the certificates that a connection trusts and shows.
 //!
-//! Certificates are checked as the options ask, and never less: what cannot be read is an error, and
-//! so is a list of trusted certificates that has none.
+//! Certificates are checked as the options say, and never less: a file that cannot be read is an
+//! error, and so is an empty list of trusted certificates.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-/// Where systems keep the certificates that they trust; the first that there is counts.
+/// Where systems keep trusted certificates; the first file that exists is used.
 const SYSTEM_TRUST: [&str; 6] = [
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -48,11 +48,11 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Trust these certificates, or those of the system; show these (chain and key) where a broker
-    /// asks for some. Without `checks_name` a certificate may be of any host.
+    /// Trust these certificates, or those of the system; show an identity (chain and key) on
+    /// request. Without `checks_name` a certificate may be of any host.
     ///
     /// # Errors
-    /// A sentence, where something cannot be read. No secret is in it.
+    /// A message without secrets, if something cannot be read.
     pub fn new(
         trust: Option<&Pem>,
         identity: Option<(&Pem, &Pem)>,
@@ -90,7 +90,7 @@ impl Tls {
         Ok(Tls(Arc::new(config)))
     }
 
-    /// Begin a session with a host.
+    /// Start a session with a host.
     pub(super) fn session(&self, host: &str) -> io::Result<ClientConnection> {
         let invalid = |error: Error| io::Error::new(io::ErrorKind::InvalidData, error);
         let name = ServerName::try_from(host.to_owned())
@@ -158,7 +158,7 @@ impl fmt::Display for Pem {
     }
 }
 
-/// A certificate must be signed by whom one trusts, and may be of any host.
+/// Requires a trusted signature of a certificate, which may be of any host.
 #[derive(Debug)]
 struct OfAnyHost {
     roots: Arc<RootCertStore>,

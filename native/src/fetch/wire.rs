@@ -1,11 +1,11 @@
-//! Bytes of Kafka's protocol: what is read is checked against what is there.
+//! Encoding and decoding of Kafka's protocol.
 //!
-//! A length or a count that comes from outside is never trusted: what it promises must lie within
-//! the bytes at hand before anything is reserved for it.
+//! Lengths and counts are not trusted: each must lie within the bytes at hand before memory is
+//! reserved for it.
 
 use std::fmt;
 
-/// Bytes that are not what the protocol says.
+/// Bytes that do not follow the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
@@ -15,17 +15,17 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// What reading bytes gives.
+/// The result of decoding.
 pub type Parsed<T> = Result<T, Malformed>;
 
-/// The error for bytes that are not what they should be.
+/// Return the error for malformed bytes.
 #[cold]
 #[inline(never)]
 pub(super) fn malformed<T>(what: &str) -> Parsed<T> {
     Err(Malformed(what.to_owned()))
 }
 
-/// A place in bytes that moves on as they are read.
+/// A position in bytes that advances as they are read.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -169,7 +169,7 @@ impl<'a> Cursor<'a> {
         Ok(self.size(is_compact, false)?.unwrap_or(0))
     }
 
-    /// Take the tagged fields of a structure, where it has any.
+    /// Skip the tagged fields of a structure, if its version has any.
     pub(super) fn tags(
         &mut self,
         is_flexible: bool,
@@ -193,7 +193,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A request as it is written.
+/// A request that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 
@@ -228,7 +228,7 @@ impl Writer {
         self
     }
 
-    /// Requires: a name is no longer than Kafka's names are.
+    /// Requires: the string is no longer than a name of Kafka may be.
     pub(super) fn string(&mut self, is_compact: bool, text: &str) -> &mut Self {
         if is_compact {
             self.unsigned(text.len() + 1);
@@ -246,7 +246,7 @@ impl Writer {
         }
     }
 
-    /// Write no tagged fields, where the structure could have some.
+    /// Write an empty list of tagged fields, if the structure's version has one.
     pub(super) fn no_tags(&mut self, is_flexible: bool) -> &mut Self {
         if is_flexible { self.i8(0) } else { self }
     }

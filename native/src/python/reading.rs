@@ -1,4 +1,4 @@
-//! `fetch` as Python sees it.
+//! The Python classes of `fetch`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use super::block::Block;
 use super::guarded;
 use crate::fetch::{
-    self, Address, EpochOf, Failure, IdleConnections, Limits, Login, Manners, NoAnswer, Pem, Range,
-    Reading, Security, Step, Tls,
+    self, Address, ConnectionSettings, Connector, EpochOf, Failure, IdleConnections, Limits, Login,
+    NoAnswer, Pem, Range, Reading, Security, Step, Tls,
 };
 
 create_exception!(
@@ -25,7 +25,7 @@ create_exception!(
     ashore_native,
     OffsetsRefused,
     ReadingFailed,
-    "A partition has an offset no longer: number of the range, the offset, why."
+    "A partition no longer has an offset: index of the range, offset, reason."
 );
 create_exception!(
     ashore_native,
@@ -37,19 +37,19 @@ create_exception!(
     ashore_native,
     TooLarge,
     ReadingFailed,
-    "Offsets have more bytes than a limit allows: number of the range, the first, the one after the last."
+    "Offsets exceed a limit of bytes: index of the range, first offset, offset after the last."
 );
 create_exception!(
     ashore_native,
     GaveUp,
     ReadingFailed,
-    "For another reader, from `rest` on."
+    "Another reader has to continue, from `rest` on."
 );
 create_exception!(
     ashore_native,
     BrokerSilent,
     ReadingFailed,
-    "A broker gave no answer. It may if it is asked again."
+    "A broker does not answer now."
 );
 
 /// One reading of ranges; used by one thread.
@@ -61,7 +61,7 @@ struct RangeReader {
 
 #[pymethods]
 impl RangeReader {
-    /// Begin to read `ranges`: topic, partition, first offset, offset after the last. `topic_ids`:
+    /// Start to read `ranges`: topic, partition, first offset, offset after the last. `topic_ids`:
     /// of topics whose id is known, 16 bytes each.
     #[new]
     fn new(
@@ -85,15 +85,13 @@ impl RangeReader {
                 end,
             })
             .collect();
-        let (manners, limits) = (settings.manners.clone(), settings.limits.clone());
         let reading = Reading::new(
             bootstrap,
             &ranges,
             &with_headers,
             &topic_ids,
-            manners,
-            connections.0.clone(),
-            limits,
+            settings.connector(connections),
+            settings.limits.clone(),
         );
         RangeReader {
             reading: Some(reading),
@@ -101,8 +99,8 @@ impl RangeReader {
         }
     }
 
-    /// Go on for at most so long; return records of one partition, or None where there are none yet,
-    /// or no more.
+    /// Continue for at most a duration; return records of one partition, or None if there are none
+    /// yet, or no more.
     fn step(&mut self, py: Python<'_>, at_most_s: f64) -> PyResult<Option<Block>> {
         let Some(mut reading) = self.reading.take() else {
             return Err(PyRuntimeError::new_err("the reading has failed before"));
@@ -137,7 +135,7 @@ impl RangeReader {
         self.is_done
     }
 
-    /// For each range the offset before which all was returned.
+    /// Return the next offset of each range whose record was not returned.
     fn rest(&self) -> PyResult<Vec<i64>> {
         let reading = self.reading.as_ref();
         reading
@@ -151,27 +149,19 @@ impl RangeReader {
         self.reading.as_ref().is_some_and(Reading::is_by_id)
     }
 
-    /// Fetches, bytes, look-ups of leaders, damaged answers so far.
+    /// Return fetches, their bytes, lookups of leaders and damaged answers so far.
     fn counts(&self) -> (u64, u64, u64, u64) {
-        let counts = self
-            .reading
-            .as_ref()
-            .map(Reading::counts)
-            .unwrap_or_default();
-        (
-            counts.fetches,
-            counts.bytes,
-            counts.leader_lookups,
-            counts.damaged,
-        )
+        let counts = self.reading.as_ref().map(Reading::counts);
+        let each = counts.unwrap_or_default();
+        (each.fetches, each.bytes, each.leader_lookups, each.damaged)
     }
 }
 
-/// Of a partition: topic, partition, error code, the offset after the epoch's last or -1.
+/// Topic, partition, error code, and the offset after the last of the epoch, or -1.
 type EpochEnd = (String, i32, i16, i64);
 
-/// Ask the broker at `host` and `port` where leader epochs end: `asked` are topic, partition and
-/// epoch each. It answers for partitions that it leads.
+/// Ask the broker at `host` and `port` for the ends of leader epochs: `asked` are topics, partitions
+/// and epochs. It answers for partitions that it leads.
 #[pyfunction]
 fn read_epoch_ends(
     py: Python<'_>,
@@ -189,12 +179,10 @@ fn read_epoch_ends(
             epoch,
         })
         .collect();
-    let (broker, manners) = (Address { host, port }, &settings.manners);
-    let found = guarded(py, || {
-        fetch::read_epoch_ends(&broker, &asked, manners, &connections.0)
-    })?;
+    let (broker, connector) = (Address { host, port }, settings.connector(connections));
+    let found = guarded(py, || fetch::read_epoch_ends(&broker, &asked, &connector))?;
     let found = found.map_err(|error| match error {
-        NoAnswer::Passing(text) => BrokerSilent::new_err(text),
+        NoAnswer::Retriable(text) => BrokerSilent::new_err(text),
         NoAnswer::GaveUp(text) => GaveUp::new_err(text),
     })?;
     Ok(found
@@ -203,7 +191,7 @@ fn read_epoch_ends(
         .collect())
 }
 
-/// Connections between two readings of the same settings.
+/// Connections that are kept between readings of the same settings.
 #[pyclass(frozen)]
 struct ReaderConnections(IdleConnections);
 
@@ -215,14 +203,14 @@ impl ReaderConnections {
     }
 }
 
-/// How connections are secured. What cannot be read is told by the first step of a reading.
+/// How connections are secured. A file that cannot be read fails the first step of a reading.
 #[pyclass(frozen)]
 struct ReaderSecurity(Result<Security, String>);
 
 #[pymethods]
 impl ReaderSecurity {
-    /// See `Tls` and `Login`; a login is a mechanism, a user and a password. Of a PEM there is the
-    /// text, or the location of a file, or neither.
+    /// See `Tls` and `Login`; a login is a mechanism, a user and a password. A PEM is given as text,
+    /// as the location of a file, or not at all.
     #[new]
     #[pyo3(signature = (*, tls, ca_pem=None, ca_location=None, certificate_pem=None,
         certificate_location=None, key_pem=None, key_location=None, checks_name=true, login=None))]
@@ -258,16 +246,25 @@ impl ReaderSecurity {
     }
 }
 
-/// How a reading behaves towards brokers, and what bounds it.
+/// The connection settings and limits of a reading.
 #[pyclass(frozen)]
 struct ReaderSettings {
-    manners: Manners,
+    connection: ConnectionSettings,
     limits: Limits,
+}
+
+impl ReaderSettings {
+    fn connector(&self, connections: &ReaderConnections) -> Connector {
+        Connector {
+            idle: connections.0.clone(),
+            settings: self.connection.clone(),
+        }
+    }
 }
 
 #[pymethods]
 impl ReaderSettings {
-    /// See `Manners` and `Limits`.
+    /// See `ConnectionSettings` and `Limits`.
     #[new]
     #[pyo3(signature = (*, security, client_id, connect_s, answer_s, patience_s, fetch_bytes, batch_records, batch_bytes, record_bytes, unpacked_bytes, wave_records))]
     #[allow(clippy::too_many_arguments)] // by their names
@@ -284,7 +281,7 @@ impl ReaderSettings {
         unpacked_bytes: usize,
         wave_records: i64,
     ) -> Self {
-        let manners = Manners {
+        let connection = ConnectionSettings {
             client_id,
             connect: seconds(connect_s),
             answer: seconds(answer_s),
@@ -299,7 +296,7 @@ impl ReaderSettings {
             wave_records,
             patience: seconds(patience_s),
         };
-        ReaderSettings { manners, limits }
+        ReaderSettings { connection, limits }
     }
 }
 
@@ -307,7 +304,7 @@ fn seconds(wanted: f64) -> Duration {
     Duration::try_from_secs_f64(wanted).unwrap_or_default()
 }
 
-/// Add what Python sees of `fetch`.
+/// Add the classes to the module.
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add_class::<RangeReader>()?;

@@ -1,38 +1,37 @@
-//! Large buffers that are used again for the values of the next batches.
+//! A pool of large buffers for the values of record batches.
 //!
-//! What it is: a few buffers which come back when the last reader of a batch lets go of it.
+//! What it is: a few buffers, which return when the last reader of a batch releases it.
 //! What it promises: a buffer belongs to one batch at a time; at most `KEPT` of at most `LARGEST`
-//! bytes are kept. What is decoded lives longer than the records it comes from, so that a heap
-//! has no place left for the next 16 MB in one piece, and takes new memory from the system.
-//! What it must not know: records, columns.
+//! bytes are kept. Decoded rows live longer than the records that they come from, so without a pool
+//! the heap has no free 16 MB for the next batch, and takes new memory from the system.
 
 use std::sync::{Mutex, PoisonError};
 
 use arrow_buffer::Buffer;
 
-/// Smaller ones are left to the allocator, in bytes.
+/// Smaller buffers are left to the allocator, in bytes.
 const LARGE: usize = 4 << 20;
-/// Larger ones go back to it, in bytes.
+/// Larger buffers return to it, in bytes.
 const LARGEST: usize = 24 << 20;
-/// One is read from while another one is filled.
+/// One is read while another one is filled.
 const KEPT: usize = 2;
 
 /// The buffers of this process.
-pub(super) static SPARE: Spare = Spare::new();
+pub(super) static BUFFERS: BufferPool = BufferPool::new();
 
-/// Buffers that nobody uses.
+/// Buffers that are not in use.
 #[derive(Debug)]
-pub(super) struct Spare(Mutex<Vec<Vec<u8>>>);
+pub(super) struct BufferPool(Mutex<Vec<Vec<u8>>>);
 
-impl Spare {
+impl BufferPool {
     const fn new() -> Self {
-        Spare(Mutex::new(Vec::new()))
+        BufferPool(Mutex::new(Vec::new()))
     }
 
     /// Return `content` with room for `more` bytes.
     ///
-    /// `usual`: what large buffers have room for in any case, in bytes, so that each serves for
-    /// each. Room that is not written to costs no memory.
+    /// `usual`: the least capacity of large buffers, in bytes, so that any of them can replace any
+    /// other. Capacity that is not written to costs no memory.
     pub(super) fn grow(&self, mut content: Vec<u8>, more: usize, usual: usize) -> Vec<u8> {
         let size = content.len().saturating_add(more);
         if size < LARGE || size <= content.capacity() {
@@ -46,14 +45,14 @@ impl Spare {
         grown
     }
 
-    /// Return a buffer of Arrow with this content, whose memory comes back here.
+    /// Return a buffer of Arrow with this content, whose memory returns to the pool.
     pub(super) fn lend(&'static self, content: Vec<u8>) -> Buffer {
         if content.capacity() < LARGE {
             return Buffer::from_vec(content);
         }
         let lent = Lent {
             content,
-            spare: self,
+            pool: self,
         };
         Buffer::from(bytes::Bytes::from_owner(lent))
     }
@@ -62,7 +61,7 @@ impl Spare {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.iter().position(|each| each.capacity() >= size);
         if found.is_none() && kept.len() == KEPT {
-            kept.pop(); // too small, and it would stay so
+            kept.pop(); // too small for the batches of today
         }
         found.map(|at| kept.swap_remove(at))
     }
@@ -79,10 +78,10 @@ impl Spare {
     }
 }
 
-/// Content that a batch has.
+/// The content of a batch.
 struct Lent {
     content: Vec<u8>,
-    spare: &'static Spare,
+    pool: &'static BufferPool,
 }
 
 impl AsRef<[u8]> for Lent {
@@ -93,7 +92,7 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.spare.put(std::mem::take(&mut self.content));
+        self.pool.put(std::mem::take(&mut self.content));
     }
 }
 
@@ -103,27 +102,27 @@ mod tests {
 
     const USUAL: usize = 16 << 20;
 
-    fn spare() -> &'static Spare {
-        Box::leak(Box::new(Spare::new()))
+    fn pool() -> &'static BufferPool {
+        Box::leak(Box::new(BufferPool::new()))
     }
 
-    fn filled(spare: &Spare, byte: u8, size: usize) -> Vec<u8> {
-        let mut content = spare.grow(vec![byte; 3], size, USUAL);
+    fn filled(pool: &BufferPool, byte: u8, size: usize) -> Vec<u8> {
+        let mut content = pool.grow(vec![byte; 3], size, USUAL);
         content.resize(size, byte);
         content
     }
 
     #[test]
     fn a_large_buffer_is_used_again_once_the_last_reader_lets_go_of_it() {
-        let spare = spare();
-        let first = spare.lend(filled(spare, 1, LARGE));
+        let pool = pool();
+        let first = pool.lend(filled(pool, 1, LARGE));
         let (reader, place) = (first.slice(1), first.as_ptr());
         drop(first);
-        let meanwhile = spare.lend(filled(spare, 2, LARGE));
+        let meanwhile = pool.lend(filled(pool, 2, LARGE));
         assert_ne!(meanwhile.as_ptr(), place);
         assert!(reader.iter().all(|byte| *byte == 1));
         drop(reader);
-        let next = spare.lend(filled(spare, 3, LARGE + 1));
+        let next = pool.lend(filled(pool, 3, LARGE + 1));
         assert_eq!(next.as_ptr(), place);
         assert!(next.iter().all(|byte| *byte == 3));
         assert!(meanwhile.iter().all(|byte| *byte == 2));
@@ -131,10 +130,10 @@ mod tests {
 
     #[test]
     fn growing_keeps_what_was_there() {
-        let spare = spare();
-        drop(spare.lend(filled(spare, 9, LARGE)));
+        let pool = pool();
+        drop(pool.lend(filled(pool, 9, LARGE)));
         for more in [0, 10, LARGE, USUAL + 1] {
-            let grown = spare.grow(b"abc".to_vec(), more, USUAL);
+            let grown = pool.grow(b"abc".to_vec(), more, USUAL);
             assert_eq!(grown, b"abc");
             assert!(grown.capacity() >= 3 + more);
         }
@@ -142,29 +141,29 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let spare = spare();
+        let pool = pool();
         let many: Vec<Buffer> = (0..=KEPT)
-            .map(|_| spare.lend(filled(spare, 1, LARGE)))
+            .map(|_| pool.lend(filled(pool, 1, LARGE)))
             .collect();
         drop(many);
-        drop(spare.lend(Vec::with_capacity(LARGEST + 1)));
-        drop(spare.lend(b"small".to_vec()));
-        let kept: Vec<usize> = spare.0.lock().unwrap().iter().map(Vec::capacity).collect();
+        drop(pool.lend(Vec::with_capacity(LARGEST + 1)));
+        drop(pool.lend(b"small".to_vec()));
+        let kept: Vec<usize> = pool.0.lock().unwrap().iter().map(Vec::capacity).collect();
         assert_eq!(kept.len(), KEPT);
         assert!(kept.iter().all(|size| (LARGE..=LARGEST).contains(size)));
     }
 
     #[test]
     fn buffers_that_are_too_small_make_room_for_larger_ones() {
-        let spare = spare();
+        let pool = pool();
         let small: Vec<Buffer> = (0..KEPT)
-            .map(|_| spare.lend(Vec::with_capacity(LARGE)))
+            .map(|_| pool.lend(Vec::with_capacity(LARGE)))
             .collect();
         drop(small);
-        let larger = spare.lend(filled(spare, 1, LARGE + 1));
+        let larger = pool.lend(filled(pool, 1, LARGE + 1));
         let place = larger.as_ptr();
         drop(larger);
-        let next = filled(spare, 2, LARGE + 2);
+        let next = filled(pool, 2, LARGE + 2);
         assert_eq!(next.as_ptr(), place);
     }
 }
