@@ -10,7 +10,7 @@ from tests.examples import examples
 
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.client import Cluster
-from ashore.topics.read.consumer import Chunk, ConsumerEvent, TopicPartition
+from ashore.topics.read.consumer import ConsumerEvent, PollResult, TopicPartition
 from ashore.topics.read.failures import PARTITION_END, Complaints
 from ashore.topics.read.limits import DEFAULT_LIMITS
 from ashore.topics.read.reading import _Reading
@@ -37,12 +37,12 @@ class Script:
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """See RangeConsumer."""
 
-    def consume(self, _limit: int, _wait_s: float) -> Chunk:
+    def consume(self, _limit: int, _wait_s: float) -> PollResult:
         """See RangeConsumer."""
         if self.chunks:
             chunk = self.chunks.pop(0)
-            return Chunk([to_columns(chunk)] if chunk else [], [])
-        return Chunk(
+            return PollResult([to_columns(chunk)] if chunk else [], [])
+        return PollResult(
             [], [ConsumerEvent(at, PARTITION_END, end, "") for at, end in self.ends.items()]
         )
 

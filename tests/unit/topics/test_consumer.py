@@ -95,7 +95,7 @@ def test_records_and_events_come_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows == [("clicks", 0, 1, b"", None), ("views", 7, 2, None, b"")]
     assert found.events == [ConsumerEvent(("clicks", 0), PARTITION_END, 3, "the end")]
     assert consumer_of([ended], monkeypatch).consume(9, 0).records == []
-    assert consumer_of([], monkeypatch).consume(9, 0) == consumer.Chunk([], [])
+    assert consumer_of([], monkeypatch).consume(9, 0) == consumer.PollResult([], [])
 
 
 def test_only_topics_that_are_asked_for_have_headers(monkeypatch: pytest.MonkeyPatch) -> None:

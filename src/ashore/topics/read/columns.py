@@ -83,7 +83,7 @@ class KafkaAddress:
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the records of batches in fewer ones, those of a partition together, in order.
+    """Yield the records in fewer batches, those of a partition together, in order.
 
     None is above the bounds unless one of `batches` is. What would not fit with the next one goes
     alone: to copy it beside what is as large costs more than a batch that is not full.

@@ -41,8 +41,8 @@ class ConsumerEvent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """What came with one call."""
+class PollResult:
+    """The result of one call."""
 
     records: list[pa.RecordBatch]  # in the columns of FETCHED, or with headers; none of them empty
     events: list[ConsumerEvent]
@@ -85,7 +85,7 @@ class RangeConsumer:
         """Fetch these again."""
         self._client.resume([KafkaPartition(*each) for each in partitions])
 
-    def consume(self, limit: int, wait_s: float) -> Chunk:
+    def consume(self, limit: int, wait_s: float) -> PollResult:
         """Return at most `limit` records and events, those of a partition in order.
 
         Waits until there are that many, at most `wait_s`. A record may come after a pause.
@@ -96,7 +96,7 @@ class RangeConsumer:
             events = [_event(each) for each in messages if each.error() is not None]
             messages = [each for each in messages if each.error() is None]
         if not self._with_headers:
-            return Chunk(list(_to_batches(messages, None)), events)
+            return PollResult(list(_to_batches(messages, None)), events)
         found = [(each, self._headers_of(each)) for each in messages]
         read = [(each, headers) for each, headers in found if headers is not None]
         unread = [
@@ -105,7 +105,7 @@ class RangeConsumer:
             if headers is None
         ]
         batches = _to_batches([each for each, _ in read], [headers for _, headers in read])
-        return Chunk(list(batches), events, unread)
+        return PollResult(list(batches), events, unread)
 
     def close(self) -> None:
         """Close its connections. Nothing may follow."""

@@ -29,8 +29,8 @@ FETCH_BYTES = 2 << 20  # one is decoded while another comes
 # Limits of the batches that readings hand out, with any reader.
 BATCH_RECORDS = 65_536  # suits decoding
 BATCH_BYTES = 16 << 20
-# Small ranges are read side by side, as one fetch each costs more than their records; together
-# they are no more than this, so that a partition's records come in few stretches.
+# Records of a wave. Small ranges share one, as a fetch each costs more than their records; a wave
+# is no larger than this, so that a partition's records arrive in few batches.
 WAVE_RECORDS = 65_536
 TICK_S = 0.1  # how late a signal is handled
 CONNECT_S = 5.0

@@ -37,10 +37,10 @@ from ashore.topics.read.failures import (
 from ashore.topics.read.limits import HARD_LIMITS, ReadLimits, records_too_large
 from ashore.topics.read.native import WAVE_RECORDS, GaveUp, RawReading, choose, offsets_gone
 
-CHUNK_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
-CHUNK_BYTES = 4 << 20  # where records are larger; by the size of those before
-FIRST_CHUNK_RECORDS = 500  # before any size is known
-TICK_S = 0.05  # the longest wait for a chunk to fill: how late an end is noticed
+POLL_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
+POLL_BYTES = 4 << 20  # where records are larger; by the size of those before
+FIRST_POLL_RECORDS = 500  # before any size is known
+TICK_S = 0.05  # the longest wait for a poll to fill: how late an end is noticed
 
 RECEIVED_DEFAULT_BYTES = 100_000_000  # by librdkafka's own default
 RECEIVED_MOST_BYTES = 2**31 - 1
@@ -193,7 +193,7 @@ class _Reading:
         self._positions = {_topic_partition(shard): each.start for shard, each in ranges.items()}
         self._ends = {_topic_partition(shard): each.end for shard, each in ranges.items()}
         self._starts = dict(self._positions)
-        self._limit = FIRST_CHUNK_RECORDS
+        self._limit = FIRST_POLL_RECORDS
 
     def read(self) -> Iterator[pa.RecordBatch]:
         # All at once, and paused: the metadata of a topic that is assigned later takes a second.
@@ -211,12 +211,12 @@ class _Reading:
         while wave:
             left = sum(self._ends[each] - self._positions[each] for each in wave)
             before = sum(self._positions.values())
-            chunk = self._consumer.consume(min(self._limit, left), TICK_S)
-            for batch in chunk.records:
+            polled = self._consumer.consume(min(self._limit, left), TICK_S)
+            for batch in polled.records:
                 yield from self._sift(batch)
-            for event in chunk.events:
+            for event in polled.events:
                 self._handle(event)
-            for partition, offset in chunk.unread:
+            for partition, offset in polled.unread:
                 if self._starts[partition] <= offset < self._ends[partition]:
                     raise _headers_unread(partition, offset)
                 self._positions[partition] = max(self._positions[partition], offset + 1)
@@ -235,7 +235,7 @@ class _Reading:
         One that is delivered again is dropped: where offsets have holes, no count would show it.
         """
         mean_bytes = batch.nbytes // batch.num_rows + 1
-        self._limit = min(CHUNK_RECORDS, CHUNK_BYTES // mean_bytes + 1)
+        self._limit = min(POLL_RECORDS, POLL_BYTES // mean_bytes + 1)
         offsets = batch.column("offset").to_numpy()
         is_next = np.ones(len(offsets), bool)
         for partition, rows in _by_partition(batch):
