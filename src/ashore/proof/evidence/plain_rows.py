@@ -1,7 +1,7 @@
 """A record's value as a row, by Python's own means.
 
 What it is: a second decoder, by `json`, `decimal` and `datetime`, for the rules of
-docs/decisions/0001-json-decoder.md.
+docs/use/records.md.
 What it promises: no code that decodes or converts is shared with `ashore.topics.decode`, from
 where only the types of columns come: a mistake there does not hide itself. A value is a number,
 text, bytes, list or dict; a time is microseconds since 1970, so that equal rows are equal values.

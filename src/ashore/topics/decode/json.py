@@ -7,7 +7,7 @@ What it promises: what becomes of a record never depends on its neighbours: the 
 conversions are the same for a block and for a record. Rows cannot shift against values, see
 `_parse`. The worst batch costs a few native calls a record; a good one, one call a block.
 
-The rules for a record are in docs/decisions/0001-json-decoder.md, with the measurements.
+The rules for a record are in docs/use/records.md, the choice of the parser is decision 0001.
 """
 
 import json
