@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from ashore.errors import EXIT_CODES, AshoreError
 from ashore.jobs.events import SENT
@@ -32,8 +32,7 @@ TARGET = ROOT / "docs" / "reference"
 SCHEMA = "job-file.schema.json"  # for editors
 MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
 
-COMMAND_TITLES = ("Argument or option", "Default", "Meaning")
-COMMON = 10  # commands that have an argument or option: from here on it is explained once
+COMMON = 3  # commands that have the same argument or option: from here on it is explained once
 COMMAND_LINE_HEAD = """\
 Data goes to stdout, messages to stderr. With `--json` stdout is one JSON document; for `run`,
 `demo` and `audit --continuous` [one event per line](events.md). An [error](errors.md) ends a
@@ -134,6 +133,14 @@ AUDIT_EVENTS = {
 # --- the command line --------------------------------------------------------------------------
 
 
+class Row(NamedTuple):
+    """An argument or an option."""
+
+    name: str
+    default: str
+    meaning: str
+
+
 def render_command_line() -> str:
     """Return every command with its arguments and options."""
     from ashore.cli.app import load_all  # noqa: PLC0415 - only this page needs all commands
@@ -141,21 +148,18 @@ def render_command_line() -> str:
     root = load_all()
     commands = dict(_commands(root, "ashore"))
     counts = Counter(row for command in commands.values() for row in _rows(command))
-    common = [row for row, times in counts.most_common() if times >= COMMON]
-    parts = ["# The command line\n", f"{root.help}\n", COMMAND_LINE_HEAD]
-    parts += _own_options(root)
+    common: dict[str, Row] = {}
+    for row, times in counts.most_common():
+        if times >= COMMON:  # of two meanings of a name the one that more commands have
+            common.setdefault(row.name, row)
+    parts = ["# The command line\n", f"{root.help}\n", COMMAND_LINE_HEAD, "## `ashore`\n"]
+    parts.append(_list([row for row in _rows(root) if "-completion" not in row.name]))
     parts.append("## Common arguments and options\n")
-    parts.append(_table(COMMAND_TITLES, common))
+    parts.append(_list(list(common.values())))
     for path, command in commands.items():
-        parts += _command(path, command, set(common))
+        parts += _command(path, command, set(common.values()))
     parts.append(_exit_codes())
     return "\n".join(parts)
-
-
-def _own_options(root: object) -> Iterator[str]:
-    rows = [row for row in _rows(root) if "-completion" not in row]
-    yield "## `ashore`\n"
-    yield _table(("Option", "Default", "Meaning"), rows)
 
 
 def _commands(group: object, path: str) -> Iterator[tuple[str, Any]]:
@@ -166,7 +170,7 @@ def _commands(group: object, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path} {name}", command
 
 
-def _command(path: str, command: Any, common: set[str]) -> Iterator[str]:
+def _command(path: str, command: Any, common: set[Row]) -> Iterator[str]:
     """Yield a section; of what many commands have, only the names."""
     arguments = " ".join(_argument(each) for each in command.params if _is_argument(each))
     yield f"## `{path}`\n"
@@ -174,16 +178,23 @@ def _command(path: str, command: Any, common: set[str]) -> Iterator[str]:
     yield f"{inspect.cleandoc(command.help or '')}\n"
     rows = list(_rows(command))
     if own := [row for row in rows if row not in common]:
-        yield _table(COMMAND_TITLES, own)
-    if names := [row.split(" | ")[0].removeprefix("| ") for row in rows if row in common]:
+        yield _list(own)
+    if names := [row.name for row in rows if row in common]:
         yield f"Common: {', '.join(names)}.\n"
 
 
-def _rows(command: object) -> Iterator[str]:
+def _rows(command: object) -> Iterator[Row]:
     for each in vars(command)["params"]:
         names = [_argument(each)] if _is_argument(each) else each.opts
         default = "required" if each.required else _default(each.default)
-        yield f"| {', '.join(f'`{name}`' for name in names)} | {default} | {each.help} |"
+        yield Row(", ".join(f"`{name}`" for name in names), default, each.help)
+
+
+def _list(rows: list[Row]) -> str:
+    shown = (f" ({row.default})" if row.default else "" for row in rows)
+    return "".join(
+        f"- {row.name}{each}: {row.meaning}\n" for row, each in zip(rows, shown, strict=True)
+    )
 
 
 def _is_argument(parameter: object) -> bool:
@@ -199,7 +210,7 @@ def _argument(parameter: object) -> str:
 
 
 def _default(value: object) -> str:
-    return "" if value is None or value is False or callable(value) else f"`{value}`"
+    return "" if value in (None, False, "") or callable(value) else f"default `{value}`"
 
 
 # --- errors ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ashore.fleet.operate.commands import BY_NAME, INSTEAD
+from ashore.fleet.operate.commands import BY_NAME, INSTEAD, CommandTwin
 from ashore.fleet.server.serve import describe_api
 
 MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
@@ -30,6 +30,15 @@ times in milliseconds. An error is a problem document (`application/problem+json
  "hint": "did you mean `clicks`?", "exit_code": 2, "more": {}}
 ```
 """
+ALONE, OF_JOB = "/api/operations/", "/api/jobs/{job}/operations/"
+COMMANDS_HEAD = f"""
+## Commands as operations
+
+`POST {OF_JOB}COMMAND` runs a command of a job, such as `migrate/check` for
+`ashore migrate check`; `POST {ALONE}COMMAND` one without a job, or of a checkpoint's path. The
+body has the [arguments and options](command-line.md) of the command as keys.
+
+"""
 
 
 def render_files() -> dict[str, str]:
@@ -48,22 +57,23 @@ def write_lines(value: object, depth: int) -> str:
 
 def render(api: dict[str, Any]) -> Iterator[str]:
     """Yield the page, in parts."""
+    of_commands = {f"{start}{each.route}" for each in BY_NAME.values() for start in (ALONE, OF_JOB)}
     yield MARK + HEAD
-    for title, wanted in (
-        ("Jobs", "jobs"),
-        ("Operations", "operations"),
-        ("The server", "server"),
-    ):
+    for title, wanted in (("Jobs", "jobs"), ("Operations", "operations"), ("The server", "server")):
         yield f"\n## {title}\n\n| request | what it does |\n|---|---|\n"
         for path, methods in api["paths"].items():
             for method, told in methods.items():
-                if told.get("tags") == [wanted]:
+                if told.get("tags") == [wanted] and path not in of_commands:
                     text = told.get("description") or told["summary"]
                     yield f"| `{method.upper()} {path}` | {first_sentences(text)} |\n"
-    yield "\n## The command line\n\nThe request for each command:\n\n"
-    yield "| command | request |\n|---|---|\n"
-    for name in sorted([*BY_NAME, *INSTEAD]):
-        yield f"| `ashore {name}` | {twin_of(name)} |\n"
+    yield COMMANDS_HEAD
+    for title, kind in (("Of a job", "job"), ("Either", "place"), ("Without a job", None)):
+        names = [name for name, each in sorted(BY_NAME.items()) if kind_of(each) == kind]
+        yield f"- {title}: {', '.join(f'`{name}`' for name in names)}\n"
+    yield "\nOther commands:\n\n"
+    for name, instead in sorted(INSTEAD.items()):
+        request = f"`{instead}`" if instead.split()[0].isupper() else instead
+        yield f"- `{name}`: {request}\n"
 
 
 def first_sentences(text: str) -> str:
@@ -71,14 +81,6 @@ def first_sentences(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def twin_of(name: str) -> str:
-    """Return what a server has for a command."""
-    if name in INSTEAD:
-        is_request = INSTEAD[name].split()[0].isupper()
-        return f"`{INSTEAD[name]}`" if is_request else INSTEAD[name]
-    command = BY_NAME[name]
-    of_job = f"`POST /api/jobs/{{job}}/operations/{command.route}`"
-    alone = f"`POST /api/operations/{command.route}`"
-    if command.target is None:
-        return alone
-    return of_job if command.target.kind == "job" else f"{of_job}, or {alone}"
+def kind_of(command: CommandTwin) -> str | None:
+    """Return whether a command is of a job, of a place, which may be one, or of neither."""
+    return None if command.target is None else command.target.kind

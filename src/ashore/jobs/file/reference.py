@@ -107,7 +107,10 @@ def _owned() -> str:
 
 
 def _refused(options: Mapping[str, str]) -> str:
-    return "\n".join(f"- `{name}`: {reason}." for name, reason in options.items())
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in options.items():
+        by_reason.setdefault(reason, []).append(f"`{name}`")
+    return "\n".join(f"- {', '.join(names)}: {reason}." for reason, names in by_reason.items())
 
 
 def _unsupported() -> str:
