@@ -65,7 +65,7 @@ def read_books(readme: str) -> dict[str, list[tuple[str, str]]]:
 def read_navigation() -> dict[str, list[tuple[str, str]]]:
     """Return the books, and the decisions as one more."""
     books = read_books((ROOT / "README.md").read_text("utf-8"))
-    listed = re.findall(r"^\| \[(\d+)\]\((\S+)\) \| (.+) \|$", _text(DECISIONS), re.MULTILINE)
+    listed = re.findall(r"^- \[(\d+)\]\((\S+)\): (.+)$", _text(DECISIONS), re.MULTILINE)
     decisions = [(f"{number} {title}", f"docs/decisions/{file}") for number, file, title in listed]
     for pages in books.values():
         pages[:] = [(title, path) for title, path in pages if path != DECISIONS]

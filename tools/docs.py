@@ -261,15 +261,15 @@ def render_findings() -> str:
 
 def render_events() -> str:
     """Return the events of a job process with their fields."""
-    rows = [f"| `{each.kind}` | {_event_fields(each)} | {_meaning(each)} |" for each in SENT]
+    rows = [f"- `{each.kind}` ({_event_fields(each)}): {_meaning(each)}\n" for each in SENT]
     return "\n".join(
         [
             "# Events\n",
             EVENTS_HEAD,
-            _table(("Event", "Fields", "Meaning"), rows),
+            "".join(rows).replace(" ():", ":"),
             EVENTS_TAIL,
             "## Of `ashore audit --continuous --json`\n",
-            _meanings("Event", AUDIT_EVENTS),
+            _meanings(AUDIT_EVENTS),
         ]
     )
 
@@ -296,9 +296,8 @@ def explain_all(what: str, found: set[str], meanings: Mapping[str, str]) -> None
         raise SystemExit(f"{what} without a meaning, or the other way round: {', '.join(odd)}")
 
 
-def _meanings(title: str, meanings: Mapping[str, str]) -> str:
-    rows = [f"| `{name}` | {meaning} |" for name, meaning in meanings.items()]
-    return _table((title, "Meaning"), rows)
+def _meanings(meanings: Mapping[str, str]) -> str:
+    return "".join(f"- `{name}`: {meaning}\n" for name, meaning in meanings.items())
 
 
 def _table(titles: tuple[str, ...], rows: list[str]) -> str:
@@ -316,19 +315,18 @@ def render_counters() -> str:
     from ashore.topics.loop import retirement  # noqa: PLC0415
 
     every = {**COUNTERS, **retirement.COUNTERS}
-    rows = [f"| `{name}` | {meaning} |" for name, meaning in sorted(every.items())]
     return "\n".join(
         [
             "# Counters\n",
             "## In the landing log\n",
             LOG_COUNTERS_HEAD,
-            _table(("Counter", "Counts"), rows),
+            _meanings(dict(sorted(every.items()))),
             "## Of `ashore verify`\n",
             "`ashore verify --json` prints these for each table, and summed up as `totals`.\n",
-            _meanings("Count", TALLY),
+            _meanings(TALLY),
             "## Problems that `ashore verify` and `ashore audit` name\n",
             PROBLEMS_HEAD,
-            _meanings("Problem", PROBLEMS),
+            _meanings(PROBLEMS),
         ]
     )
 
@@ -415,14 +413,15 @@ def render_metrics() -> str:
     from ashore.jobs.metrics.families import FLEET_FAMILIES  # noqa: PLC0415 - as above
 
     rows, fleet = [_metric_row(each) for each in FAMILIES], FLEET_FAMILIES
-    heads = ("Metric", "Kind", "Labels", "Meaning")
-    table, of_server = _table(heads, rows), _table(heads, [_metric_row(each) for each in fleet])
-    return f"# Metrics\n\n{METRICS_HEAD}\n{table}\n\n## Of a server\n\n{SERVER_HEAD}\n{of_server}"
+    of_server = [_metric_row(each) for each in fleet]
+    parts = [METRICS_HEAD, "".join(rows), "## Of a server\n", SERVER_HEAD, "".join(of_server)]
+    return "\n".join(["# Metrics\n", *parts])
 
 
 def _metric_row(family: Any) -> str:
     labels = ", ".join(f"`{label}`" for label in family.labels)
-    return f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |"
+    by = f" by {labels}" if labels else ""
+    return f"- `{family.name}` ({family.kind}{by}): {family.meaning}\n"
 
 
 # --- the library -------------------------------------------------------------------------------
@@ -459,8 +458,8 @@ def render_library() -> str:
 def _members(found: type) -> Iterator[str]:
     """Yield the fields of a value, and the methods of a class."""
     if is_dataclass(found):
-        rows = [f"| `{each.name}` | {_annotation(each.type)} |" for each in fields(found)]
-        yield _table(("Field", "Type"), rows)
+        shown = (f"`{each.name}`: {_annotation(each.type)}" for each in fields(found))
+        yield f"Fields: {'; '.join(shown)}.\n"
     for name, member in vars(found).items():
         if name.startswith("_"):
             continue
@@ -481,7 +480,7 @@ def _signature(function: Any) -> str:
 
 def _annotation(kind: object) -> str:
     text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
-    return "`" + re.sub(r"\b(?:\w+\.)+(?=\w)", "", text).replace("|", "\\|") + "`"
+    return "`" + re.sub(r"\b(?:\w+\.)+(?=\w)", "", text) + "`"
 
 
 def _doc(of: object) -> str:

@@ -163,7 +163,7 @@ def test_every_key_of_the_job_file_is_documented():
     for place, key in keys(Job):
         heading = f"`{place}`" if place else "Top level"
         text = next(found for title, found in sections.items() if title.startswith(heading))
-        assert f"| `{key}` |" in text, f"{place}.{key}"
+        assert f"- `{key}` (" in text, f"{place}.{key}"
 
 
 def commands() -> dict[str, dict[str, object]]:
@@ -439,7 +439,7 @@ def test_decisions_are_numbered_listed_and_have_their_parts():
         text = path.read_text("utf-8")
         title = re.match(r"# (\d{4}): (.+)\n", text)
         assert title is not None, path.name
-        assert f"| [{title[1]}]({path.name}) | {title[2]} |" in listed
+        assert f"- [{title[1]}]({path.name}): {title[2]}\n" in listed
         headings = re.findall(r"^## (\w+)", text, re.MULTILINE)
         assert {"Context", "Decision", "Consequences"} <= set(headings), path.name
 

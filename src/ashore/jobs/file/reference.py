@@ -33,7 +33,7 @@ def render_reference() -> str:
         heading = f"`{title}`" if title else "Top level"
         items = " (each item)" if is_list else ""
         summary = (section.__doc__ or "").strip()
-        parts.append(f"## {heading}{items}\n\n{summary}\n\n{_table(section)}")
+        parts.append(f"## {heading}{items}\n\n{summary}\n\n{_keys(section)}")
     parts.append(_owned())
     if UNSUPPORTED:
         parts.append(_unsupported())
@@ -52,22 +52,24 @@ def _sections(
             yield from _sections(name, inner, is_list=in_list)
 
 
-def _table(section: type[Section]) -> str:
-    rows = ["| Key | Type | Default | Meaning |", "|---|---|---|---|"]
+def _keys(section: type[Section]) -> str:
+    rows = []
     for key, field in fields_of(section):
         default = default_text(section, key)
         shown = "required" if default is None else _default(field, default)
-        rows.append(f"| `{key}` | {type_text(field)} | {shown} | {field.description} |")
+        kind = f"{type_text(field)}; {shown}" if shown else type_text(field)
+        kind = kind.replace(" or null; default `null`", "; optional")
+        rows.append(f"- `{key}` ({kind}): {field.description}")
     return "\n".join(row.replace("\n", " ") for row in rows) + "\n"
 
 
 def _default(field: FieldInfo, default: str) -> str:
     inner = section_of(field)
     if inner is None:
-        return f"`{default}`"
+        return f"default `{default}`"
     if inner is CatalogSection:
-        return "`none`"
-    return f"`{default}`" if default in {"null", "[]"} else "see below"
+        return "default `none`"
+    return f"default `{default}`" if default in {"null", "[]"} else ""
 
 
 def type_text(field: FieldInfo) -> str:
