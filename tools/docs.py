@@ -156,8 +156,9 @@ def render_command_line() -> str:
     parts.append(_list([row for row in _rows(root) if "-completion" not in row.name]))
     parts.append("## Common arguments and options\n")
     parts.append(_list(list(common.values())))
+    first = dict.fromkeys(common.values(), "")  # where an argument or option is explained
     for path, command in commands.items():
-        parts += _command(path, command, set(common.values()))
+        parts += _command(path, command, first)
     parts.append(_exit_codes())
     return "\n".join(parts)
 
@@ -170,17 +171,21 @@ def _commands(group: object, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path} {name}", command
 
 
-def _command(path: str, command: Any, common: set[Row]) -> Iterator[str]:
-    """Yield a section; of what many commands have, only the names."""
+def _command(path: str, command: Any, first: dict[Row, str]) -> Iterator[str]:
+    """Yield a section; of what an earlier one or the common one explains, only the names."""
     arguments = " ".join(_argument(each) for each in command.params if _is_argument(each))
     yield f"## `{path}`\n"
     yield f"    {path} {arguments}".rstrip() + " [OPTIONS]\n"
     yield f"{inspect.cleandoc(command.help or '')}\n"
     rows = list(_rows(command))
-    if own := [row for row in rows if row not in common]:
+    if own := [row for row in rows if first.setdefault(row, path) == path]:
         yield _list(own)
-    if names := [row.name for row in rows if row in common]:
-        yield f"Common: {', '.join(names)}.\n"
+    explained = defaultdict(list)
+    for row in rows:
+        explained[first[row]].append(row.name)
+    for place in sorted(explained.keys() - {path}, reverse=True):
+        title = f"As of `{place}`" if place else "Common"
+        yield f"{title}: {', '.join(explained[place])}.\n"
 
 
 def _rows(command: object) -> Iterator[Row]:
@@ -363,8 +368,7 @@ def render_nexmark() -> str:
     for query in module.load_queries():
         by_number[query.number].append(query)
     rows = [_nexmark_row(module, queries) for _, queries in sorted(by_number.items())]
-    titles = ("Query", "As it is written", "Runs as", "How it is rewritten")
-    return "\n".join(["# Nexmark\n", NEXMARK_HEAD, _table(titles, rows)])
+    return "\n".join(["# Nexmark\n", NEXMARK_HEAD, "\n".join(rows)])
 
 
 def _nexmark_row(module: ModuleType, queries: list[Any]) -> str:
@@ -375,11 +379,13 @@ def _nexmark_row(module: ModuleType, queries: list[Any]) -> str:
         verdict = "runs"
     else:
         verdict = f"refused: {written.refused}" if written.refused else "runs, and grows"
+    verdict = "" if written is None else f" As written: {verdict}."
     if runs is None:
-        return f"| {queries[0].name}: {queries[0].title} | {verdict} | | |"
+        return f"- {queries[0].name}: {queries[0].title}{verdict}"
     kind = "table" if runs.file == module.TABLES else "updates"
     grows = ", grows" if runs.grows else ""
-    return f"| {runs.name}: {runs.title} | {verdict} | {kind}{grows} | {runs.rewritten} |"
+    rewritten = f": {runs.rewritten}" if runs.rewritten else ""
+    return f"- {runs.name}: {runs.title}{verdict} Runs as {kind}{grows}{rewritten}."
 
 
 def render_compatibility() -> str:
