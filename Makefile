@@ -18,7 +18,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 # they and their JVMs keep busy: a fourth shortens nothing. What has a server for itself is a group
 # for one worker (tests/servers.py). Groups come first, and what is short comes last, so that the
 # workers end at one time.
-# TIMES=FILE measures what each file of tests takes.
+# TIMES=FILE measures what each file of tests takes; build/test-times.tsv keeps the time of each half.
 FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 	$(if $(TIMES),-p tests.times --times=$(TIMES))
@@ -87,9 +87,9 @@ test-all: run-tests ## the same, and those that are marked long
 
 run-tests: setup lint chromium
 	$(BIN)/python tools/native.py test --quiet
-	$(PYTEST) -q -n 2 $(CHOSEN) --durations=10 $(FAST) tests/crash tests/browser
-	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder $(CHOSEN) --durations=25 \
-		tests/spark tests/drills tests/integration
+	$(PYTEST) -p tests.history --history=fast -q -n 2 $(CHOSEN) $(FAST) tests/crash tests/browser
+	$(PYTEST) -p tests.history --history=servers -n 3 --dist loadgroup --no-loadscope-reorder \
+		$(CHOSEN) --durations=25 tests/spark tests/drills tests/integration
 
 # Pages are looked at in a browser, which no Python package brings.
 chromium:

@@ -68,6 +68,32 @@ def test_tests_are_chosen_by_their_marks_alone(target: str):
         assert not [each for each in call if LEAVING_OUT.match(each)]
 
 
+@pytest.mark.parametrize("target", ["test", "test-all"])
+def test_each_half_keeps_its_time(target: str):
+    names = [each for call in commands(target) for each in call if each.startswith("--history=")]
+    assert names == ["--history=fast", "--history=servers"]
+    assert all("tests.history" in after("-p", call) for call in commands(target))
+
+
+def test_a_run_is_timed_by_file_and_appended_to_those_before(tmp_path: Path):
+    (tmp_path / "test_one.py").write_text("def test_it(): pass\n")
+    (tmp_path / "test_two.py").write_text("def test_it(): assert False\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.history", "--history=fast", "-n", "2"]
+    own = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for _ in range(2):
+        done = subprocess.run(
+            command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1, done.stdout
+    slowest = done.stdout.partition("slowest 10 files")[2]
+    assert set(re.findall(r" s  (\S+)", slowest)) == {"test_one.py", "test_two.py"}
+    assert "; earlier runs are in build/test-times.tsv" in slowest
+    rows = (tmp_path / "build" / "test-times.tsv").read_text("utf-8").splitlines()
+    kept = [(row[2], row[4:]) for row in (row.split("\t") for row in rows)]
+    assert kept == [("fast", ["1", "1"])] * 2
+
+
 def with_servers(calls: list[list[str]]) -> list[list[str]]:
     return [each for each in calls if "--no-loadscope-reorder" in each]
 
