@@ -144,6 +144,10 @@ def test_what_a_sweep_has_condemned_is_copied_again(tmp_path: Path) -> None:
     place.write_bytes(write_references([condemned]))
     saved = take(root, tmp_path, 10)
     assert len(saved.shared) == len(first.manifest.files) - 1
+    place.unlink()
+    remove(first.savepoint)  # its reference of before does not keep the file that was not used
+    there = {f"{each.pool}/{each.path}" for each in saved.manifest.files}
+    assert set(pool_files(tmp_path)) == there
 
 
 @pytest.mark.parametrize(

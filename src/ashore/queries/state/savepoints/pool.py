@@ -2,10 +2,11 @@
 
 What it is: `Pool`, and the two lists by which takers and sweeps keep out of each other's way.
 What it promises: the pool keeps no count. A file is needed while a savepoint beside the pool names
-it in `references.json`, which is there before the savepoint relies on anything and goes last; and
-all that a savepoint has copied itself, while its directory is there. A name in the pool is used
-once, so that a deletion that arrives late deletes nothing that came after it. Where a savepoint
-does not tell what it needs, that is an error, and nothing is known to be free.
+it: in its manifest, or in `references.json` as long as it has none, which is there before the
+savepoint relies on anything and goes last; and all that a savepoint has copied itself, while its
+directory is there. A name in the pool is used once, so that a deletion that arrives late deletes
+nothing that came after it. Where a savepoint does not tell what it needs, that is an error, and
+nothing is known to be free.
 
     <directory>/pool/3f9c0a12b4d5e6f7/      what the savepoint of these digits has copied
                                             files as Spark wrote them, at their own paths
@@ -145,21 +146,18 @@ def pool_of(savepoint: Savepoint) -> Pool:
 
 
 def _read_needed(savepoint: Savepoint) -> frozenset[PoolFile]:
-    """Return what a savepoint needs of the pool, but for what it has copied there itself."""
+    """Return what a savepoint needs of the pool: what it uses, or may use if it is not complete."""
     unread: CheckpointUnfit | None = None
+    try:
+        files = savepoint.read().files
+        return frozenset(PoolFile(each.pool, each.path) for each in files if each.pool)
+    except CheckpointUnfit as error:
+        if savepoint.storage.stat(savepoint.manifest_path) is not None:
+            unread = error
     try:
         data = savepoint.storage.read(savepoint.references_path)
         return parse_references(data, savepoint.references_place)
-    except PathMissing:
-        pass  # it is full, or is being deleted
-    except CheckpointUnfit as error:
-        unread = error
-    try:
-        manifest = savepoint.read()
-    except CheckpointUnfit as error:
-        is_full = savepoint.storage.stat(savepoint.checkpoint.path) is not None
-        is_there = savepoint.storage.stat(savepoint.manifest_path) is not None
-        if unread is None and (is_full or not is_there):
+    except PathMissing:  # it is full, or is being deleted
+        if unread is None or savepoint.storage.stat(savepoint.checkpoint.path) is not None:
             return frozenset()
-        raise unread or error from None
-    return frozenset(PoolFile(each.pool, each.path) for each in manifest.files if each.pool)
+        raise unread from None
