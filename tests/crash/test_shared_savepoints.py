@@ -331,5 +331,5 @@ def test_whatever_comes_between_each_listed_savepoint_restores(
             if not beside.has_waited:
                 break
         if not has_turned:
-            assert number > 8
+            assert number > 7  # a clean that finds nothing makes seven calls
             return
