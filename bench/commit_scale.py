@@ -37,6 +37,7 @@ from ashore.log.positions import OffsetRange, ShardKey
 from ashore.log.store.committer import Committer
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.storage import Storage, open_storage
+from ashore.storage.base import Staged
 from ashore.storage.memory import MemoryStorage
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.testing import FaultyStorage
@@ -365,7 +366,7 @@ def kill_half_way(landing: Landing, table_files: int) -> None:
     if unclosed is None:
         raise RuntimeError("a prepare is unclosed until the next entry")
     for place in places_of(NAME, unclosed)[: KILLED_FILES // 2]:
-        landing.storage.move(place.pending, place.final)
+        landing.storage.publish(Staged(place.pending), place.final)
 
 
 def recover_on_hdfs(site: Site, table_files: int) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ashore.base.unique import unique
 from ashore.storage import Storage, open_storage
+from ashore.storage.base import Staged
 from ashore_lab.services.hdfs import Hdfs
 from bench.table import Row
 
@@ -46,8 +47,12 @@ def measure_calls(storage: Storage) -> dict[str, tuple[float, float]]:
     found = {"create of 2 KB": measure_ms(lambda n: storage.create(f"log/{n}", bytes(2_000)))}
     found["write of 100 KB"] = measure_ms(lambda n: write(storage, f"s/{n}", [bytes(100_000)]))
     found["stat"] = measure_ms(lambda n: storage.stat(f"s/{n}"))
-    found["move, new directory"] = measure_ms(lambda n: storage.move(f"s/{n}", f"t/{n}/a"))
-    found["move, known directory"] = measure_ms(lambda n: storage.move(f"t/{n}/a", f"s/{n}"))
+    found["move, new directory"] = measure_ms(
+        lambda n: storage.publish(Staged(f"s/{n}"), f"t/{n}/a")
+    )
+    found["move, known directory"] = measure_ms(
+        lambda n: storage.publish(Staged(f"t/{n}/a"), f"s/{n}")
+    )
     found["read of 100 KB"] = measure_ms(lambda n: storage.read(f"s/{n}"))
     found["list of 60"] = measure_ms(lambda _: storage.list("s"))
     found["delete"] = measure_ms(lambda n: storage.delete(f"s/{n}"))

@@ -22,7 +22,7 @@ DIRECTORY = Path(__file__).parent.parent / "lab" / "src" / "ashore_lab" / "drill
 SEED = 1
 RECORDS = 36
 WHILE_TASKS_WRITE = StopProcess(2, kind="close", when="before")
-WHILE_FILES_MOVE = StopProcess(4, kind="move", when="after")
+WHILE_FILES_MOVE = StopProcess(4, kind="publish", when="after")
 
 
 def leave_lake() -> OldLake:

@@ -18,7 +18,7 @@ from ashore.storage import (
     RetryingStorage,
     Storage,
 )
-from ashore.storage.base import Links
+from ashore.storage.base import Links, Staged
 from ashore.storage.system import PosixSystem
 from ashore_lab.testing import FakeClock, FaultyStorage, SimulatedDisk
 
@@ -117,7 +117,7 @@ def test_a_file_is_no_parent(storage: Storage) -> None:
     for attempt in (
         lambda: storage.create("a/b", b""),
         lambda: storage.open_write("a/b"),
-        lambda: storage.move("a", "a/b/c"),
+        lambda: storage.publish(Staged("a"), "a/b/c"),
     ):
         with pytest.raises(StorageError) as caught:
             attempt()
@@ -216,7 +216,7 @@ def test_an_abandoned_writer_cannot_finish(storage: Storage) -> None:
 def test_a_writer_follows_its_file_when_that_is_moved(storage: Storage) -> None:
     writer = storage.open_write("a")
     writer.write(b"one")
-    storage.move("a", "b")
+    storage.publish(Staged("a"), "b")
     writer.write(b"two")
     writer.close()
     assert storage.read("b") == b"onetwo"
@@ -225,7 +225,7 @@ def test_a_writer_follows_its_file_when_that_is_moved(storage: Storage) -> None:
 
 def test_move(storage: Storage) -> None:
     write(storage, "staging/x", b"content")
-    storage.move("staging/x", "table/date=2026-11-21/hour=08/y")
+    storage.publish(Staged("staging/x"), "table/date=2026-11-21/hour=08/y")
     assert storage.stat("staging/x") is None
     assert storage.read("table/date=2026-11-21/hour=08/y") == b"content"
     storage.sync(["staging", "table/date=2026-11-21/hour=08"])
@@ -235,7 +235,7 @@ def test_move_never_overwrites(storage: Storage) -> None:
     storage.create("a/x", b"source")
     storage.create("b/y", b"target")
     with pytest.raises(PathExists):
-        storage.move("a/x", "b/y")
+        storage.publish(Staged("a/x"), "b/y")
     assert storage.read("a/x") == b"source"
     assert storage.read("b/y") == b"target"
 
@@ -244,7 +244,7 @@ def test_move_of_equal_content_is_no_halfway_state(storage: Storage) -> None:
     storage.create("a/x", b"same")
     storage.create("b/y", b"same")
     with pytest.raises(PathExists):
-        storage.move("a/x", "b/y")
+        storage.publish(Staged("a/x"), "b/y")
     assert storage.stat("a/x") is not None
 
 
@@ -253,29 +253,29 @@ def test_move_of_what_is_missing(storage: Storage, target: str) -> None:
     storage.create("old/taken", b"target")
     for source in ("absent", "absent/x", "old/x", "old/taken/x"):
         with pytest.raises(PathMissing):
-            storage.move(source, target)
+            storage.publish(Staged(source), target)
     assert storage.read("old/taken") == b"target"
 
 
 def test_move_to_itself_is_a_bug(storage: Storage) -> None:
     storage.create("a", b"content")
     with pytest.raises(InvariantBroken):
-        storage.move("a", "a")
+        storage.publish(Staged("a"), "a")
     assert storage.read("a") == b"content"
 
 
 def test_move_repeated(storage: Storage) -> None:
     storage.create("a/x", b"content")
-    storage.move("a/x", "b/y")
+    storage.publish(Staged("a/x"), "b/y")
     with pytest.raises(PathMissing):
-        storage.move("a/x", "b/y")
+        storage.publish(Staged("a/x"), "b/y")
     assert storage.read("b/y") == b"content"
 
 
 def test_move_race_to_one_target_loses_nothing(storage: Storage) -> None:
     for number in range(RACERS):
         storage.create(f"s/{number}", b"%d" % number)
-    outcomes = race(lambda number: storage.move(f"s/{number}", "t/new/x"))
+    outcomes = race(lambda number: storage.publish(Staged(f"s/{number}"), "t/new/x"))
     winners = [number for number, error in enumerate(outcomes) if error is None]
     assert len(winners) == 1
     assert all(isinstance(error, PathExists) for error in outcomes if error is not None)
@@ -286,7 +286,7 @@ def test_move_race_to_one_target_loses_nothing(storage: Storage) -> None:
 
 def test_move_race_of_one_source_loses_nothing(storage: Storage) -> None:
     storage.create("s/x", b"content")
-    outcomes = race(lambda _: storage.move("s/x", "t/y"))
+    outcomes = race(lambda _: storage.publish(Staged("s/x"), "t/y"))
     assert None in outcomes
     assert names(storage, "s") == []
     assert storage.read("t/y") == b"content"
@@ -334,7 +334,7 @@ def test_list(storage: Storage) -> None:
 def test_odd_names(storage: Storage, name: str) -> None:
     storage.create(f"{name}/{name}", b"content")
     assert names(storage, name) == [f"{name}/{name}"]
-    storage.move(f"{name}/{name}", f"{name}/moved")
+    storage.publish(Staged(f"{name}/{name}"), f"{name}/moved")
     storage.sync([name])
     assert storage.read(f"{name}/moved") == b"content"
     storage.delete(f"{name}/moved")
@@ -358,8 +358,8 @@ def test_paths_that_leave_the_lake_are_bugs(storage: Storage, path: str) -> None
     for attempt in (
         lambda: storage.create(path, b""),
         lambda: storage.open_write(path),
-        lambda: storage.move(path, "x"),
-        lambda: storage.move("x", path),
+        lambda: storage.publish(Staged(path), "x"),
+        lambda: storage.publish(Staged("x"), path),
         lambda: storage.stat(path),
         lambda: storage.list(path),
         lambda: storage.read(path),

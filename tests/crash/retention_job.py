@@ -275,7 +275,7 @@ def land_old(world: World) -> None:
 
 def land_and_die(world: World) -> None:
     """The job dies between the `prepare` of its second batch and the move."""
-    Process(world, [StopProcess(2, kind="move", when="before")]).run()
+    Process(world, [StopProcess(2, kind="publish", when="before")]).run()
 
 
 def lose_files(world: World) -> None:

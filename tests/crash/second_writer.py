@@ -105,7 +105,7 @@ def land_one_batch(world: World) -> None:
 
 def prepare_and_die(world: World) -> None:
     """Take over, prepare a batch and be killed before its moves; a janitor comes along."""
-    world.start([StopProcess(1, kind="move")]).run()
+    world.start([StopProcess(1, kind="publish")]).run()
     clean(world, world.machine)
 
 
@@ -183,7 +183,7 @@ def begun_world() -> tuple[World, FaultyStorage]:
     world = new_world()
     for killed in (StopProcess(6, kind="close"), StopProcess(1, kind="sync")):
         world.start([killed]).run()
-    world.start([StopProcess(1, kind="move", when="after")]).run()
+    world.start([StopProcess(1, kind="publish", when="after")]).run()
     return world, FaultyStorage(world.machine)
 
 

@@ -46,7 +46,7 @@ from ashore_lab.testing import (
     StopProcess,
 )
 
-FIRST_LIFE_ENDS = StopProcess(5, kind="move", when="after")  # the first move of the second batch
+FIRST_LIFE_ENDS = StopProcess(5, kind="publish", when="after")  # the first move of the second batch
 Case = tuple[str, Callable[[], None]]
 
 
@@ -190,7 +190,7 @@ def small_world(storage: Storage, clock: FakeClock) -> World:
 # For a small world and a short log: the last life has staged files and entries to delete.
 KEEPER_LIVES = (
     Life((StopProcess(3, kind="close", when="after"),)),  # the last file of the second batch
-    Life((StopProcess(2, kind="move", when="after"),)),  # its first move
+    Life((StopProcess(2, kind="publish", when="after"),)),  # its first move
     Life(keeps_house=True),
 )
 

@@ -176,7 +176,7 @@ class GivenUpStorage(FaultyStorage):
         try:
             return super().apply(asked, answer, late)
         finally:
-            if asked[0] in ("move", "sync"):
+            if asked[0] in ("publish", "sync"):
                 self._look()
 
 

@@ -147,7 +147,7 @@ def test_every_storage_call(strike: Strike) -> None:
 
 def cases(strike: Strike) -> Iterator[Case]:
     """Yield the strike at every call of the command and of all that comes after."""
-    ends = (StopProcess(1, kind="move", when="after"),)
+    ends = (StopProcess(1, kind="publish", when="after"),)
     scenario = Scenario(empty_world, (Life(ends), Life()))
     expected = expected_of(empty_world())
     for life, calls in enumerate(scenario.number_calls()):

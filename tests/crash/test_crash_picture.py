@@ -52,14 +52,14 @@ def find_points(calls: Sequence[Call], entry: int) -> Mapping[tuple[str, str], S
 
     writes = first("open_write", where=is_staged)
     closed = max(call.number for call in calls[: created(entry)] if call.kind == "close")
-    moved = first("move", created(entry))
+    moved = first("publish", created(entry))
     stops = (
         StopProcess(writes, when="before"),
         StopProcess(closed, when="after"),
         StopProcess(created(entry), when="before"),
         StopProcess(created(entry), when="after"),
         StopProcess(moved, when="after"),
-        StopProcess(first("sync", first("move", moved)), when="after"),
+        StopProcess(first("sync", first("publish", moved)), when="after"),
         StopProcess(created(entry + 1), when="after"),
     )
     return dict(zip([(row.step, row.where) for row in ROWS], stops, strict=True))

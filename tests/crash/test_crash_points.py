@@ -18,7 +18,16 @@ from ashore_lab.testing.faults import STORAGE_CALLS
 def test_the_job_makes_every_kind_of_call_in_both_lives() -> None:
     for calls in storage_calls.number_calls():
         kinds = {call.kind for call in calls}
-        assert kinds >= {"create", "list", "move", "open_write", "read", "sync", "write", "close"}
+        assert kinds >= {
+            "create",
+            "list",
+            "publish",
+            "open_write",
+            "read",
+            "sync",
+            "write",
+            "close",
+        }
     assert len(storage_calls.number_calls()[1]) > 30
 
 

@@ -27,6 +27,7 @@ from ashore.log.plan_commit import MoveFiles, SyncDirectories
 from ashore.log.store.dead_job import help_dead, plan_help
 from ashore.log.store.reader import read_log
 from ashore.storage import Storage
+from ashore.storage.base import Staged
 from ashore_lab.testing import FaultyStorage, RecordedRow, StopProcess
 
 
@@ -150,9 +151,9 @@ class Recorded(FaultyStorage):
         super().__init__(inner)
         self.changes: list[tuple[str, ...]] = []
 
-    def move(self, source: str, target: str) -> None:
-        self.changes.append(("move", source, target))
-        super().move(source, target)
+    def publish(self, staged: Staged, final: str) -> None:
+        self.changes.append(("move", staged.path, final))
+        super().publish(staged, final)
 
     def sync(self, directories: Sequence[str]) -> None:
         self.changes.append(("sync", *directories))

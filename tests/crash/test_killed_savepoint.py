@@ -42,7 +42,7 @@ def killing(call):
         return call(*arguments)
     return counted
 
-for name in ("create", "open_write", "move", "stat", "list", "read", "delete", "sync", "link"):
+for name in ("create", "open_write", "publish", "stat", "list", "read", "delete", "sync", "link"):
     setattr(LocalStorage, name, killing(getattr(LocalStorage, name)))
 clock = SystemClock()
 to = open_shelf(shelf, clock, links=kind == "full", is_shared=kind == "shared")

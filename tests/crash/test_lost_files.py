@@ -47,7 +47,7 @@ from ashore_lab.testing import (
 
 FILES = 4  # of the second batch
 SUBSETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
-KILLED = StopProcess(4, kind="move", when="before")
+KILLED = StopProcess(4, kind="publish", when="before")
 
 
 def killed_before_moves() -> tuple[World, list[FilePlace]]:
@@ -148,7 +148,7 @@ def test_a_file_cut_short_is_lost_when_it_is_looked_at(expected: Reference) -> N
     world, places = killed_before_moves()
     lose(world, places[:1])
     world.machine.create(places[0].pending, b"torn")
-    process = world.start([FailBefore(1, kind="move")])
+    process = world.start([FailBefore(1, kind="publish")])
     lost = find_lost(process)
     assert lost is not None
     assert [file.unique for file in lost.files] == [places[0].file.unique]

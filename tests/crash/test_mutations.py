@@ -29,6 +29,7 @@ from ashore.log.store.log import LandingLog
 from ashore.log.store.mover import Moved, move_files
 from ashore.log.store.reader import read_log
 from ashore.storage import LocalStorage, MemoryStorage, Storage
+from ashore.storage.base import Staged
 from ashore.topics.loop import slice_loop
 from ashore.topics.write.batch import BatchOrder, TaskResult, Written, prepare_of
 from ashore_lab.testing import PowerCutPolicy, RecordedRunner
@@ -70,7 +71,7 @@ def move_first(patch: Patch) -> None:
             place = BatchPlace(NAME, self.fold.epoch, body.batch)
             for file in body.files:
                 each = place.place(file, body.targets[file.target])
-                self._context.storage.move(each.pending, each.final)
+                self._context.storage.publish(Staged(each.pending), each.final)
         return append(self, body, closing)
 
     patch.setattr(LandingLog, "append", moving)

@@ -35,7 +35,7 @@ from ashore.topics.loop.recovery import accept_loss, open_and_find_lost
 from ashore.topics.write.batch import TaskResult, Written
 from ashore_lab.testing import RecordedRow, StopProcess
 
-SECOND_BATCH_MOVES = StopProcess(3, kind="move", when="after")
+SECOND_BATCH_MOVES = StopProcess(3, kind="publish", when="after")
 
 
 def aside_world() -> QueryWorld:
@@ -117,7 +117,7 @@ def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: s
 
 def test_lost_letters_are_given_up_by_their_shards() -> None:
     world = aside_world()
-    world.start([StopProcess(1, kind="move", when="before")]).run()
+    world.start([StopProcess(1, kind="publish", when="before")]).run()
     unclosed = read_log(world.machine, query_job.NAME).unclosed
     require(unclosed is not None, "nothing is unclosed")
     (letters,) = (each for each in places_of(query_job.NAME, unclosed) if "__dead" in each.final)

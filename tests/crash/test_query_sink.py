@@ -36,14 +36,23 @@ from ashore.topics.loop import query_sink
 from ashore.topics.loop.recovery import accept_loss, open_and_find_lost
 from ashore_lab.testing import StopProcess, read_rows
 
-SECOND_BATCH_MOVES = StopProcess(3, kind="move", when="after")
+SECOND_BATCH_MOVES = StopProcess(3, kind="publish", when="after")
 QUERY = Scenario(query_world, (Life((SECOND_BATCH_MOVES,)), Life()))
 
 
 def test_the_query_makes_every_kind_of_call_in_both_lives() -> None:
     for calls in QUERY.number_calls():
         kinds = {call.kind for call in calls}
-        assert kinds >= {"create", "list", "move", "open_write", "read", "sync", "write", "close"}
+        assert kinds >= {
+            "create",
+            "list",
+            "publish",
+            "open_write",
+            "read",
+            "sync",
+            "write",
+            "close",
+        }
 
 
 @storage_calls.every_strike
@@ -146,7 +155,7 @@ def test_state_is_built_again_by_a_batch_whose_rows_are_thrown_away() -> None:
 
 def test_lost_files_of_a_query_are_given_up_and_it_goes_on() -> None:
     expected, world = reference(query_world()), query_world()
-    world.start([StopProcess(3, kind="move", when="before")]).run()
+    world.start([StopProcess(3, kind="publish", when="before")]).run()
     unclosed = read_log(world.machine, NAME).unclosed
     require(unclosed is not None, "nothing is unclosed")
     place = places_of(NAME, unclosed)[0]

@@ -152,7 +152,9 @@ def test_every_storage_call(output: OutputSince, strike: Strike) -> None:
 
 def cases(output: OutputSince, strike: Strike) -> Iterator[Case]:
     """Yield the strike at every call, up to where batches are written: those are like any."""
-    ends = (StopProcess(1, kind="move", when="after"),) if output is OutputSince.ROLL_BACK else ()
+    ends = (
+        (StopProcess(1, kind="publish", when="after"),) if output is OutputSince.ROLL_BACK else ()
+    )
     scenario = Scenario(partial(lost_world, output), (Life(ends), Life()))
     for life in range(len(scenario.lives)):
         yield from up_to_writing(storage_calls.cases_of(scenario, strike, [life]))

@@ -112,7 +112,7 @@ def back_world(query: type[Query] = Query) -> BackWorld:
 
 
 # The first process is killed when the first file has gone aside; the second does the rest.
-BACK = Scenario(back_world, (Life((StopProcess(1, kind="move", when="after"),)), Life()))
+BACK = Scenario(back_world, (Life((StopProcess(1, kind="publish", when="after"),)), Life()))
 
 
 def test_what_is_withdrawn_lies_aside() -> None:

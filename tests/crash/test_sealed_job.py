@@ -90,7 +90,7 @@ def test_the_job_makes_every_kind_of_call(new_world: Callable[[], SealedWorld]) 
     first, second, third = sealed_job.number_calls(new_world)
     kinds = {call.kind for call in (*second, *third)}
     calls = CATALOG_CALLS - {"drop_partitions"}  # which only `retire` does
-    assert kinds >= calls | {"create", "move", "stat", "list", "read", "sync", "post"}
+    assert kinds >= calls | {"create", "publish", "stat", "list", "read", "sync", "post"}
     assert first[-1].kind in CATALOG_CALLS
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ashore.errors import PathExists, StorageError
 from ashore.storage import Storage, is_temporary
+from ashore.storage.base import Staged
 
 KINDS = ("create", "write", "move", "delete", "stat", "list", "read", "sync")
 SIZE = 30_000
@@ -120,7 +121,7 @@ class Calls:
         writer.close()
         for _ in range(50):
             try:
-                self.storage.move(source, target)
+                self.storage.publish(Staged(source), target)
             except StorageError as error:
                 self._fail("move", error)
                 at_source, at_target = self.storage.stat(source), self.storage.stat(target)

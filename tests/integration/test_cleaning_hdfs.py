@@ -17,7 +17,7 @@ from ashore.queries.state.files import list_files
 from ashore.queries.tools.addresses import open_directory
 from ashore_lab.services.hdfs import Hdfs
 
-CALLS = ("list", "read", "stat", "delete", "create", "move")
+CALLS = ("list", "read", "stat", "delete", "create", "publish")
 
 
 class Counted:

@@ -18,6 +18,7 @@ import ashore.storage.open as storage_open
 from ashore.base.clock import SystemClock
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, PathMissing, StorageError
 from ashore.storage import Storage, count_hanging_calls, open_storage
+from ashore.storage.base import Staged
 from ashore.storage.hdfs_conf import HdfsConf, load_conf
 from ashore_lab.services.hdfs import Hdfs
 
@@ -200,13 +201,15 @@ def test_a_move_whose_answer_was_lost_is_done(cluster: Hdfs) -> None:
     storage = open_lake(cluster)
     write(storage, "pending/a", b"content")
     storage.create("final/there", b"")
-    storage.move("final/there", "final/known")  # its directory is known: the next is one call
+    storage.publish(
+        Staged("final/there"), "final/known"
+    )  # its directory is known: the next is one call
     cluster.drop_answers(active_of(cluster), 1)
     with pytest.raises(AnswerUnknown):
-        storage.move("pending/a", "final/a")
+        storage.publish(Staged("pending/a"), "final/a")
     assert storage.read("final/a") == b"content"
     with pytest.raises(PathMissing):
-        storage.move("pending/a", "final/a")
+        storage.publish(Staged("pending/a"), "final/a")
 
 
 @pytest.mark.parametrize(
@@ -222,7 +225,7 @@ def test_what_a_replaced_namenode_tells_does_not_count(cluster: Hdfs, call: str)
     cluster.freeze_namenode(replaced)
     cluster.switch(1 - replaced)
     active.set(1 - replaced)
-    open_lake(cluster, root).move("pending/a", "final/a")
+    open_lake(cluster, root).publish(Staged("pending/a"), "final/a")
     cluster.thaw_namenode(replaced)
 
     # As in a process that asked the replaced one last, and had no answer to one call.
@@ -348,8 +351,8 @@ def test_the_calls_of_a_steady_commit(steady_hdfs: Hdfs) -> None:
     storage.create("log/1", b"entry")
     storage.sync(["staging"])
     since = CLOCK.now_ms()
-    storage.move("staging/a", "final/hour=08/a")
-    storage.move("staging/b", "final/hour=08/b")
+    storage.publish(Staged("staging/a"), "final/hour=08/a")
+    storage.publish(Staged("staging/b"), "final/hour=08/b")
     storage.sync(["staging", "final/hour=08"])
     storage.create("log/2", b"entry")
     seen = [
@@ -364,7 +367,9 @@ def test_many_moves_at_once_make_their_directory_once(steady_hdfs: Hdfs) -> None
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda number: write(storage, f"staging/{number}", b""), range(64)))
         since = CLOCK.now_ms()
-        moves = pool.map(lambda n: storage.move(f"staging/{n}", f"final/{n % 2}/{n}"), range(64))
+        moves = pool.map(
+            lambda n: storage.publish(Staged(f"staging/{n}"), f"final/{n % 2}/{n}"), range(64)
+        )
         list(moves)
     seen = [each.command.partition(" ")[0] for each in steady_hdfs.audit_entries(since)]
     assert Counter(seen) == {"mkdirs": 2, "rename": 64}
@@ -379,7 +384,7 @@ def test_no_right_to_write_is_reported_at_once(
     for attempt in (
         lambda: storage.create("a", b""),
         lambda: storage.open_write("a"),
-        lambda: storage.move("a", "b"),
+        lambda: storage.publish(Staged("a"), "b"),
     ):
         with pytest.raises(StorageError, match="Permission denied") as caught:
             attempt()

@@ -308,7 +308,7 @@ class LandingMachine(RuleBasedStateMachine):
         self.look_after(writer)
 
     @precondition(lambda self: self.writers)
-    @rule(index=st.integers(0, 2), kind=st.sampled_from(["create", "move", "sync", "close"]))
+    @rule(index=st.integers(0, 2), kind=st.sampled_from(["create", "publish", "sync", "close"]))
     def go_on_until(self, index: int, kind: str) -> None:
         """Let a writer stand before a call that matters."""
         writer = self.writers[index % len(self.writers)]
@@ -363,7 +363,7 @@ class LandingMachine(RuleBasedStateMachine):
             return entry // names.ARCHIVE_ENTRIES in listing.archives
         return snapshot is not None and sum(each > snapshot for each in listing.snapshots) >= 2
 
-    @rule(policy=st.sampled_from(PowerCutPolicy), before=st.sampled_from(["", "create", "move"]))
+    @rule(policy=st.sampled_from(PowerCutPolicy), before=st.sampled_from(["", "create", "publish"]))
     def cut_the_power(self, policy: PowerCutPolicy, before: str) -> None:
         if before and self.writers:
             self.go_on_until(0, before)

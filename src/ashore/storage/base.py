@@ -7,6 +7,7 @@ means that the call may have been applied, or may be applied later, once or twic
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 
@@ -17,6 +18,19 @@ class FileStat(NamedTuple):
     size: int  # bytes; 0 for a directory
     modified_ms: int  # by the storage's clock
     is_directory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A handle of a file that was closed and is to get its final path: what `publish` takes.
+
+    Only a storage looks into it. Until the file is published, calls find it at `path`.
+    """
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
 
 
 class FileWriter(Protocol):
@@ -62,13 +76,14 @@ class Storage(Protocol):
         """Begin a new file, or raise PathExists. Missing parent directories are created."""
         ...
 
-    def move(self, source: str, target: str) -> None:
-        """Rename the file `source` to `target`. Never overwrites, even in a race.
+    def publish(self, staged: Staged, final: str) -> None:
+        """Make a file readable at `final`, and nowhere else. Never overwrites, even in a race.
 
-        Missing parent directories of `target` are created. Raises PathMissing (there is no
-        source, whether or not there is a target) and PathExists (there is a target). It can be
-        repeated if the name `source` is used only once: a move that was interrupted is then
-        finished. Durable only after `sync` of both directories. Directories cannot be moved.
+        A rename, where a storage has one. Missing parent directories of `final` are created.
+        Raises PathMissing (the file is not staged, whether or not `final` exists) and PathExists
+        (`final` exists). It can be repeated if the staged name is used only once: a call that was
+        interrupted is then finished. Durable only after `sync` of both directories. Directories
+        cannot be published.
         If interrupted: nothing happened, or both names exist and are one file, or it is done.
         """
         ...

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, CallsHang, check
-from ashore.storage.base import Confirms, FileStat, FileWriter, Links, Storage
+from ashore.storage.base import Confirms, FileStat, FileWriter, Links, Staged, Storage
 from ashore.storage.calls import count_call
 from ashore.storage.writer import GuardedWriter
 
@@ -63,9 +63,9 @@ class DeadlineStorage:
         inner = self.call(f"open {path}", lambda: self._inner.open_write(path), late=_abandon)
         return _DeadlineWriter(self, inner, path)
 
-    def move(self, source: str, target: str) -> None:
+    def publish(self, staged: Staged, final: str) -> None:
         """See Storage."""
-        self.call(f"move {source} to {target}", lambda: self._inner.move(source, target))
+        self.call(f"move {staged} to {final}", lambda: self._inner.publish(staged, final))
 
     def stat(self, path: str) -> FileStat | None:
         """See Storage."""

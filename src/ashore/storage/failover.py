@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, StorageError, check
-from ashore.storage.base import Confirms, FileStat, FileWriter, Storage
+from ashore.storage.base import Confirms, FileStat, FileWriter, Staged, Storage
 
 _log = logging.getLogger(__name__)
 
@@ -102,9 +102,9 @@ class FailoverStorage:
         """
         return self._ask(lambda storage: storage.open_write(path), asks_on=True)
 
-    def move(self, source: str, target: str) -> None:
+    def publish(self, staged: Staged, final: str) -> None:
         """See Storage."""
-        self._ask(lambda storage: storage.move(source, target))
+        self._ask(lambda storage: storage.publish(staged, final))
 
     def stat(self, path: str) -> FileStat | None:
         """See Storage."""

@@ -25,7 +25,7 @@ from ashore.errors import (
     StorageError,
     check,
 )
-from ashore.storage.base import FileStat, FileWriter
+from ashore.storage.base import FileStat, FileWriter, Staged
 from ashore.storage.hdfs_conf import HdfsConf
 from ashore.storage.hdfs_errors import is_below_a_file, storage_errors
 from ashore.storage.paths import build_temporary_path, check_path
@@ -120,11 +120,11 @@ class HdfsStorage:
         self._remember(posixpath.dirname(target))
         return HdfsWriter(file, path, self._conf.block_size if self._conf.is_synced else None)
 
-    def move(self, source: str, target: str) -> None:
+    def publish(self, staged: Staged, final: str) -> None:
         """See Storage. If interrupted: nothing happened, or it is done."""
-        check(source != target, f"{source} is moved to itself")
-        source_path, target_path = self._resolve(source), self._resolve(target)
-        with storage_errors("move", f"{source} to {target}"):
+        check(staged.path != final, f"{final} is published as itself")
+        source_path, target_path = self._resolve(staged.path), self._resolve(final)
+        with storage_errors("move", f"{staged} to {final}"):
             self._make_directory(posixpath.dirname(target_path))
             try:
                 self._rename(source_path, target_path)

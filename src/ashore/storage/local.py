@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from ashore.errors import PathExists, PathMissing, StorageError, SyncFailed, check
-from ashore.storage.base import FileStat, FileWriter
+from ashore.storage.base import FileStat, FileWriter, Staged
 from ashore.storage.paths import build_temporary_path, check_path
 from ashore.storage.system import POSIX, System, SystemStat
 from ashore.storage.writer import GuardedWriter
@@ -67,7 +67,7 @@ class LocalStorage:
             descriptor = self._open_new(temporary)
             try:
                 self._fill(descriptor, path, data)
-                self._publish(temporary, target)
+                self._name_created(temporary, target)
             except (OSError, StorageError):
                 self._discard(temporary)
                 raise
@@ -78,17 +78,17 @@ class LocalStorage:
         with _storage_errors("create", path, _EXISTS):
             return LocalWriter(self._system, self._open_new(self._resolve(path)), path)
 
-    def move(self, source: str, target: str) -> None:
+    def publish(self, staged: Staged, final: str) -> None:
         """See Storage. If interrupted: one name, or both and one file, never none."""
-        check(source != target, f"{source} is moved to itself")
-        source_path, target_path = self._resolve(source), self._resolve(target)
-        with _storage_errors("move", f"{source} to {target}", _EXISTS):
+        check(staged.path != final, f"{final} is published as itself")
+        source_path, target_path = self._resolve(staged.path), self._resolve(final)
+        with _storage_errors("move", f"{staged} to {final}", _EXISTS):
             try:
                 self._name_in(self._rename, source_path, target_path)
             except (FileNotFoundError, NotADirectoryError) as error:
                 if self._look(source_path) is None:
                     raise PathMissing(
-                        f"{source} does not exist, so it cannot be moved", path=source
+                        f"{staged} does not exist, so it cannot be moved", path=staged.path
                     ) from error
                 raise
 
@@ -175,7 +175,7 @@ class LocalStorage:
         finally:
             self._system.close(descriptor)
 
-    def _publish(self, temporary: str, target: str) -> None:
+    def _name_created(self, temporary: str, target: str) -> None:
         """Give a finished temporary file its name, or raise FileExistsError."""
         try:
             self._system.rename_noreplace(temporary, target)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.errors import PathExists, PathMissing, StorageError, check
-from ashore.storage.base import FileStat, FileWriter
+from ashore.storage.base import FileStat, FileWriter, Staged
 from ashore.storage.paths import check_path
 from ashore.storage.writer import GuardedWriter
 
@@ -50,14 +50,14 @@ class MemoryStorage:
             self._add(path, file)
         return _MemoryWriter(path, file, self._clock)
 
-    def move(self, source: str, target: str) -> None:
+    def publish(self, staged: Staged, final: str) -> None:
         """See Storage."""
-        check(source != target, f"{source} is moved to itself")
-        check_path(target)
+        check(staged.path != final, f"{final} is published as itself")
+        check_path(final)
         with self._lock:
-            file = self._find_file(source, "move")
-            self._add(target, file)
-            del self._parent_of(source).names[posixpath.basename(source)]
+            file = self._find_file(staged.path, "publish")
+            self._add(final, file)
+            del self._parent_of(staged.path).names[posixpath.basename(staged.path)]
 
     def stat(self, path: str) -> FileStat | None:
         """See Storage."""

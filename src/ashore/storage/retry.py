@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from ashore.base.clock import Clock
 from ashore.errors import NotApplied, PathExists, PathMissing, StorageError, SyncFailed, check
-from ashore.storage.base import FileStat, FileWriter, Links, Storage
+from ashore.storage.base import FileStat, FileWriter, Links, Staged, Storage
 
 _log = logging.getLogger(__name__)
 
@@ -90,9 +90,9 @@ class RetryingStorage:
         """See Storage. After an unclear one the next try takes another name."""
         return self._again(lambda: self._inner.open_write(path))
 
-    def move(self, source: str, target: str) -> None:
-        """See Storage. A mover looks at both names before trying an unclear one again."""
-        self._again(lambda: self._inner.move(source, target))
+    def publish(self, staged: Staged, final: str) -> None:
+        """See Storage. The caller looks at both names before trying an unclear one again."""
+        self._again(lambda: self._inner.publish(staged, final))
 
     def stat(self, path: str) -> FileStat | None:
         """See Storage."""

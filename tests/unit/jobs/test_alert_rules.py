@@ -29,6 +29,7 @@ from ashore.log.positions import StreamShard
 from ashore.log.progress import QueryProgress, Step
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.storage import DeadlineStorage, MemoryStorage, Storage, count_calls
+from ashore.storage.base import Staged
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.housekeeping import CleanRule
 from ashore.topics.loop.job_loop import JobLoop, JobParts, Rhythm
@@ -122,10 +123,10 @@ class Weak(WrappedStorage):
         super().__init__(inner)
         self.refuses_moves = False
 
-    def move(self, source: str, target: str) -> None:
+    def publish(self, staged: Staged, final: str) -> None:
         if self.refuses_moves:
             raise StorageError("the NameNode is in safe mode")
-        super().move(source, target)
+        super().publish(staged, final)
 
 
 class Site:
@@ -226,12 +227,12 @@ def test_a_lake_that_refuses_moves_is_seen_and_the_moves_add_up() -> None:
 def test_a_lake_that_loses_files_stops_the_job_and_pages() -> None:
     site = Site()
 
-    def lose(source: str, _target: str) -> None:
-        site.lake.delete(source)
+    def lose(staged: Staged, _final: str) -> None:
+        site.lake.delete(staged.path)
         raise StorageError("no answer")
 
     with pytest.raises(Exception, match="are gone"):
-        site.run(30, m2=lambda: setattr(site.lake, "move", lose))
+        site.run(30, m2=lambda: setattr(site.lake, "publish", lose))
     end(site, 4)
     assert site.monitor.fired == {"AshoreFilesLost", "AshoreSliceStopped", "AshoreDown"}
 

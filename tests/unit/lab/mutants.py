@@ -19,7 +19,7 @@ from ashore.log.store import committer
 from ashore.log.store.clock_guard import ClockGuard
 from ashore.log.store.log import LandingLog
 from ashore.log.store.mover import Moved, move_files
-from ashore.storage.base import FileWriter, Storage
+from ashore.storage.base import FileWriter, Staged, Storage
 from ashore.storage.memory import MemoryStorage
 from ashore.topics.loop import slice_loop
 from ashore.topics.loop.registrar import Registrar
@@ -209,7 +209,7 @@ def take_silence_for_a_move(patch: Patch) -> None:
     ) -> Moved:
         for place in places:
             with suppress(AnswerUnknown):
-                storage.move(place.pending, place.final)
+                storage.publish(Staged(place.pending), place.final)
         return Moved(len(places), 0)
 
     patch.setattr(committer, "move_files", trusting)

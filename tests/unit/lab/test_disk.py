@@ -203,7 +203,7 @@ def test_a_stop_after_a_refused_call_is_a_stop() -> None:
 
 def test_calls_that_do_not_exist_are_bugs() -> None:
     with pytest.raises(InvariantBroken):
-        SimulatedDisk([FailBefore(1, kind="move")])
+        SimulatedDisk([FailBefore(1, kind="publish")])
 
 
 def test_errors_are_those_of_the_system() -> None:

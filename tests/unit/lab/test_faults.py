@@ -7,6 +7,7 @@ import pytest
 
 from ashore.errors import AnswerUnknown, InvariantBroken, PathMissing, StorageError
 from ashore.storage import MemoryStorage, Storage
+from ashore.storage.base import Staged
 from ashore_lab.testing import (
     Call,
     FailAfterEffect,
@@ -28,14 +29,14 @@ def test_calls_are_numbered_those_of_writers_too() -> None:
     writer = storage.open_write("b")
     writer.write(b"x")
     writer.close()
-    storage.move("b", "c")
+    storage.publish(Staged("b"), "c")
     storage.open_write("d").abandon()
     assert storage.calls == [
         Call(1, "create", "a"),
         Call(2, "open_write", "b"),
         Call(3, "write", "b"),
         Call(4, "close", "b"),
-        Call(5, "move", "b", "c"),
+        Call(5, "publish", "b", "c"),
         Call(6, "open_write", "d"),
     ]
 
@@ -46,7 +47,7 @@ def test_every_call_of_the_seam_can_fail_before_and_after() -> None:
         writer = storage.open_write("b")
         writer.write(b"2")
         writer.close()
-        storage.move("b", "c")
+        storage.publish(Staged("b"), "c")
         storage.stat("c")
         storage.list("c")
         storage.read("c")
@@ -139,7 +140,7 @@ def test_a_late_effect_outlives_its_process() -> None:
     memory.create("a", b"")
     dying = FaultyStorage(memory, [LateEffect(1, after=2), StopProcess(2)], pending=pending)
     with pytest.raises(AnswerUnknown):
-        dying.move("a", "b")
+        dying.publish(Staged("a"), "b")
     with pytest.raises(ProcessStopped):
         dying.stat("a")
     assert memory.stat("b") is None
@@ -179,7 +180,7 @@ def test_a_late_effect_that_is_refused_is_nobodys_business() -> None:
     memory.create("a", b"")
     storage = FaultyStorage(memory, [LateEffect(1, times=2)])
     with pytest.raises(AnswerUnknown):
-        storage.move("a", "b")
+        storage.publish(Staged("a"), "b")
     storage.list("x")
     storage.list("x")
     assert memory.stat("b") is not None

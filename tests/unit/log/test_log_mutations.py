@@ -473,7 +473,7 @@ def test_look_at_the_target_first(lake: Lake, monkeypatch, is_mutated: bool):
     log.append(write_batch(lake, log), None)
     (place,) = places_of(NAME, log.fold.unclosed)
     second_look = place.pending if is_mutated else place.final
-    storage = lake.faulty(FailBefore(1, "move"))
+    storage = lake.faulty(FailBefore(1, "publish"))
     with frozen_before(
         lake, "stat", names.leaf(second_look), lambda: finish(log, lake.storage)
     ) as frozen:

@@ -8,6 +8,7 @@ import pytest
 from ashore.errors import FileConflict
 from ashore.log.files import DataFile, FilePlace
 from ashore.log.store.mover import PARALLEL_MOVES, Moved, move_files
+from ashore.storage.base import Staged
 from ashore.storage.memory import MemoryStorage
 from ashore_lab.testing.clock import FakeClock
 
@@ -24,12 +25,12 @@ class Crowded(MemoryStorage):
         self._under_way = 0
         self.most = 0
 
-    def move(self, source: str, target: str) -> None:
+    def publish(self, staged: Staged, final: str) -> None:
         with self._count:
             self._under_way += 1
             self.most = max(self.most, self._under_way)
         self._gate.wait(timeout=10)
-        super().move(source, target)
+        super().publish(staged, final)
         with self._count:
             self._under_way -= 1
 

@@ -25,6 +25,7 @@ from ashore.proof.audit.auditor import FAILING_AGAIN
 from ashore.proof.audit.follow import audit_once, follow
 from ashore.proof.evidence.adopted_files import adopted_path, write_adopted
 from ashore.proof.verify import ProblemKind
+from ashore.storage.base import Staged
 from ashore_lab.testing import FailBefore, FaultyStorage
 
 CLICKS_1 = StreamShard("clicks", "1")
@@ -92,7 +93,7 @@ def test_files_on_their_way_are_no_finding(lake: Lake, watch: Watch):
     entry = lake.land({lake.key(0): (100, 104)}, is_moved=False)
     assert watch.tick().findings == ()
     for _, pending, final in lake.files(entry):
-        lake.storage.move(pending, final)
+        lake.storage.publish(Staged(pending), final)
         assert watch.tick().findings == ()
     lake.append(Commit("idle"))
     assert watch.tick().findings == ()
@@ -557,7 +558,7 @@ def lose(lake: Lake) -> Entry:
     fill(lake.source, "clicks", 0, 4)
     entry = lake.land({lake.key(0): (100, 104)}, is_moved=False)
     lost, other = lake.files(entry)
-    lake.storage.move(*other[1:])
+    lake.storage.publish(Staged(other[1]), other[2])
     lake.storage.delete(lost[1])
     return entry
 

@@ -14,6 +14,7 @@ from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_log
 from ashore.proof.doctor import Diagnosis, FormerAt, diagnose, treat
 from ashore.proof.doctor.steps import AdoptFiles, MoveAside
+from ashore.storage.base import Staged
 from ashore.topics.loop.sinks import sink_slice
 from ashore_lab.testing import FakeClock
 
@@ -127,7 +128,7 @@ def test_a_missing_file_is_landed_again_with_all_that_comes_after_it():
 def unmoved(lake: Lake, index: int = 0) -> str:
     """Have a file of the last batch never moved, as where a writer died after its `prepare`."""
     _, pending, final = lake.files(lake.entries[5])[index]
-    lake.storage.move(final, pending)
+    lake.storage.publish(Staged(final), pending)
     return pending
 
 
@@ -151,7 +152,7 @@ def test_a_file_that_was_never_moved_and_that_nobody_has_besides_is_refused(keep
     text = refusal(lake)
     assert pending in text
     assert "Kafka no longer has" in text
-    lake.storage.move(pending, "elsewhere")
+    lake.storage.publish(Staged(pending), "elsewhere")
     assert diagnose(lake.opened(), AT).refusals == (), "given up by hand"
 
 
@@ -266,7 +267,9 @@ def test_files_of_another_generation_are_not_adopted(generation: int, is_refused
 def test_records_that_cannot_be_landed_again_are_refused():
     lake = plain_lake()
     path = lake.final(lake.entries[5])
-    lake.storage.move(path, path.replace("a-main-2-2-", "a-main-1-7-"))  # no writer names it so
+    lake.storage.publish(
+        Staged(path), path.replace("a-main-2-2-", "a-main-1-7-")
+    )  # no writer names it so
     lose(lake)
     lake.source.expire(StreamShard("clicks", "0"), 100)
     lake.source.expire(StreamShard("clicks", "1"), 40)

@@ -18,6 +18,7 @@ from ashore.log.store.reader import read_history, read_log
 from ashore.proof import retire as retire_module
 from ashore.proof.retire import apply_retire, parse_age, plan_retire
 from ashore.proof.verify import ProblemKind
+from ashore.storage.base import Staged
 from ashore.tables.catalog import CatalogPartition, CatalogTable, MemoryCatalog
 from ashore.tables.ddl import Atom, Field, Schema
 from ashore.topics import open_job
@@ -220,7 +221,7 @@ def test_files_that_are_still_to_be_moved_go_too(lake: Lake):
     place = BatchPlace(lake.name, unclosed.epoch, batch.batch)
     moved = [place.place(file, batch.targets[file.target]) for file in batch.files]
     for each in moved:
-        lake.storage.move(each.final, each.pending)
+        lake.storage.publish(Staged(each.final), each.pending)
     (planned,) = plan_retire(lake.opened(), TABLE, [EVEN])
     assert {each.final for each in moved if EVEN in each.final} <= set(planned.files)
     run(lake, EVEN)

@@ -19,6 +19,7 @@ from ashore.log.entries import Commit
 from ashore.log.store.reader import read_log
 from ashore.proof.verify import CheckedBy, ProblemKind, Status, VerifyResult
 from ashore.proof.verify.job import parse_since, verify_job
+from ashore.storage.base import Staged
 from ashore_lab.testing.wrapper import WrappedStorage
 
 # ---- in order
@@ -169,7 +170,7 @@ def test_files_of_the_unclosed_entry_may_still_be_pending():
     assert result.problem_counts[ProblemKind.FILE_MISSING] == 2
     assert result.totals.lost == 4
     for _, pending, final in lake.files(entry):
-        lake.storage.move(pending, final)
+        lake.storage.publish(Staged(pending), final)
     assert lake.verify().exit_code == 0
 
 
@@ -220,7 +221,7 @@ def test_files_that_are_moved_while_they_are_looked_for_are_found():
 
     def move() -> None:
         for _, pending, final in lake.files(entry):
-            lake.storage.move(pending, final)
+            lake.storage.publish(Staged(pending), final)
 
     opened = replace(lake.opened(), storage=Moving(lake.storage, move))
     assert verify_job(opened).problems == ()

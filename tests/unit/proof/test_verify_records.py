@@ -18,6 +18,7 @@ from ashore.log.entries import Reland, Retire, RetiredPartition, Skip
 from ashore.log.files import Role
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
 from ashore.proof.verify import ProblemKind, Status
+from ashore.storage.base import Staged
 
 # ---- offsets
 
@@ -207,7 +208,8 @@ def test_relanded_files_take_the_place_of_lost_ones():
     entry = lake.land({lake.key(1): (40, 44)}, is_moved=False)
     body = entry.body
     lost = lake.files(entry)[0]
-    lake.storage.move(*lake.files(entry)[1][1:])
+    _, pending, final = lake.files(entry)[1]
+    lake.storage.publish(Staged(pending), final)
     lake.storage.delete(lost[1])
     assert lake.verify().totals.lost == 2
     lake.open()
@@ -242,7 +244,8 @@ def test_lost_files_that_a_skip_gave_up_are_excused():
     fill(lake.source, "clicks", 1, 4)
     entry = lake.land({lake.key(1): (40, 44)}, is_moved=False)
     lost = lake.files(entry)[0]
-    lake.storage.move(*lake.files(entry)[1][1:])
+    _, pending, final = lake.files(entry)[1]
+    lake.storage.publish(Staged(pending), final)
     lake.storage.delete(lost[1])
     lake.open()
     given_up = ((lake.key(1), 2),)

@@ -12,6 +12,7 @@ from ashore.log.entries import Prepare
 from ashore.log.files import Role
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
 from ashore.proof.verify import CheckedBy, ProblemKind
+from ashore.storage.base import Staged
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.job import landing_spec
 from ashore.topics.write.batch import BatchOrder, merge_results
@@ -81,7 +82,7 @@ def land(lake: Lake, values: list[bytes]) -> Prepare:
     )
     entry = lake.append(body)
     for _, pending, final in lake.files(entry):
-        lake.storage.move(pending, final)
+        lake.storage.publish(Staged(pending), final)
     return body
 
 

@@ -19,6 +19,7 @@ from ashore.storage import (
     RetryingStorage,
     Storage,
 )
+from ashore.storage.base import Staged
 from ashore_lab.testing import FailAfterEffect, FailBefore, FakeClock, Fault, FaultyStorage, Hang
 
 DEADLINE_S = 30.0  # of calls that do not hang: a slow machine is no fault
@@ -30,7 +31,7 @@ LOOKING: dict[str, Asking] = {
 }
 CHANGING: dict[str, Asking] = {
     "create": lambda storage: storage.create("d/b", b"new"),
-    "move": lambda storage: storage.move("d/a", "d/b"),
+    "publish": lambda storage: storage.publish(Staged("d/a"), "d/b"),
     "delete": lambda storage: storage.delete("d/a"),
 }
 OPENING: dict[str, Asking] = {"open_write": lambda storage: storage.open_write("d/b").close()}
@@ -64,8 +65,8 @@ class Server:
     def open_write(self, path: str) -> FileWriter:
         return self._serve().open_write(path)
 
-    def move(self, source: str, target: str) -> None:
-        self._serve().move(source, target)
+    def publish(self, staged: Staged, final: str) -> None:
+        self._serve().publish(staged, final)
 
     def stat(self, path: str) -> FileStat | None:
         return self._serve().stat(path)

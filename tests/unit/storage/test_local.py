@@ -9,6 +9,7 @@ import pytest
 
 from ashore.errors import InvariantBroken, PathExists, StorageError, SyncFailed
 from ashore.storage import LocalStorage, is_temporary
+from ashore.storage.base import Staged
 from ashore.storage.system import PosixSystem
 
 
@@ -135,7 +136,7 @@ def test_a_file_system_without_any_safe_move_is_refused(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path), BrokenSystem(errno.EOPNOTSUPP, {"rename", "link"}))
     storage.open_write("a").close()
     with pytest.raises(StorageError) as caught:
-        storage.move("a", "b")
+        storage.publish(Staged("a"), "b")
     assert "rename" in caught.value.hint
     assert (tmp_path / "a").exists()
     assert not (tmp_path / "b").exists()
@@ -154,7 +155,7 @@ def test_a_halfway_move_is_finished(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path))
     storage.create("a", b"content")
     os.link(tmp_path / "a", tmp_path / "b")
-    storage.move("a", "b")
+    storage.publish(Staged("a"), "b")
     assert not (tmp_path / "a").exists()
     assert (tmp_path / "b").read_bytes() == b"content"
 
@@ -165,14 +166,14 @@ def test_two_files_with_links_of_their_own_are_not_halfway(tmp_path: Path) -> No
         storage.create(name, b"same")
         os.link(tmp_path / name, tmp_path / f"backup-{name}")
     with pytest.raises(PathExists):
-        storage.move("a", "b")
+        storage.publish(Staged("a"), "b")
     assert (tmp_path / "a").exists()
 
 
 def test_another_process_may_be_faster_at_every_step(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path), RacingSystem())
     storage.open_write("staging/deep/x").close()
-    storage.move("staging/deep/x", "t/date=1/hour=1/y")
+    storage.publish(Staged("staging/deep/x"), "t/date=1/hour=1/y")
     assert storage.stat("staging/deep/x") is None
     assert storage.stat("t/date=1/hour=1/y") is not None
 
@@ -214,7 +215,7 @@ def test_one_name_seen_through_a_symbolic_link_is_not_halfway(tmp_path: Path) ->
     storage.create("real/a", b"content")
     (tmp_path / "alias").symlink_to(tmp_path / "real")
     with pytest.raises(PathExists):
-        storage.move("real/a", "alias/a")
+        storage.publish(Staged("real/a"), "alias/a")
     assert (tmp_path / "real/a").read_bytes() == b"content"
 
 

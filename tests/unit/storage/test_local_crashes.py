@@ -6,6 +6,7 @@ import pytest
 
 from ashore.errors import PathExists, StorageError, SyncFailed
 from ashore.storage import LocalStorage, is_temporary
+from ashore.storage.base import Staged
 from ashore_lab.testing import (
     DiskFault,
     FailAfterEffect,
@@ -52,7 +53,7 @@ def create(storage: LocalStorage) -> None:
 
 
 def move(storage: LocalStorage) -> None:
-    storage.move("staging/x", "t/date=1/y")
+    storage.publish(Staged("staging/x"), "t/date=1/y")
 
 
 def move_durably(storage: LocalStorage) -> None:

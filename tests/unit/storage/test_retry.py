@@ -21,6 +21,7 @@ from ashore.storage import (
     RetryStatistics,
     Storage,
 )
+from ashore.storage.base import Staged
 from ashore_lab.testing import FailBefore, FakeClock, FaultyStorage, LateEffect, SimulatedDisk
 
 Asking = Callable[[Storage], object]
@@ -32,7 +33,7 @@ ASKING: dict[str, Asking] = {
 CHANGING: dict[str, Asking] = {
     "create": lambda storage: storage.create("d/b", b""),
     "open_write": lambda storage: storage.open_write("d/b"),
-    "move": lambda storage: storage.move("d/a", "d/b"),
+    "publish": lambda storage: storage.publish(Staged("d/a"), "d/b"),
     "delete": lambda storage: storage.delete("d/a"),
     "sync": lambda storage: storage.sync(["d"]),
 }

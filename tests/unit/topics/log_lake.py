@@ -24,7 +24,7 @@ from ashore.log.plan_publish import NO_CATALOG
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import list_log, read_log, read_number
 from ashore.storage import MemoryStorage
-from ashore.storage.base import Storage
+from ashore.storage.base import Staged, Storage
 from ashore_lab.testing import FakeClock, Fault, FaultyStorage, PendingEffects
 
 NAME = SliceName("clicks", "main")
@@ -76,8 +76,8 @@ class Frozen:
     def __getattr__(self, kind: str) -> Callable[..., object]:
         call = getattr(self._inner, kind)
 
-        def made(path: str | list[str], *arguments: object) -> object:
-            where = path if isinstance(path, str) else " ".join(path)
+        def made(path: str | Staged | list[str], *arguments: object) -> object:
+            where = " ".join(path) if isinstance(path, list) else str(path)
             for stop in self._stops:
                 if stop.kind == kind and where.endswith(stop.path):
                     self._stops.remove(stop)
@@ -188,7 +188,7 @@ def finish(log: LandingLog, storage: Storage) -> Closing | None:
 
 def _move(storage: Storage, place: FilePlace) -> None:
     try:
-        storage.move(place.pending, place.final)
+        storage.publish(Staged(place.pending), place.final)
     except (PathMissing, PathExists):
         if storage.stat(place.final) is None:
             raise

@@ -458,7 +458,7 @@ def test_a_lake_that_executors_do_not_share_is_found_by_the_probe():
 
 def test_a_mount_inside_a_table_is_found_by_the_probe():
     inner, name = MemoryStorage(), SliceName("job", "main")
-    storage = FaultyStorage(inner, [FailBefore(1, kind="move")])
+    storage = FaultyStorage(inner, [FailBefore(1, kind="publish")])
     with pytest.raises(StorageError, match="moved from staging"):
         probe_lake(storage, RecordedRunner(RecordedSource(), storage), name, ["ods.clicks"])
 
@@ -487,7 +487,7 @@ def test_a_lake_whose_names_ignore_case_is_refused_by_the_probe():
 
 def test_one_task_probes_all_tables_and_leaves_nothing_behind_where_one_fails():
     inner, name = MemoryStorage(), SliceName("job", "main")
-    storage = FaultyStorage(inner, [FailBefore(2, kind="move")])
+    storage = FaultyStorage(inner, [FailBefore(2, kind="publish")])
     runner = CountedProbes(RecordedSource(), storage)
     tables = ["ods.clicks", "ods.orders", "ods.users"]
     with pytest.raises(StorageError, match="moved from staging"):

@@ -525,7 +525,7 @@ def test_a_storage_that_fails_lists_nothing_and_leaves_nothing_open(kind, number
     assert inner.open_now == 0
     assert not [each for each in threading.enumerate() if each.name.startswith("close")]
     assert all_files(inner, "ods.db") == [], "what it staged is of no use, and takes a full disk"
-    assert not [call for call in storage.calls if call.kind in ("move", "list")]
+    assert not [call for call in storage.calls if call.kind in ("publish", "list")]
 
 
 def test_a_reader_that_fails_leaves_nothing_open():

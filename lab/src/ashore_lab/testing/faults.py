@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, CatalogError, StorageError, check
-from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.base import FileStat, FileWriter, Staged, Storage
 from ashore.storage.writer import GuardedWriter
 
 T = TypeVar("T")
 When = Literal["before", "after"]
 
 STORAGE_CALLS = frozenset(
-    {"create", "open_write", "write", "close", "move", "stat", "list", "read", "delete", "sync"}
+    {"create", "open_write", "write", "close", "publish", "stat", "list", "read", "delete", "sync"}
 )
 CATALOG_CALLS = frozenset(
     {"check_table", "ensure_table", "add_partitions", "mark_sealed", "drop_partitions"}
@@ -280,9 +280,10 @@ class FaultyStorage:
         )
         return _FaultyWriter(self, inner, path)
 
-    def move(self, source: str, target: str) -> None:
+    def publish(self, staged: Staged, final: str) -> None:
         """See Storage."""
-        self.apply(("move", source, target), lambda: self._inner.move(source, target))
+        asked = ("publish", staged.path, final)
+        self.apply(asked, lambda: self._inner.publish(staged, final))
 
     def stat(self, path: str) -> FileStat | None:
         """See Storage."""

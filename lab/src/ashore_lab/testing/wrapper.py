@@ -5,7 +5,7 @@ What it promises: nothing happens that the inner storage does not do.
 
 from collections.abc import Sequence
 
-from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.base import FileStat, FileWriter, Staged, Storage
 
 
 class WrappedStorage:
@@ -22,9 +22,9 @@ class WrappedStorage:
         """See Storage."""
         return self._inner.open_write(path)
 
-    def move(self, source: str, target: str) -> None:
+    def publish(self, staged: Staged, final: str) -> None:
         """See Storage."""
-        self._inner.move(source, target)
+        self._inner.publish(staged, final)
 
     def stat(self, path: str) -> FileStat | None:
         """See Storage."""

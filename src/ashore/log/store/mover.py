@@ -16,7 +16,7 @@ from ashore.base.clock import Clock
 from ashore.errors import FileConflict, FilesLost, StorageError, SyncFailed
 from ashore.log.files import FilePlace
 from ashore.log.plan_commit import MoveOutcome, judge_move
-from ashore.storage.base import Storage
+from ashore.storage.base import Staged, Storage
 
 PARALLEL_MOVES = 32
 ATTEMPTS = 6
@@ -84,7 +84,7 @@ def _move(storage: Storage, place: FilePlace, clock: Clock) -> MoveOutcome:
     failure: StorageError | None = None
     for attempt in range(ATTEMPTS):
         try:
-            storage.move(place.pending, place.final)
+            storage.publish(Staged(place.pending), place.final)
         except SyncFailed:
             raise
         except StorageError as error:

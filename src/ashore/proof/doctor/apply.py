@@ -30,6 +30,7 @@ from ashore.proof.doctor.steps import (
 )
 from ashore.proof.evidence.adopted_files import write_adopted
 from ashore.queries.state.layout import BatchLog
+from ashore.storage.base import Staged
 from ashore.topics.loop.job import lake_of, landing_spec
 from ashore.topics.loop.registrar import Registrar
 from ashore.topics.open_job import OpenJob
@@ -104,7 +105,7 @@ def _apply(opened: OpenJob, step: Step) -> str:
 def _move_aside(opened: OpenJob, step: MoveAside) -> str:
     storage = opened.storage
     try:
-        storage.move(step.source, step.target)
+        storage.publish(Staged(step.source), step.target)
     except PathMissing:
         if storage.stat(step.target) is None:
             raise

@@ -21,7 +21,7 @@ from ashore.log import names
 from ashore.log.measures import Retrying
 from ashore.log.names import SliceName
 from ashore.log.progress import Progress
-from ashore.storage.base import Storage
+from ashore.storage.base import Staged, Storage
 from ashore.storage.retry import Backoff, Jitter, any_between
 from ashore.topics.loop.housekeeping import CleanRule, House, Housekeeping
 from ashore.topics.loop.worker import Tick, Worker, ends_worker
@@ -331,7 +331,7 @@ def probe_lake(
 
 def _move(storage: Storage, source: str, target: str) -> None:
     try:
-        storage.move(source, target)
+        storage.publish(Staged(source), target)
         found = storage.read(target)
     except PathMissing:
         raise StorageError(

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from ashore.errors import BatchFailed, PathMissing
 from ashore.log import names
 from ashore.log.positions import OffsetRange, StreamShard
+from ashore.storage.base import Staged
 from ashore.topics.open_job import OpenJob
 from ashore.topics.read.base import Source
 from ashore_lab.drills.checkers.exactly_once import compare, read_places
@@ -65,7 +66,7 @@ class OldProtocol:
         for found in self.storage.list(directory):
             if not found.is_directory:
                 final = names.join(names.table_path(TABLE), names.leaf(found.path))
-                self.storage.move(found.path, final)
+                self.storage.publish(Staged(found.path), final)
 
     def _run(self, directory: str, shard: StreamShard, content: bytes, pause: Pause) -> None:
         """Write a task's file and give it the name that the listing will show."""
@@ -77,7 +78,7 @@ class OldProtocol:
             writer.close()
             pause("write")
             try:
-                self.storage.move(path, names.join(directory, name))
+                self.storage.publish(Staged(path), names.join(directory, name))
             except PathMissing as error:
                 self.failures.append(error.message)
             else:

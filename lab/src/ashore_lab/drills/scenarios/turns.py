@@ -13,7 +13,7 @@ from ashore_lab.testing import StopProcess
 
 BATCHES = 3
 # In the midst of its moves: a batch has four files here.
-FIRST_LIFE_ENDS = StopProcess(2, kind="move", when="after")
+FIRST_LIFE_ENDS = StopProcess(2, kind="publish", when="after")
 
 
 def play_turns(stage: Stage) -> None:

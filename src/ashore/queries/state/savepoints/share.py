@@ -29,6 +29,7 @@ from ashore.queries.state.savepoints.transfer import (
     has_paths,
     transfer_files,
 )
+from ashore.storage.base import Staged
 
 _TABLE = re.compile(r"[0-9]+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.sst")
 
@@ -101,7 +102,7 @@ def finish_shared(savepoint: Savepoint, manifest: Manifest) -> None:
             hint="take another one",
             why="no_savepoint",
         )
-    storage.move(unfinished, savepoint.manifest_path)
+    storage.publish(Staged(unfinished), savepoint.manifest_path)
     storage.sync([savepoint.path])
 
 
