@@ -17,7 +17,6 @@ from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import list_files
 from ashore.queries.state.savepoints import pool as pools
 from ashore.queries.state.savepoints import share, store, sweep, transfer
-from ashore.queries.state.savepoints.garbage import delete_unneeded, find_left_lists, find_unneeded
 from ashore.queries.state.savepoints.manifest import Manifest, SavepointKind
 from ashore.queries.state.savepoints.pool import Pool
 from ashore.queries.state.savepoints.restore import restore
@@ -25,6 +24,7 @@ from ashore.queries.state.savepoints.save import Shelf, save
 from ashore.queries.state.savepoints.store import Savepoint, list_savepoints
 from ashore.queries.state.savepoints.sweep import remove_savepoint
 from ashore.queries.state.survey import take_survey
+from ashore.queries.tools.clean import delete_unneeded, find_left_lists, find_unneeded
 from ashore.storage import MemoryStorage, Storage
 from ashore_lab.testing import FakeClock, FaultyStorage, ProcessStopped
 

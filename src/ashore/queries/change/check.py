@@ -20,10 +20,10 @@ from ashore.plans.change.judge import judge_query
 from ashore.plans.change.operator_choices import choose_edits, restrict_edits
 from ashore.plans.change.replay import ReplayLook
 from ashore.plans.change.rewriting import plan_rewrite
-from ashore.plans.change.spark_alone import add_spark
-from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst
+from ashore.plans.change.verdicts import QueryVerdict, SparkAlone, StateVerdict, worst
 from ashore.plans.log_form import is_released, read_stored
 from ashore.plans.matching import NO_EDITS, MappingEdits
+from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery
 from ashore.queries.change.insert_matches import find_moved
 from ashore.queries.change.losses import Losses, has_losses, measure_query
@@ -297,3 +297,32 @@ def _check_edits(found: Sequence[JudgedQuery], edits: MappingEdits) -> None:
                     f"id; there is {there}",
                     hint="`ashore migrate check --write-mapping FILE` writes the ids",
                 )
+
+
+def add_spark(verdict: QueryVerdict, new: PlannedQuery) -> QueryVerdict:
+    """Return a verdict with what Spark says of the query and of each operator, if it was asked.
+
+    Pure. No verdict is changed: what Spark compares says nothing of what numbers mean, and what it
+    refuses may be rewritten.
+
+    `new`: the query that was judged.
+    """
+    says = new.spark
+    if says is None:
+        return verdict
+    if says.unknown:
+        return replace(verdict, spark=SparkAlone(None, says.unknown))
+    operators = describe_graph(new.plan.graph).operators
+    numbers = {each.id: each.state.operator_id for each in operators if each.state}
+    return replace(
+        verdict,
+        spark=_alone(says.error),
+        operators=tuple(
+            replace(each, spark=_alone(says.error_of(numbers.get(each.new or ""))))
+            for each in verdict.operators
+        ),
+    )
+
+
+def _alone(error: str) -> SparkAlone:
+    return SparkAlone(not error, error)

@@ -8,7 +8,7 @@ write stays.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
@@ -23,15 +23,14 @@ from ashore.queries.state.files import list_files
 from ashore.queries.state.garbage import Garbage, Unneeded
 from ashore.queries.state.layout import QueryPath
 from ashore.queries.state.leftovers import LeftAlone, delete_garbage, find_directories, find_garbage
-from ashore.queries.state.savepoints.garbage import (
-    delete_unneeded,
-    find_left_lists,
-    find_unfinished,
-    find_unneeded,
-)
 from ashore.queries.state.savepoints.pool import Pool
+from ashore.queries.state.savepoints.references import PoolFile
+from ashore.queries.state.savepoints.store import Savepoint, delete_path, list_savepoints
+from ashore.queries.state.savepoints.sweep import sweep
 from ashore.queries.state.survey import describe_place
 from ashore.queries.tools.addresses import find_attempts, find_checkpoint, is_job_file
+from ashore.storage.base import FileStat
+from ashore.storage.paths import is_temporary
 
 OLDER_THAN = "24h"
 
@@ -209,3 +208,61 @@ def _clean_attempts(
         attempt = attempts.attempt(epoch)
         found = find_directories(attempt)
         yield from found if explain else delete_garbage(attempt, found)
+
+
+def find_unneeded(pool: Pool, before_ms: int) -> dict[PoolFile, int]:
+    """Return files that no savepoint needs, and the bytes of each. Only reads.
+
+    The references of each savepoint are held in memory, as is what is found. What an unfinished
+    savepoint may rely on is needed, since it may still be being taken.
+
+    `before_ms`: what was modified at this time or later is left out.
+    Raises CheckpointUnfit where a savepoint does not tell what it needs; StorageError.
+    """
+    references = pool.read_references()
+    return {
+        file: each.size_bytes
+        for part in pool.list_parts()
+        if part not in references.owners
+        for each in list_files(pool.part(part))
+        if each.modified_ms < before_ms
+        and (file := PoolFile(part, each.path)) not in references.files
+    }
+
+
+def find_left_lists(pool: Pool, before_ms: int) -> list[FileStat]:
+    """Return what sweeps that were interrupted have left beside the files. Raises StorageError.
+
+    `before_ms`: as above; an active sweep needs its list.
+    """
+    listed = [*pool.list_condemned(), *_list_temporary(pool)]
+    return [each for each in listed if each.modified_ms < before_ms]
+
+
+def find_unfinished(pool: Pool) -> list[Savepoint]:
+    """Return the savepoints that keep files of the pool and are not complete, or damaged."""
+    listed = list_savepoints(pool.storage, pool.path, pool.uri)
+    return [
+        each.savepoint
+        for each in listed
+        if each.manifest is None and pool.storage.stat(each.savepoint.references_path) is not None
+    ]
+
+
+def delete_unneeded(
+    pool: Pool, found: Mapping[PoolFile, int], left: list[FileStat], make_unique: Callable[[], str]
+) -> Iterator[int]:
+    """Delete what was found, unless a savepoint has come to need it, and yield the bytes of each.
+
+    Raises as `sweep`. If interrupted: the rest is found again.
+    """
+    for each in sweep(pool, found, make_unique):
+        yield found[each]
+    for file in left:
+        if delete_path(pool.storage, file.path):
+            yield file.size
+
+
+def _list_temporary(pool: Pool) -> list[FileStat]:
+    listed = pool.storage.list(names.parent(pool.condemned_path("")))
+    return [each for each in listed if not each.is_directory and is_temporary(each.path)]
