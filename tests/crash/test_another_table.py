@@ -7,6 +7,7 @@ the command types it again until it has said that it is done.
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -48,8 +49,12 @@ class Attempts:
 
     world: "EmptyWorld"
 
-    def remake(self, _epoch: int, _newest: None, fill: Callable[["Attempts"], None]) -> None:
-        fill(self)
+    @contextmanager
+    def remake(self, _epoch: int) -> Iterator["Attempts"]:
+        yield self
+
+    def restore(self, saved: Checkpoint) -> None:
+        self.world.checkpoint = copy.deepcopy(saved)
 
     def list_versions(self) -> list[int]:
         return []
@@ -67,14 +72,11 @@ class Beginner(QueryBehind):
         if world.has_begun:
             return super().tick()
         committer = Committer(self.sink.parts.log, self.sink.parts.storage, self.parts.clock)
-        begin(committer, Attempts(world), world.wanted(), self._fill)  # type: ignore[arg-type]
+        attempts = Attempts(world)
+        with begin(committer, attempts, world.wanted()):  # type: ignore[arg-type]
+            attempts.restore(world.saved)
         world.has_begun = True
         return Tick.LANDED
-
-    def _fill(self, _target: object) -> None:
-        world = self.world
-        assert isinstance(world, EmptyWorld)
-        world.checkpoint = copy.deepcopy(world.saved)
 
 
 @dataclass
@@ -180,7 +182,7 @@ def begin_twice(patch: pytest.MonkeyPatch) -> None:
 
 def leave_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
     """Append the entry, and make no attempt of the savepoint."""
-    patch.setattr(Attempts, "remake", lambda *_: None)
+    patch.setattr(Attempts, "restore", lambda *_: None)
 
 
 @pytest.mark.parametrize("mutate", [read_from_the_beginning, begin_twice, leave_the_checkpoint])
@@ -215,8 +217,9 @@ def test_a_log_that_has_landed_something_is_refused(ticks: int) -> None:
     end = read_log(world.machine, NAME).end
     wanted = world.wanted()
     committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
-    with pytest.raises(CheckpointUnfit, match="is not empty: it ends with batch"):
-        begin(committer, Attempts(world), wanted, lambda _: None)  # type: ignore[arg-type]
+    begun = begin(committer, Attempts(world), wanted)  # type: ignore[arg-type]
+    with pytest.raises(CheckpointUnfit, match="is not empty: it ends with batch"), begun:
+        pass
     assert read_log(world.machine, NAME).end == end
 
 

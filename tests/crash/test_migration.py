@@ -35,7 +35,7 @@ from ashore.log.plan_query import (
 )
 from ashore.log.plan_rollback import Wish
 from ashore.log.positions import OffsetRange, ShardRange
-from ashore.log.query import MigrationState, PlanState
+from ashore.log.query import PlanState
 from ashore.log.store.committer import Committer
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_log
@@ -46,13 +46,16 @@ from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import SchemaPath, StatePath, TablePath, find_migration, parse_path
 from ashore.queries.state.migration import (
     MigrationWish,
-    fill_released,
     finish,
     lay_out,
-    migrate_query,
     plan_target,
     preview_undo,
-    undo_migration,
+    require_restored,
+    start_migration,
+    start_undo,
+    switch_back,
+    switch_plan,
+    write_released,
 )
 from ashore.queries.state.new_table import Beginning, begin
 from ashore.queries.state.resume import Resume, resume
@@ -170,9 +173,6 @@ def apply(storage: Storage, state: Storage | None = None) -> Fold:
     """Do what `migrate apply` does. `state`: the storage as Spark sees it."""
     written = state or storage
 
-    def keep(source: Checkpoint) -> str:
-        return save(source, None, shelf_of(storage), CLOCK, lambda *_: None).savepoint.place
-
     def fill(source: Checkpoint, target: Checkpoint, epoch: int) -> None:
         lay_out(source, target, plan_target(source))
         for each in take_survey(source).required.files:
@@ -183,18 +183,38 @@ def apply(storage: Storage, state: Storage | None = None) -> Fold:
         rescaling.commit(source, target, BATCH, {})
         finish(source, target, epoch)
 
-    return migrate_query(committer_of(storage), attempts_of(storage), WISH, keep, fill)
+    return migrate(storage, WISH, lambda source: keep(storage, source), fill)
+
+
+def keep(storage: Storage, source: Checkpoint) -> str:
+    return save(source, None, shelf_of(storage), CLOCK, lambda *_: None).savepoint.place
+
+
+def migrate(
+    storage: Storage,
+    wish: MigrationWish,
+    save_state: Callable[[Checkpoint], str],
+    fill: Callable[[Checkpoint, Checkpoint, int], None],
+) -> Fold:
+    """Do the steps of a migration in the order of `migrate apply`."""
+    committer, attempts = committer_of(storage), attempts_of(storage)
+    source = start_migration(committer, attempts, wish)
+    place, epoch = save_state(source), committer.log.fold.epoch
+    with attempts.migrate(epoch) as target:
+        fill(source, target, epoch)
+    return switch_plan(committer, attempts, wish, place)
 
 
 def undo(storage: Storage, *, rolls_back: bool = True) -> None:
-    def fill(migration: MigrationState, target: Checkpoint) -> None:
-        name = migration.savepoint.rpartition("/")[2]
-        savepoint = Savepoint(storage, f"saved/{name}", f"file:///saved/{name}")
+    committer, attempts = committer_of(storage), attempts_of(storage)
+    found = start_undo(committer, rolls_back=rolls_back)
+    fold = committer.log.fold
+    name = found.migration.savepoint.rpartition("/")[2]
+    savepoint = Savepoint(storage, f"saved/{name}", f"file:///saved/{name}")
+    with attempts.migrate(fold.epoch) as target:
         restore(savepoint, target, CLOCK, lambda *_: None, links=False)
-
-    wish = Wish(0, "ana", "back")
-    committer = committer_of(storage)
-    undo_migration(committer, attempts_of(storage), wish, fill, rolls_back=rolls_back)
+        require_restored(NAME, fold, found.migration, target)
+    switch_back(committer, attempts, Wish(0, "ana", "back"), found)
 
 
 def start(storage: Storage) -> str:
@@ -220,18 +240,14 @@ def start(storage: Storage) -> str:
 
 def drop(storage: Storage, _state: Storage | None = None) -> None:
     """Do what `migrate apply` does of an INSERT that is gone: NEW stands for a plan of nothing."""
-
-    def keep(source: Checkpoint) -> str:
-        return save(source, None, shelf_of(storage), CLOCK, lambda *_: None).savepoint.place
-
-    migrate_query(committer_of(storage), attempts_of(storage), WISH, keep, fill_released)
+    migrate(storage, WISH, lambda source: keep(storage, source), write_released)
 
 
 def move(storage: Storage, state: Storage | None = None) -> None:
     """Do what it does of an INSERT that fills another table: that one begins, this one goes."""
     written = state or storage
 
-    def keep(source: Checkpoint) -> str:
+    def move_state(source: Checkpoint) -> str:
         saved = save(source, None, shelf_of(storage), CLOCK, lambda *_: None).savepoint
         wanted = Beginning(
             position=source.read_position(),
@@ -245,17 +261,15 @@ def move(storage: Storage, state: Storage | None = None) -> None:
             why="another name",
         )
 
-        def fill(target: Checkpoint) -> None:
+        committer = Committer(LandingLog(LogContext(storage, CLOCK, unique), MOVED), storage, CLOCK)
+        with begin(committer, attempts_of(storage, MOVED), wanted) as target:
             for each in take_survey(source).required.files:
                 with suppress(FileExistsError):
                     data = written.read(f"{source.path}/{each.path}")
                     written.create(f"{target.path}/{each.path}", data)
-
-        committer = Committer(LandingLog(LogContext(storage, CLOCK, unique), MOVED), storage, CLOCK)
-        begin(committer, attempts_of(storage, MOVED), wanted, fill)
         return saved.place
 
-    migrate_query(committer_of(storage), attempts_of(storage), WISH, keep, fill_released)
+    migrate(storage, WISH, move_state, write_released)
 
 
 def look_at_moved(storage: Storage) -> None:
@@ -419,10 +433,12 @@ def test_a_checkpoint_from_before_is_not_taken_for_the_new_one(contents: dict[st
     first = attempts_of(storage).attempt(1)
     position = first.read_position()
     wanted = Resume(position, dict, None, "ana", "back", first.read_migration())
-    with pytest.raises(CheckpointUnfit, match="not that of the migration after batch 11"):
-        resume(committer_of(storage), attempts_of(storage), wanted, lambda _: None)
+    resuming = resume(committer_of(storage), attempts_of(storage), wanted)
+    with pytest.raises(CheckpointUnfit, match="not that of the migration after batch 11"), resuming:
+        pass
     undo(storage)
-    resume(committer_of(storage), attempts_of(storage), replace(wanted), lambda _: None)
+    with resume(committer_of(storage), attempts_of(storage), wanted):
+        pass
 
 
 def test_another_log_that_begins_with_the_state_has_no_mark_of_it(
@@ -450,11 +466,8 @@ def test_another_log_that_begins_with_the_state_has_no_mark_of_it(
         why="the table is moved",
     )
     committer = Committer(LandingLog(LogContext(storage, CLOCK, unique), name), storage, CLOCK)
-
-    def fill(target: Checkpoint) -> None:
+    with begin(committer, attempts, wanted) as target:
         restore(saved, target, CLOCK, lambda *_: None, links=False)
-
-    begin(committer, attempts, wanted, fill)
     newest, fold = attempts.newest(), read_log(storage, name)
     require_migration(name, fold, newest.read_migration())
     assert (fold.plan, newest.read_position().committed) == (NEW, BATCH)
@@ -476,7 +489,7 @@ def test_it_is_another_sql_by_now(contents: dict[str, bytes]) -> None:
     storage = begun(contents)
     other = replace(WISH, before="older")
     with pytest.raises(QueryRefused, match="another SQL was started"):
-        migrate_query(committer_of(storage), attempts_of(storage), other, str, lambda *_: None)
+        migrate(storage, other, str, lambda *_: None)
 
 
 def test_a_path_of_a_mark_is_known() -> None:

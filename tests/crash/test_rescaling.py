@@ -48,15 +48,13 @@ def rescale(attempts: Attempts, state: Storage) -> None:
     assert newest is not None
     plan = plan_rescale(newest, WANTED)
 
-    def fill(target: Checkpoint) -> None:
+    with attempts.remake(2, newest) as target:
         lay_out(newest, target, plan)
         for partition in range(WANTED):
             with suppress(FileExistsError):
                 state.create(f"{target.path}/state/0/{partition}/{BATCH + 1}.changelog", b"")
         commit(newest, target, BATCH, {})
         finish(newest, target)
-
-    attempts.remake(2, newest, fill)
 
 
 def partitions(checkpoint: Checkpoint) -> int | None:

@@ -7,7 +7,7 @@ output that was landed since.
 import copy
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -64,8 +64,9 @@ class Attempts:
 
     world: "LostWorld"
 
-    def remake(self, _epoch: int, _newest: None, fill: Callable[["Attempts"], None]) -> None:
-        fill(self)
+    @contextmanager
+    def remake(self, _epoch: int) -> Iterator["Attempts"]:
+        yield self
 
 
 class GoingOn(QueryBehind):
@@ -77,13 +78,13 @@ class GoingOn(QueryBehind):
         if world.goes_on:
             return super().tick()
         committer = Committer(self.sink.parts.log, self.sink.parts.storage, self.parts.clock)
-        resume(committer, Attempts(world), world.wanted(), self._fill)  # type: ignore[arg-type]
+        resume_at(committer, world, world.wanted())
         world.goes_on = True
         return Tick.LANDED
 
-    def _fill(self, _target: object) -> None:
-        world = self.world
-        assert isinstance(world, LostWorld)
+
+def resume_at(committer: Committer, world: "LostWorld", wanted: Resume) -> None:
+    with resume(committer, Attempts(world), wanted):  # type: ignore[arg-type]
         world.checkpoint = copy.deepcopy(world.saved)
 
 
@@ -197,7 +198,7 @@ def test_without_a_choice_it_is_refused_and_says_what_was_landed() -> None:
     end = read_log(world.machine, NAME).end
     committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
     with pytest.raises(CheckpointUnfit, match="rows in 2 batches, 2 to 3, since") as refused:
-        resume(committer, Attempts(world), world.wanted(), lambda _: None)  # type: ignore[arg-type]
+        resume_at(committer, world, world.wanted())
     assert refused.value.fields["batches"] == LAST - SAVED
     assert "--output roll-back" in refused.value.hint
     assert read_log(world.machine, NAME).end == end
@@ -222,7 +223,7 @@ def test_a_savepoint_that_is_not_of_the_log_is_refused(
     wanted = replace(world.wanted(), position=CheckpointPosition(query_id, batch, batch))
     committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
     with pytest.raises(CheckpointUnfit, match=said):
-        resume(committer, Attempts(world), wanted, lambda _: None)  # type: ignore[arg-type]
+        resume_at(committer, world, wanted)
     assert read_log(world.machine, NAME).end == end
 
 
@@ -233,7 +234,7 @@ def test_a_savepoint_from_before_a_rollback_is_refused(output: OutputSince) -> N
     ends = {place: offset - 1 for place, offset in plain.ends().items()}
     committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
     with pytest.raises(CheckpointUnfit, match="the savepoint ends at offset"):
-        resume(committer, Attempts(world), replace(plain, ends=lambda: ends), lambda _: None)  # type: ignore[arg-type]
+        resume_at(committer, world, replace(plain, ends=lambda: ends))
     assert read_log(world.machine, NAME).end == end
 
 
@@ -253,12 +254,9 @@ def test_whatever_call_is_struck_an_attempt_has_all_of_the_savepoint_or_is_not_t
     for number in itertools.count(1):
         storage = MemoryStorage(FakeClock())
         faulty = FaultyStorage(storage, [STRIKES[strike](number)])
-        with suppress(StorageError, CheckpointUnfit, ProcessStopped):
-            attempts_of(faulty).remake(
-                2,
-                None,
-                lambda target: restore(savepoint, target, clock, silent, links=False) and None,
-            )
+        attempt = attempts_of(faulty).remake(2)
+        with suppress(StorageError, CheckpointUnfit, ProcessStopped), attempt as target:
+            restore(savepoint, target, clock, silent, links=False)
         faulty.pending.release()
         faulty.pending.release()
         newest = attempts_of(storage).newest()

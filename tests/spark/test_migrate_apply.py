@@ -26,8 +26,8 @@ from ashore.errors import QueryRefused, StateNotAccepted
 from ashore.log.entries import Migrate
 from ashore.log.names import SliceName, checkpoint_directory
 from ashore.log.store.reader import read_history, read_log
-from ashore.queries.change.apply import ApplyAsked, plan_change
 from ashore.queries.change.check import judge_change
+from ashore.queries.change.plan import ApplyAsked, plan_change
 from ashore.queries.state.attempts import Attempts
 from ashore.topics.open_job import open_job
 

@@ -6,6 +6,7 @@ nothing is changed; `apply` loses state only where the user agrees, and `undo` d
 """
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -200,31 +201,33 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             if not as_json:
                 say(STARTING_SPARK)
             from ashore.cli import migrate_view as view  # noqa: PLC0415 - once Spark starts
-            from ashore.queries.change import apply  # noqa: PLC0415
+            from ashore.queries.change import apply, plan  # noqa: PLC0415
             from ashore.queries.change.check import judge_change  # noqa: PLC0415
             from ashore.queries.change.process import MigrationProcess  # noqa: PLC0415
 
-            asked = apply.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
-            apply.require_partitions_free(other, asked)
+            asked = plan.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
+            plan.require_partitions_free(other, asked)
             with MigrationProcess(to, opened.job.job, debug=debug) as process:
                 judged = judge_change(opened, process.plan, compared)
-                shown = view.ShownMigration(job_file, judged.queries)
                 if not as_json:
-                    print_lines(shown.judged_lines())
-                shown.planned = apply.plan_change(opened, other, judged, asked)
+                    print_lines(view.judged_lines(judged.queries))
+                planned = plan.plan_change(opened, other, judged, asked)
+                shown = view.ShownMigration(job_file, judged.queries, planned)
                 if not as_json:
                     print_lines(shown.planned_lines())
-                if not shown.planned.is_empty and not explain:
+                if not planned.is_empty and not explain:
                     with shown_progress(quiet=as_json) as progress:
+                        steps = view.ShownSteps((lambda _: None) if as_json else say, progress)
                         migrator = apply.Migrator(
-                            other,
-                            savepoints,
-                            take_over,
-                            process.rewrite,
-                            lambda done, total: progress("copying the savepoint", done, total),
-                            view.ShownSteps((lambda _: None) if as_json else say, progress).show,
+                            opened=opened,
+                            other=other,
+                            savepoints=savepoints,
+                            takes_over=take_over,
+                            rewrite=process.rewrite,
+                            advance=partial(progress, "copying the savepoint"),
+                            report=steps.show,
                         )
-                        shown.applied = apply.apply_change(opened, shown.planned, migrator)
+                        shown.applied = apply.apply_change(planned, migrator)
         print_answer(shown.applied_lines(to), shown.document(), as_json=as_json)
 
 

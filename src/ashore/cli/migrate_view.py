@@ -4,8 +4,9 @@ What it promises: the lines say no more than the document.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ashore.base.codec import Json
 from ashore.base.units import format_duration, format_size, format_time
@@ -25,10 +26,13 @@ from ashore.plans.change.verdicts import (
     worst,
 )
 from ashore.plans.matching import NO_EDITS, MappingEdits
-from ashore.queries.change.apply import AppliedChange, PlannedChange, PlannedMigration
 from ashore.queries.change.check import JudgedQuery
 from ashore.queries.change.losses import Losses
-from ashore.queries.state.source_changes import Firsts
+
+if TYPE_CHECKING:  # `migrate check` does not load what writes a checkpoint
+    from ashore.queries.change.apply import AppliedChange
+    from ashore.queries.change.plan import PlannedChange, PlannedMigration
+    from ashore.queries.state.source_changes import Firsts
 
 _NEXT = {
     StateVerdict.FULL: "a start with the new SQL uses the state as it is",
@@ -346,19 +350,15 @@ class ShownMigration:
     Arguments:
         job_file: of the job as it was.
         judged: the verdict on each query.
-        planned: what is to be done; none yet, or nothing.
-        applied: what was done; None: nothing yet, or none wanted.
+        planned: what is to be done, which may be nothing.
+        applied: what was done; None: nothing.
 
     """
 
     job_file: Path
     judged: Sequence[JudgedQuery]
-    planned: PlannedChange = field(default_factory=PlannedChange)
-    applied: AppliedChange | None = None
-
-    def judged_lines(self) -> Iterator[str]:
-        """Yield the verdict on each query."""
-        return judged_lines(self.judged)
+    planned: "PlannedChange"
+    applied: "AppliedChange | None" = None
 
     def planned_lines(self) -> Iterator[str]:
         """Yield what becomes of each query."""
@@ -388,8 +388,9 @@ class ShownMigration:
             yield "no state has to be rewritten: nothing was changed"
         elif self.applied is None:
             yield "nothing was changed"
-        applied = self.applied or AppliedChange()
-        for each in applied.migrations:
+        if self.applied is None:
+            return
+        for each in self.applied.migrations:
             rows = sum(store.after or 0 for store in each.state.stores)
             kept = sum(store.after is None for store in each.state.stores)
             took = format_duration(1000 * each.took_s)
@@ -402,15 +403,14 @@ class ShownMigration:
             if each.into:
                 yield f"  it continues as {each.into}"
             yield f"  the state from before is in {each.savepoint}"
-        for dropped_query in applied.drops:
+        for dropped_query in self.applied.drops:
             yield (
                 f"{dropped_query.query}: dropped after batch {dropped_query.batch}; its state is "
                 f"in {dropped_query.savepoint}"
             )
-        for begun in applied.beginnings:
+        for begun in self.applied.beginnings:
             yield f"{begun.query.fills}: begins where it was told to"
-        if self.applied:
-            yield f"next: ashore run {to}; to take it back: {self._undo(to)}"
+        yield f"next: ashore run {to}; to take it back: {self._undo(to)}"
 
     def _undo(self, to: Path) -> str:
         """Return the command that undoes it: what was dropped is in the job file of before."""
@@ -422,7 +422,7 @@ class ShownMigration:
 
     def document(self) -> dict[str, Json]:
         """Return all as JSON: that of `migrate check`, what is planned, and what was done."""
-        applied = self.applied or AppliedChange()
+        applied = self.applied
         return {
             **judged_document(self.judged),
             "planned": [_planned_document(each) for each in self.planned.migrations],
@@ -435,7 +435,8 @@ class ShownMigration:
                 for each in self.planned.beginnings
             ],
             "savepoints": [
-                {"query": each.query, "savepoint": each.savepoint} for each in applied.drops
+                {"query": each.query, "savepoint": each.savepoint}
+                for each in (applied.drops if applied else ())
             ],
             "applied": [
                 {
@@ -447,19 +448,19 @@ class ShownMigration:
                     "dropped": [asdict(store) for store in each.state.dropped],
                     "seconds": round(each.took_s, 3),
                 }
-                for each in applied.migrations
+                for each in (applied.migrations if applied else ())
             ],
-            "done": self.applied is not None,
+            "done": applied is not None,
         }
 
 
-def _begins(firsts: Firsts) -> Iterator[str]:
+def _begins(firsts: "Firsts") -> Iterator[str]:
     for topic, shards in firsts.items():
         begins = ", ".join(f"{shard}: {first}" for shard, first in sorted(shards.items()))
         yield f"  {topic} is read from the offsets {{{begins}}} on"
 
 
-def _firsts(firsts: Firsts) -> dict[str, Json]:
+def _firsts(firsts: "Firsts") -> dict[str, Json]:
     return {topic: dict(shards) for topic, shards in firsts.items()}
 
 
@@ -469,7 +470,7 @@ def _rewritten(rewrite: OperatorRewrite) -> str:
     return f"{rewrite.name}: {_DONE[rewrite.kind]}{more}"
 
 
-def _planned_document(planned: PlannedMigration) -> Json:
+def _planned_document(planned: "PlannedMigration") -> Json:
     return {
         "query": planned.query.fills,
         "batch": planned.batch,

@@ -13,11 +13,13 @@ from ashore.queries.change.apply import (
     AppliedChange,
     AppliedDrop,
     AppliedMigration,
+)
+from ashore.queries.change.plan import (
+    PlannedBeginning,
     PlannedChange,
     PlannedDrop,
     PlannedMigration,
 )
-from ashore.queries.change.insert_changes import PlannedBeginning
 from ashore.queries.state.attempts import Attempts
 from ashore.queries.state.migration import MigrationWish
 from ashore.queries.tools.rollback import StoppedQuery
@@ -101,6 +103,6 @@ def test_where_every_query_stays_the_new_job_file_undoes_it() -> None:
 
 
 def test_nothing_is_to_be_done() -> None:
-    shown = ShownMigration(OLD, [])
+    shown = ShownMigration(OLD, [], PlannedChange())
     assert list(shown.applied_lines(NEW)) == ["no state has to be rewritten: nothing was changed"]
     assert shown.document()["done"] is False

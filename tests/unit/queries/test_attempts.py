@@ -217,14 +217,16 @@ def test_an_attempt_that_cannot_be_written_leaves_no_files(storage: Storage) -> 
     with pytest.raises(StorageError):
         attempts_of(FaultyStorage(storage, [FailBefore(8)])).take(2, is_mine=False)
 
-    def fill(target: Checkpoint) -> None:
-        write(target, "offsets/0")
-        write(target, f"{STORE}/.2.zip.tmp")
-        raise JobProcessEnded("no space left on device")
-
     attempts = attempts_of(storage)
+
+    def write_part() -> None:
+        with attempts.migrate(3) as target:
+            write(target, "offsets/0")
+            write(target, f"{STORE}/.2.zip.tmp")
+            raise JobProcessEnded("no space left on device")
+
     with pytest.raises(JobProcessEnded):
-        attempts.migrate(3, fill)
+        write_part()
     assert [files(attempts.attempt(each)) for each in (2, 3)] == [set(), set()]
     assert attempts.newest() == attempts.attempt(1)
 
@@ -254,7 +256,8 @@ def migrated(storage: Storage, named: int = 0) -> Attempts:
     finish(before.take(1, is_mine=False), 0)
     before.release(1)
     attempts = Attempts(storage, before.path, before.uri, lambda: named)
-    attempts.migrate(2, lambda target: finish(target, 0))
+    with attempts.migrate(2) as target:
+        finish(target, 0)
     return attempts
 
 
@@ -277,7 +280,8 @@ def test_none_before_the_one_that_the_log_names_counts(storage: Storage) -> None
     attempts.release(2)
     assert attempts.take(3, is_mine=False) == attempts.attempt(2)
     storage.delete(f"{DIRECTORY}/migrated-2.json")
-    attempts.migrate(3, lambda target: finish(target, 0))
+    with attempts.migrate(3) as target:
+        finish(target, 0)
     assert attempts.newest() is None, "the first has the state of other SQL"
 
 

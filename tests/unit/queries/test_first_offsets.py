@@ -3,7 +3,7 @@
 import pytest
 
 from ashore.errors import JobFileInvalid
-from ashore.queries.change.first_offsets import read_begins, require_used
+from ashore.queries.change.plan import read_begins, require_used
 
 
 def test_a_policy_is_that_of_each_partition_and_an_offset_that_of_one() -> None:

@@ -13,8 +13,13 @@ from ashore.errors import CheckpointUnfit, JobFileInvalid, QueryRefused
 from ashore.log.plan_rollback import Wish
 from ashore.log.query import MigrationState
 from ashore.log.store.reader import read_log
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.migration import UndonePlan, preview_undo, undo_migration
+from ashore.queries.state.migration import (
+    UndonePlan,
+    preview_undo,
+    require_restored,
+    start_undo,
+    switch_back,
+)
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.store import Savepoint
 from ashore.queries.state.savepoints.transfer import Advance
@@ -100,23 +105,20 @@ def undo(opened: OpenJob, query: StoppedQuery, asked: UndoAsked, advance: Advanc
         asked: how.
         advance: called as files are done.
 
-    Raises as `plan_undo` and `undo_migration`; LogGrows where the job runs, unless it
-    `takes_over`.
+    Raises as `plan_undo`, `start_undo` and `switch_back`; CheckpointUnfit where the savepoint is
+    not that of before; LogGrows where the job runs, unless it `takes_over`.
 
     """
     plan_undo(opened, query, rolls_back=asked.rolls_back)
     require_stopped(opened, takes_over=asked.takes_over)
-
-    def fill(migration: MigrationState, target: Checkpoint) -> None:
-        restore(_find_savepoint(opened, migration), target, opened.clock, advance)
-
-    return undo_migration(
-        opened.committer(query.name),
-        query.attempts,
-        Wish(0, operator(), asked.why),
-        fill,
-        rolls_back=asked.rolls_back,
-    )
+    committer = opened.committer(query.name)
+    found = start_undo(committer, rolls_back=asked.rolls_back)
+    fold = committer.log.fold
+    with query.attempts.migrate(fold.epoch) as target:
+        restore(_find_savepoint(opened, found.migration), target, opened.clock, advance)
+        require_restored(query.name, fold, found.migration, target)
+    switch_back(committer, query.attempts, Wish(0, operator(), asked.why), found)
+    return found
 
 
 def _find_savepoint(opened: OpenJob, migration: MigrationState) -> Savepoint:

@@ -112,28 +112,29 @@ class Attempts:
         self.release(epoch)
         return made
 
-    def remake(
-        self, epoch: int, newest: Checkpoint | None, fill: Callable[[Checkpoint], None]
-    ) -> Checkpoint:
-        """Make an attempt that `fill` writes, in the place of the newest one. It is released.
+    @contextlib.contextmanager
+    def remake(self, epoch: int, newest: Checkpoint | None = None) -> Iterator[Checkpoint]:
+        """Make an attempt in the place of the newest one: the block writes it. It is released.
 
         `newest`: that the new one is a copy of; None: it is made of something else.
 
-        Requires: the log was opened with that epoch, before. If interrupted, or where `fill`
+        Requires: the log was opened with that epoch, before. If interrupted, or where the block
         raises: a part of an attempt may be there, which is never taken.
-        Raises StorageError, and what `fill` raises.
+        Raises StorageError, and what the block raises.
         """
-        made = self._make(epoch, newest, fill=fill)
+        with self._making(epoch, newest) as made:
+            yield made
         self.release(epoch)
-        return made
 
-    def migrate(self, epoch: int, fill: Callable[[Checkpoint], None]) -> Checkpoint:
-        """Make an attempt that `fill` writes, and that counts once the log names it.
+    @contextlib.contextmanager
+    def migrate(self, epoch: int) -> Iterator[Checkpoint]:
+        """Make an attempt that the block writes, and that counts once the log names it.
 
-        It is not released: said before the entry, that would be of the attempt before it. Requires
-        and raises as `remake`. If interrupted: nobody takes it.
+        It is not released: a release before the entry would be that of the attempt before it.
+        Requires and raises as `remake`. If interrupted: the attempt is never taken.
         """
-        return self._make(epoch, None, fill=fill, complete=AttemptFile.MIGRATED)
+        with self._making(epoch, None, AttemptFile.MIGRATED) as made:
+            yield made
 
     def before(self, attempt: Checkpoint) -> Checkpoint | None:
         """Return the newest complete attempt that is older than another. Raises StorageError."""
@@ -145,14 +146,22 @@ class Attempts:
         return self.attempt(older[-1]) if older else None
 
     def _make(
+        self, epoch: int, newest: Checkpoint | None, upto: CheckpointPosition | None = None
+    ) -> Checkpoint:
+        """Make an attempt: empty, or a copy of the newest one."""
+        with self._making(epoch, newest) as made:
+            if newest is not None:
+                copy_checkpoint(newest, made, upto)
+        return made
+
+    @contextlib.contextmanager
+    def _making(
         self,
         epoch: int,
         newest: Checkpoint | None,
-        upto: CheckpointPosition | None = None,
-        fill: Callable[[Checkpoint], None] | None = None,
         complete: AttemptFile = AttemptFile.COMPLETE,
-    ) -> Checkpoint:
-        """Make an attempt: empty, or a copy of the newest one, or what `fill` writes instead.
+    ) -> Iterator[Checkpoint]:
+        """Start an attempt, and complete it once the block has written it.
 
         Where that fails its files are deleted: tries on a full disk must not fill it further.
         """
@@ -160,16 +169,12 @@ class Attempts:
         reported = json.dumps({"copy_of": copied, _FORMAT: STATE_FORMAT}).encode()
         self.storage.create(names.attempt_path(self.path, AttemptFile.STARTED, epoch), reported)
         try:
-            if fill is not None:
-                fill(self.attempt(epoch))
-            elif newest is not None:
-                copy_checkpoint(newest, self.attempt(epoch), upto)
+            yield self.attempt(epoch)
         except AshoreError:
             with contextlib.suppress(StorageError):
                 self._delete_files(epoch)
             raise
         self.storage.create(names.attempt_path(self.path, complete, epoch), reported)
-        return self.attempt(epoch)
 
     def release(self, epoch: int) -> None:
         """Say that the writer of `epoch` writes no more. Raises StorageError."""

@@ -1,13 +1,14 @@
 """A query that goes on with other SQL, from a state that was rewritten for it, and back.
 
-What it is: `migrate_query` and `undo_migration`, which make an attempt and let the log name it;
-`plan_target`, `lay_out` and `finish`, which write the attempt around the state.
+What it is: `start_migration` and `start_undo`, which check and take over; `plan_target`, `lay_out`
+and `finish`, which write an attempt around the state; `switch_plan` and `switch_back`, which let
+the log name it.
 What it promises: the entry is the switch. Before it the old job starts as it would have, after it
 the new one. What cannot be done is refused before anything is taken over. The checkpoint that was
 there is only read.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.errors import CheckpointUnfit, QueryRefused
@@ -157,7 +158,7 @@ def lay_out(source: Checkpoint, target: Checkpoint, plan: TargetPlan) -> None:
         target.plan(batch, offsets)
 
 
-def fill_released(source: Checkpoint, target: Checkpoint, epoch: int) -> None:
+def write_released(source: Checkpoint, target: Checkpoint, epoch: int) -> None:
     """Write the checkpoint of a query that was dropped: how far it had come, and no state.
 
     Requires and raises as `lay_out` and `finish`.
@@ -205,47 +206,49 @@ def require_done(name: SliceName, fold: Fold, newest: Checkpoint | None) -> Chec
     return newest
 
 
-def migrate_query(
-    committer: Committer,
-    attempts: Attempts,
-    wish: MigrationWish,
-    save: Callable[[Checkpoint], str],
-    fill: Callable[[Checkpoint, Checkpoint, int], None],
-) -> Fold:
-    """Let the next start of a query go on with other SQL. Takes its slice over.
+def start_migration(committer: Committer, attempts: Attempts, wish: MigrationWish) -> Checkpoint:
+    """Take the slice of a query over, and return the checkpoint that it is migrated from.
 
-    Returns the log's fold with the entry. If interrupted: the old job starts, or the new one.
+    What cannot be done is refused before anything is taken over. If interrupted: the old job
+    starts.
 
-    Arguments:
-        committer: of the query's slice.
-        attempts: of the query.
-        wish: what is to become of it.
-        save: takes a savepoint of a checkpoint, and returns its place.
-        fill: writes what a checkpoint becomes to an empty attempt of an epoch.
-
-    Raises CheckpointUnfit, QueryRefused, LogDamaged, FilesLost, FileConflict, Fenced, StorageError;
-    and what `save` and `fill` raise.
-
+    Raises CheckpointUnfit, QueryRefused, LogDamaged, FilesLost, FileConflict, Fenced, StorageError.
     """
-    log, storage = committer.log, committer.storage
-    seen = read_log(storage, log.name)
+    log = committer.log
+    seen = read_log(committer.storage, log.name)
     _require_before(log.name, seen, wish)
     require_done(log.name, seen, attempts.newest())
     committer.take_over()
-    fold = log.fold
-    _require_before(log.name, fold, wish)
-    source = require_done(log.name, fold, attempts.newest())
-    place = save(source)
-    attempts.migrate(fold.epoch, lambda target: fill(source, target, fold.epoch))
-    batch = fold.query.batch_id if fold.query else 0
+    _require_before(log.name, log.fold, wish)
+    return require_done(log.name, log.fold, attempts.newest())
+
+
+def switch_plan(
+    committer: Committer, attempts: Attempts, wish: MigrationWish, savepoint: str
+) -> Fold:
+    """Let the next start of a query continue with other SQL. Return the log's fold with the entry.
+
+    Requires: the slice was taken over, and the attempt of its epoch is complete.
+    If interrupted: the old job starts, or the new one.
+
+    Arguments:
+        committer: of the query's slice: that of `start_migration`.
+        attempts: of the query.
+        wish: what is to become of it.
+        savepoint: the place of the state from before.
+
+    Raises LogDamaged, Fenced, StorageError.
+
+    """
+    log, fold = committer.log, committer.log.fold
     log.append(
         Migrate(
             digest=wish.plan.digest,
             document=wish.plan.document,
             before=wish.before,
-            batch=batch,
+            batch=fold.query.batch_id if fold.query else 0,
             attempt=fold.epoch,
-            savepoint=place,
+            savepoint=savepoint,
             mapping=wish.mapping,
             by=wish.by,
             why=wish.why,
@@ -270,54 +273,51 @@ class UndonePlan:
         migration: that is undone.
         plan: that the query goes on with.
         rolled: what was landed since, and is taken back.
+        rollback: the entry that takes it back; None: nothing was landed since.
 
     """
 
     migration: MigrationState
     plan: PlanState
     rolled: RolledBack
+    rollback: Rollback | None = None
 
 
 def preview_undo(storage: Storage, name: SliceName, *, rolls_back: bool) -> UndonePlan:
-    """Return what `undo_migration` would do. Appends nothing. Raises as that one does."""
-    return _plan_undo(storage, name, read_log(storage, name), rolls_back=rolls_back)[0]
+    """Return what an undo would do. Appends nothing. Raises as `start_undo`."""
+    return _plan_undo(storage, name, read_log(storage, name), rolls_back=rolls_back)
 
 
-def undo_migration(
-    committer: Committer,
-    attempts: Attempts,
-    wish: Wish,
-    fill: Callable[[MigrationState, Checkpoint], None],
-    *,
-    rolls_back: bool,
-) -> UndonePlan:
-    """Let the next start of a query go on with the SQL of before. Takes its slice over.
+def start_undo(committer: Committer, *, rolls_back: bool) -> UndonePlan:
+    """Take the slice of a query over, and return what the undo of its last migration does.
 
+    `rolls_back`: whether what was landed since is taken back. If interrupted: the new job starts.
+
+    Raises QueryRefused where there is nothing to undo, or something was landed since that is not,
+    or cannot be, taken back; LogDamaged, FilesLost, FileConflict, Fenced, StorageError.
+    """
+    storage, name = committer.storage, committer.log.name
+    preview_undo(storage, name, rolls_back=rolls_back)
+    committer.take_over()
+    return _plan_undo(storage, name, committer.log.fold, rolls_back=rolls_back)
+
+
+def switch_back(committer: Committer, attempts: Attempts, wish: Wish, found: UndonePlan) -> None:
+    """Let the next start of a query continue with the SQL of before.
+
+    Requires: the attempt of the slice's epoch is complete, with the savepoint of the migration.
     If interrupted: the new job starts, or the old one.
 
     Arguments:
-        committer: of the query's slice.
+        committer: of the query's slice: that of `start_undo`.
         attempts: of the query.
         wish: who wants it, and why; its batch is not looked at.
-        fill: restores the savepoint of a migration to an empty attempt.
-        rolls_back: whether what was landed since is taken back.
+        found: what `start_undo` has returned.
 
-    Raises QueryRefused where there is nothing to undo, or something was landed since that is not,
-    or cannot be, taken back; CheckpointUnfit where the savepoint is not that of before; LogDamaged,
-    FilesLost, FileConflict, Fenced, StorageError; and what `fill` raises.
+    Raises LogDamaged, FilesLost, FileConflict, Fenced, StorageError.
 
     """
-    log, storage = committer.log, committer.storage
-    _plan_undo(storage, log.name, read_log(storage, log.name), rolls_back=rolls_back)
-    committer.take_over()
-    fold = log.fold
-    found, back = _plan_undo(storage, log.name, fold, rolls_back=rolls_back)
-
-    def restore(target: Checkpoint) -> None:
-        fill(found.migration, target)
-        _require_restored(log.name, fold, found.migration, target)
-
-    attempts.migrate(fold.epoch, restore)
+    log, fold = committer.log, committer.log.fold
     body = Migrate(
         digest=found.plan.digest,
         document=found.plan.document,
@@ -329,15 +329,17 @@ def undo_migration(
         by=wish.by,
         why=wish.why,
         undoes=found.migration.entry,
-        tables=find_tables(read_history(storage, log.name), found.migration.entry, fold.tables),
+        tables=find_tables(
+            read_history(committer.storage, log.name), found.migration.entry, fold.tables
+        ),
     )
-    if back is None:
+    if found.rollback is None:
         log.append(body, None)
     else:
-        log.append(replace(back, by=wish.by, why=wish.why, tables=(), undo=body), None)
+        rollback = replace(found.rollback, by=wish.by, why=wish.why, tables=(), undo=body)
+        log.append(rollback, None)
         log.append(Commit("recovery"), committer.finish())
     attempts.release(fold.epoch)
-    return found
 
 
 def find_plan(storage: Storage, name: SliceName, migration: MigrationState) -> PlanState | None:
@@ -358,9 +360,7 @@ def find_plan(storage: Storage, name: SliceName, migration: MigrationState) -> P
     return found
 
 
-def _plan_undo(
-    storage: Storage, name: SliceName, fold: Fold, *, rolls_back: bool
-) -> tuple[UndonePlan, Rollback | None]:
+def _plan_undo(storage: Storage, name: SliceName, fold: Fold, *, rolls_back: bool) -> UndonePlan:
     if not fold.migrations or fold.query is None:
         raise QueryRefused(
             f"{name}: no migration is in force; nothing was changed",
@@ -372,7 +372,7 @@ def _plan_undo(
         raise QueryRefused(f"{name}: the log does not have the plan before entry {last.entry}")
     at = fold.query.batch_id
     if at == last.batch:
-        return UndonePlan(last, plan, RolledBack(at, at, 0, 0)), None
+        return UndonePlan(last, plan, RolledBack(at, at, 0, 0))
     back = plan_entry(storage, name, fold, Wish(last.batch, "", ""))
     files = back.files if back else ()
     rows = sum(each.file.rows for each in files)
@@ -383,10 +383,10 @@ def _plan_undo(
             hint="`--output roll-back` moves their files aside, and the previous SQL reads their "
             "offsets again",
         )
-    return UndonePlan(last, plan, RolledBack(at, last.batch, len(files), rows)), back
+    return UndonePlan(last, plan, RolledBack(at, last.batch, len(files), rows), back)
 
 
-def _require_restored(
+def require_restored(
     name: SliceName, fold: Fold, migration: MigrationState, target: Checkpoint
 ) -> None:
     """Raise CheckpointUnfit where a savepoint is not that of the state from before a migration."""

@@ -10,7 +10,8 @@ before anything is appended.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit
@@ -69,14 +70,12 @@ def preview_beginning(storage: Storage, name: SliceName, wanted: Beginning) -> b
     return _has_begun(name, read_log(storage, name), plan_begin(wanted))
 
 
-def begin(
-    committer: Committer,
-    attempts: Attempts,
-    wanted: Beginning,
-    fill: Callable[[Checkpoint], None],
-) -> None:
+@contextmanager
+def begin(committer: Committer, attempts: Attempts, wanted: Beginning) -> Iterator[Checkpoint]:
     """Let the log of a query begin with a savepoint. Takes its slice over.
 
+    The caller writes the savepoint's files to the empty attempt that it gets; after that the log
+    begins.
     If interrupted: call it again. A start before that is refused: the log has no batch, and the
     checkpoint may have some.
 
@@ -84,10 +83,8 @@ def begin(
         committer: of the query's slice.
         attempts: of the query; there need not be any.
         wanted: how its log is to begin.
-        fill: writes the savepoint's files to an empty attempt.
 
-    Raises CheckpointUnfit where the log is not empty; LogDamaged, Fenced, StorageError; and what
-    `fill` raises.
+    Raises CheckpointUnfit where the log is not empty; LogDamaged, Fenced, StorageError.
 
     """
     log = committer.log
@@ -95,12 +92,9 @@ def begin(
     log.open()
     body = plan_begin(wanted)
     has_begun = _has_begun(log.name, log.fold, body)
-
-    def fill_anew(target: Checkpoint) -> None:
-        fill(target)
+    with attempts.remake(log.fold.epoch) as target:
+        yield target
         forget_origin(target)
-
-    attempts.remake(log.fold.epoch, None, fill_anew)
     if not has_begun:
         log.append(body, committer.finish())
 

@@ -1,15 +1,16 @@
-"""A query that goes on from a savepoint, though its table may have come further since.
+"""A query that continues from a savepoint, though its table may have newer batches.
 
 What it is: `preview_resume`, what was landed since; `resume`, which puts a savepoint in the place
 of the query's checkpoint.
 What it promises: the checkpoint that was there is neither needed nor read. First an attempt is made
-of the savepoint; then, where the table is to follow, the log says that later batches come to
-nothing; then their files go aside. Where this is cut short in between, the attempt is behind the
+of the savepoint; then, where the table is to follow, the log says that later batches are taken
+back; then their files go aside. Where this is cut short in between, the attempt is behind the
 table, and a start catches it up. What cannot be done is refused before anything is appended.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit
@@ -36,7 +37,7 @@ Place = tuple[str, str, str]  # source, topic and topic partition, as keys of sh
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """How a query is to go on.
+    """How a query is to continue.
 
     Arguments:
         position: of the savepoint.
@@ -78,23 +79,24 @@ def preview_resume(storage: Storage, name: SliceName, wanted: Resume) -> LandedS
     return _plan(storage, name, read_log(storage, name), wanted)[0]
 
 
+@contextmanager
 def resume(
-    committer: Committer, attempts: Attempts, wanted: Resume, fill: Callable[[Checkpoint], None]
-) -> LandedSince:
-    """Let the next start of a query go on from a savepoint. Takes its slice over.
+    committer: Committer, attempts: Attempts, wanted: Resume
+) -> Iterator[tuple[Checkpoint, LandedSince]]:
+    """Let the next start of a query continue from a savepoint. Takes its slice over.
 
-    If interrupted: call it again; or run the job, which goes on from the checkpoint that it had, or
-    from the savepoint, as far as either of them was whole.
+    The block writes the savepoint's files to the empty attempt that it gets.
+    If interrupted: call it again; or run the job, which continues from the checkpoint that it had,
+    or from the savepoint, whichever is complete.
 
     Arguments:
         committer: of the query's slice.
         attempts: of the query; there need not be any.
-        wanted: how it is to go on.
-        fill: writes the savepoint's files to an empty attempt.
+        wanted: how it is to continue.
 
     Raises CheckpointUnfit where the savepoint does not belong to the log, or where something was
     landed since and `wanted` does not say what becomes of it; QueryRefused where that cannot be;
-    LogDamaged, FilesLost, FileConflict, Fenced, StorageError; and what `fill` raises.
+    LogDamaged, FilesLost, FileConflict, Fenced, StorageError.
 
     """
     log, storage = committer.log, committer.storage
@@ -102,13 +104,13 @@ def resume(
     log.open()
     closing = committer.finish()
     since, body = _plan(storage, log.name, log.fold, wanted)
-    attempts.remake(log.fold.epoch, None, fill)
+    with attempts.remake(log.fold.epoch) as target:
+        yield target, since
     if body is not None:
         log.append(body, closing)
         closing = committer.finish()
     if closing is not None:
         log.append(Commit("recovery"), closing)
-    return since
 
 
 def _plan(
@@ -161,8 +163,8 @@ def _look(storage: Storage, name: SliceName, fold: Fold, wanted: Resume) -> Land
 def _require_followed(name: SliceName, wanted: Resume, landed: Iterable[LandedBatch]) -> None:
     """Raise CheckpointUnfit where the log's batches begin elsewhere than the savepoint ends.
 
-    Such a savepoint is from before a rollback: its numbers are those of batches that came to
-    nothing.
+    Such a savepoint is from before a rollback: its numbers are those of batches that were taken
+    back.
     """
     known, seen = wanted.ends(), set[Place]()
     for batch in landed:

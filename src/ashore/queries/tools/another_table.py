@@ -30,7 +30,6 @@ from ashore.plans.log_form import StoredPlan, read_stored
 from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery
 from ashore.plans.sources import list_topics
-from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.later_batches import AnotherTable
 from ashore.queries.state.layout import Ends, OperatorFile, OperatorPath, parse_path
 from ashore.queries.state.new_table import Beginning, begin, preview_beginning
@@ -390,8 +389,6 @@ def _plan_beginning(name: SliceName, saved: _Opened, stream_ids: Mapping[str, st
 
 
 def _begin(opened: OpenJob, chosen: _Chosen, advance: Advance) -> None:
-    def fill(target: Checkpoint) -> None:
+    committer = opened.committer(chosen.query.name)
+    with begin(committer, chosen.query.attempts, chosen.wanted) as target:
         restore(chosen.opened.savepoint, target, opened.clock, advance)
-
-    name = chosen.query.name
-    begin(opened.committer(name), chosen.query.attempts, chosen.wanted, fill)

@@ -181,7 +181,8 @@ def undo(asked: DoctorAsked) -> int:
     with _opened(asked) as (opened, query):
         before, batch = _before_repair(query)
         epoch = take_over(opened, query, takes_over=asked.takes_over)
-        query.attempts.remake(epoch, before, lambda target: copy_checkpoint(before, target))
+        with query.attempts.remake(epoch, before) as target:
+            copy_checkpoint(before, target)
         return batch
 
 
@@ -257,15 +258,10 @@ def _repair_job(
     newest = require_newest(query.attempts, str(query.name))
     examined = _examine_job(opened, query, asked)
     plan = _require_job_plan(examined, query, asked)
-    trials: list[CopyTrial] = []
-    options = lake_of(opened.job).options
-
-    def fill(target: Checkpoint) -> None:
-        trials.append(_trial_of(target, examined, asked, options))
-        write_repair(newest, target, plan, advance, trials[-1].run)
-
-    made = query.attempts.remake(epoch, newest, fill)
-    return Repaired(_of_copy(examined, plan), plan, describe_place(made), trials[-1].result)
+    with query.attempts.remake(epoch, newest) as target:
+        trial = _trial_of(target, examined, asked, lake_of(opened.job).options)
+        write_repair(newest, target, plan, advance, trial.run)
+    return Repaired(_of_copy(examined, plan), plan, describe_place(target), trial.result)
 
 
 def _of_copy(examined: Examined, plan: RepairPlan) -> Examined:

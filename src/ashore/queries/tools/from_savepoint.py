@@ -12,7 +12,6 @@ from ashore.base.operator import operator
 from ashore.errors import CheckpointUnfit
 from ashore.log.names import SliceName
 from ashore.log.plan_query import CheckpointPosition
-from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.later_batches import LandedSince, OutputSince
 from ashore.queries.state.layout import find_migration
 from ashore.queries.state.resume import Place, Resume, preview_resume, read_places, resume
@@ -137,8 +136,7 @@ def _go_on(
     output: OutputSince | None,
     advance: Advance,
 ) -> LandedSince:
-    def fill(target: Checkpoint) -> None:
-        restore(chosen.savepoint, target, opened.clock, advance)
-
     wanted = chosen.resume(query.name, output)
-    return resume(opened.committer(query.name), query.attempts, wanted, fill)
+    with resume(opened.committer(query.name), query.attempts, wanted) as (target, since):
+        restore(chosen.savepoint, target, opened.clock, advance)
+    return since

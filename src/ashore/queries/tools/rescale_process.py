@@ -109,13 +109,8 @@ def rescale_job(
     newest = require_newest(query.attempts, query.fills)
     plan_rescale(newest, wanted)  # refused before anything is taken over
     epoch = take_over(opened, query, takes_over=takes_over)
-    done: list[RescaleResult] = []
-
-    def fill(target: Checkpoint) -> None:
-        done.append(_rescale(newest, target, plan_rescale(newest, wanted), rescaler))
-
-    query.attempts.remake(epoch, newest, fill)
-    return done[0]
+    with query.attempts.remake(epoch, newest) as target:
+        return _rescale(newest, target, plan_rescale(newest, wanted), rescaler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +152,8 @@ def undo_rescale(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> U
     plan_undo(query)
     epoch = take_over(opened, query, takes_over=takes_over)
     undo = plan_undo(query)
-    query.attempts.remake(epoch, undo.before, lambda target: copy_checkpoint(undo.before, target))
+    with query.attempts.remake(epoch, undo.before) as target:
+        copy_checkpoint(undo.before, target)
     return undo
 
 
