@@ -23,7 +23,7 @@ from tests.crash.storage_calls import FIRST_LIFE_ENDS, Case
 
 from ashore.log import names
 from ashore.log.entries import Prepare, ShardRead
-from ashore.log.plan_commit import MoveFiles, SyncDirectories
+from ashore.log.plan_commit import PublishBatch, SyncLog
 from ashore.log.store.dead_job import help_dead, plan_help
 from ashore.log.store.reader import read_log
 from ashore.storage import Storage
@@ -129,9 +129,10 @@ def test_what_the_helper_shows_is_what_it_does() -> None:
     shown: list[tuple[str, ...]] = []
     for step in plan_help(world.machine, NAME):
         match step:
-            case MoveFiles():
+            case SyncLog():
+                shown.append(("sync", step.directory))
+            case PublishBatch():
                 shown += [("move", place.pending, place.final) for place in step.places]
-            case SyncDirectories():
                 shown.append(("sync", *step.directories))
     recorded = Recorded(world.machine)
     help_it(world, recorded)

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -18,10 +18,8 @@ from ashore.log.entries import Body, Closing, Draft, Prepare, write_entry
 from ashore.log.extend import extend
 from ashore.log.files import BatchPlace, FilePlace
 from ashore.log.fold import Fold
-from ashore.log.names import SliceName
 from ashore.log.plan_batch import BatchPlan
-from ashore.log.plan_commit import CommitStep, SyncDirectories, plan_commit
-from ashore.log.plan_publish import Publishing
+from ashore.log.plan_commit import PublishBatch
 from ashore.log.positions import OffsetRange
 from ashore.log.store import committer, entry_writer, log
 from ashore.log.store.cleaner import find_staged
@@ -90,13 +88,7 @@ def skip_a_move(patch: Patch) -> None:
 def sync_no_moves(patch: Patch) -> None:
     """The two ends of a rename are durable together, so both are left out."""
 
-    def careless(
-        name: SliceName, fold: Fold, publishing: Publishing, *, without: Iterable[str] = ()
-    ) -> list[CommitStep]:
-        steps = plan_commit(name, fold, publishing, without=without)
-        return [step for step in steps if not isinstance(step, SyncDirectories)]
-
-    patch.setattr(committer, "plan_commit", careless)
+    patch.setattr(PublishBatch, "directories", ())
 
 
 def sync_all_but(patch: Patch, left_out: str) -> None:

@@ -13,7 +13,7 @@ refuses it with LogDamaged; the rest is ensured where it says.
   in two final files (names that are used once, `judge_move`).
 - I2 No storage call on the commit path deletes or overwrites, and none needs its answer: each may
   have been applied, once, twice, or later (`log.store.mover`, `log.store.log`).
-- I3 A reader sees only files that a `prepare` or a `reland` names (`plan_moves` moves no other).
+- I3 A reader sees only files that a `prepare` or a `reland` names (`PublishBatch` has no other).
 - I4 Of two writers at most one appends: numbers are created exclusively, and what is created at a
   number that was archived is no entry (`log.store.log`, `log.store.reader`). Numbers
   go up by one, each entry names the checksum of the one before, epochs go up by one with each

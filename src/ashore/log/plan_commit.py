@@ -19,17 +19,31 @@ from ashore.log.plan_publish import Publish, Publishing, plan_publish
 
 
 @dataclass(frozen=True, slots=True)
-class MoveFiles:
-    """Give files the names that their entry gives, in any order: final ones, or names aside."""
+class PublishBatch:
+    """Make readable what an entry brings, and durably so: before the entry is closed, never later.
+
+    A closed entry is not looked at again, so nothing of this step can be deferred. In a table of
+    directories each file gets its final name, in any order, and then the names are made durable; a
+    rollback gives names aside.
+    """
 
     places: tuple[FilePlace, ...]
 
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The directories whose names must be durable."""
+        # A name under which a file was staged may come back after a power cut: no reader sees it,
+        # and the janitor deletes it. One that readers saw must not.
+        directories = {names.parent(each.final) for each in self.places}
+        directories |= {names.parent(each.pending) for each in self.places if each.leaves}
+        return tuple(sorted(directories))
+
 
 @dataclass(frozen=True, slots=True)
-class SyncDirectories:
-    """Make the names in these directories durable."""
+class SyncLog:
+    """Make the names of a log durable: the entry may have survived its writer by luck."""
 
-    directories: tuple[str, ...]
+    directory: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +53,8 @@ class CloseEntry:
     number: int
 
 
-MoveStep = MoveFiles | SyncDirectories
-CommitStep = MoveStep | Publish | CloseEntry
+CommitStep = PublishBatch | Publish | CloseEntry
+HelpStep = SyncLog | PublishBatch
 
 
 class MoveOutcome(StrEnum):
@@ -100,50 +114,45 @@ def plan_commit(
     """
     if fold.unclosed is None:
         return ()
+    batch = plan_publish_batch(name, fold.unclosed, without=without)
     publish = plan_publish(fold, publishing)
-    return (
-        *plan_moves(name, fold.unclosed, without=without),
-        *([publish] if publish else []),
-        CloseEntry(fold.unclosed.number),
-    )
+    steps = (batch, publish, CloseEntry(fold.unclosed.number))
+    return tuple(step for step in steps if step is not None)
 
 
-def plan_moves(
+def plan_publish_batch(
     name: SliceName, unclosed: Unclosed, *, without: Iterable[str] = ()
-) -> tuple[MoveStep, ...]:
+) -> PublishBatch | None:
     """Return the part of `plan_commit` that needs no next entry: any process may do it at any time.
 
-    `without`: as there.
+    `without`: as there. None: the entry has no files.
     """
     left_out = set(without)
     places = [each for each in places_of(name, unclosed) if each.file.unique not in left_out]
-    if not places:
-        return ()
-    # A name under which a file was staged may come back after a power cut: no reader sees it, and
-    # the janitor deletes it. One that readers saw must not.
-    directories = {names.parent(each.final) for each in places}
-    directories |= {names.parent(each.pending) for each in places if each.leaves}
-    return MoveFiles(tuple(places)), SyncDirectories(tuple(sorted(directories)))
+    return PublishBatch(tuple(places)) if places else None
 
 
-def find_moves(steps: Iterable[CommitStep]) -> list[FilePlace]:
+def find_moves(steps: Iterable[CommitStep | SyncLog]) -> list[FilePlace]:
     """Return the files that steps move."""
-    return [place for step in steps if isinstance(step, MoveFiles) for place in step.places]
+    return [place for step in steps if isinstance(step, PublishBatch) for place in step.places]
 
 
 def explain(step: CommitStep) -> list[str]:
     """Return lines for people that say what a step does."""
     match step:
-        case MoveFiles():
-            return [f"move {place.pending} to {place.final}" for place in step.places]
-        case SyncDirectories(directories=(directory,)):
-            return [f"sync {directory}"]
-        case SyncDirectories():
-            return [f"sync {len(step.directories)} directories"]
+        case PublishBatch():
+            moves = [f"move {place.pending} to {place.final}" for place in step.places]
+            return [*moves, explain_sync(step)]
         case Publish():
             return [_explain_publish(step)]
         case CloseEntry():
             return [f"close entry {step.number} with the next one"]
+
+
+def explain_sync(step: HelpStep) -> str:
+    """Return a line for people that says what a step makes durable."""
+    directories = (step.directory,) if isinstance(step, SyncLog) else step.directories
+    return f"sync {directories[0] if len(directories) == 1 else f'{len(directories)} directories'}"
 
 
 def _explain_publish(step: Publish) -> str:

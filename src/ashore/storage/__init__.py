@@ -1,8 +1,12 @@
 """Storages: where tables and logs are kept. See `base` for the seam."""
 
 from ashore.storage.base import FileStat, FileWriter, Storage
-from ashore.storage.calls import count_calls
-from ashore.storage.deadline import DeadlineStatistics, DeadlineStorage, count_hanging_calls
+from ashore.storage.deadline import (
+    DeadlineStatistics,
+    DeadlineStorage,
+    count_calls,
+    count_hanging_calls,
+)
 from ashore.storage.failover import ActiveServer, FailoverStatistics, FailoverStorage
 from ashore.storage.local import LocalStorage
 from ashore.storage.memory import MemoryStorage

@@ -3,22 +3,22 @@
 What it is: a storage around another one, whose calls run on threads that can be left behind.
 What it promises: a call answers within the deadline, or AnswerUnknown is raised: it may still be
 applied. A thread that hangs is a daemon, is never used again, and is counted; a process in which
-too many hang makes no further calls, so that it is replaced.
+too many hang makes no further calls, so that it is replaced. Each call is counted once by kind and
+result, tries included; a forked child counts anew.
 """
 
 import logging
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
-from ashore.errors import AnswerUnknown, CallsHang, check
+from ashore.errors import AnswerUnknown, CallsHang, NotApplied, PathExists, PathMissing, check
 from ashore.storage.base import Confirms, FileStat, FileWriter, Links, Staged, Storage
-from ashore.storage.calls import count_call
 from ashore.storage.writer import GuardedWriter
 
 _log = logging.getLogger(__name__)
@@ -137,10 +137,10 @@ class DeadlineStorage:
             unknown = AnswerUnknown(
                 message, hint="the call may still be applied; check before retrying"
             )
-            count_call(_kind_of(what), unknown)
+            _counts.add(_kind_of(what), unknown)
             raise unknown  # noqa: B904  # the queue being empty is no cause
         _idle.append(worker)
-        count_call(_kind_of(what), outcome.error)
+        _counts.add(_kind_of(what), outcome.error)
         return outcome.get()
 
     def _wait(self, answers: "SimpleQueue[_Outcome[T]]") -> "_Outcome[T]":
@@ -279,3 +279,40 @@ def _take_worker() -> _CallThread:
         return _idle.pop()
     except IndexError:
         return _CallThread()
+
+
+_RESULTS: dict[type[BaseException], str] = {
+    PathMissing: "missing",
+    PathExists: "exists",
+    AnswerUnknown: "unknown",
+    NotApplied: "not_applied",
+}
+
+
+class _Counts:
+    """Counts of this process."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, call: str, error: BaseException | None) -> None:
+        result = "ok" if error is None else _RESULTS.get(type(error), "failed")
+        with self._lock:
+            self._counts[call, result] += 1
+
+    def read(self) -> dict[tuple[str, str], int]:
+        with self._lock:
+            return dict(self._counts)
+
+
+_counts = _Counts()  # of all storages of the process, as `_hanging`
+os.register_at_fork(after_in_child=_counts.forget)
+
+
+def count_calls() -> Mapping[tuple[str, str], int]:
+    """Return how many calls this process has made so far, by kind and result."""
+    return _counts.read()

@@ -36,7 +36,7 @@ from ashore.log.entries import Commit, Draft, Join, Open, Reland, Skip, write_en
 from ashore.log.extend import extend
 from ashore.log.files import BatchPlace, DataFile
 from ashore.log.fold import EMPTY, Fold, Unclosed
-from ashore.log.plan_commit import find_moves, judge_move, places_of, plan_moves
+from ashore.log.plan_commit import judge_move, places_of, plan_publish_batch
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
 from ashore.log.store import archive, mover
 from ashore.log.store import reader as log_reader
@@ -589,5 +589,5 @@ def test_clean_what_is_landed_again(lake: Lake, monkeypatch, is_mutated: bool):
             finish(log, lake.storage)
     else:
         log.append(Commit("test"), finish(log, lake.storage))
-        (place,) = find_moves(plan_moves(NAME, Unclosed(3, 1, 0, body)))
+        (place,) = plan_publish_batch(NAME, Unclosed(3, 1, 0, body)).places
         assert lake.storage.stat(place.final) is not None

@@ -9,15 +9,16 @@ from ashore.log.files import DataFile, FilePlace
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import (
     CloseEntry,
-    MoveFiles,
     MoveOutcome,
-    SyncDirectories,
+    PublishBatch,
+    SyncLog,
     explain,
+    explain_sync,
     find_moves,
     judge_move,
     places_of,
     plan_commit,
-    plan_moves,
+    plan_publish_batch,
 )
 from ashore.log.plan_publish import NO_CATALOG, Publish, Publishing
 
@@ -78,10 +79,10 @@ def register(table: str, partition: str) -> DeferredAction:
     return DeferredAction(f"register:{table}:{partition}", Action.REGISTER, table, partition)
 
 
-def test_the_steps_of_a_batch_are_move_sync_publish_close(chain: Chain):
+def test_the_steps_of_a_batch_make_it_readable_then_known_then_close(chain: Chain):
     steps = plan_commit(NAME, chain.fold, CATALOG)
-    move, sync, publish, close = steps
-    assert move == MoveFiles(tuple(places_of(NAME, chain.fold.unclosed)))
+    move, publish, close = steps
+    assert move == PublishBatch(tuple(places_of(NAME, chain.fold.unclosed)))
     assert len(move.places) == 3
     assert (
         move.places[0].pending
@@ -90,12 +91,10 @@ def test_the_steps_of_a_batch_are_move_sync_publish_close(chain: Chain):
     assert move.places[0].final == (
         "ods.db/clicks/date=2026-11-21/hour=08/a-main-1-0-0000-0000000000000001.parquet"
     )
-    assert sync == SyncDirectories(
-        (
-            "ods.db/clicks/date=2026-11-21/hour=08",
-            "ods.db/clicks/date=2026-11-21/hour=09",
-            "ods.db/clicks__dead/date=2026-11-21/hour=00",
-        )
+    assert move.directories == (
+        "ods.db/clicks/date=2026-11-21/hour=08",
+        "ods.db/clicks/date=2026-11-21/hour=09",
+        "ods.db/clicks__dead/date=2026-11-21/hour=00",
     )
     registered = (
         register(TABLE, target_of(8).partition),
@@ -189,16 +188,16 @@ def test_each_step_explains_itself(chain: Chain):
         "publish 3 x register",
         "close entry 2 with the next one",
     ]
-    assert explain(SyncDirectories(("ods.db/clicks",))) == ["sync ods.db/clicks"]
+    assert explain_sync(SyncLog("ods.db/clicks")) == "sync ods.db/clicks"
     known = Publish((), registers_all=True)
     assert explain(known) == ["publish nothing: the catalog has every partition"]
 
 
 def test_moves_are_the_part_of_the_plan_that_needs_no_writer(chain: Chain):
     steps = plan_commit(NAME, chain.fold, CATALOG)
-    assert plan_moves(NAME, chain.fold.unclosed) == steps[:-2]
+    assert plan_publish_batch(NAME, chain.fold.unclosed) == steps[0]
     chain.add(Seal((), (), ()))
-    assert plan_moves(NAME, chain.fold.unclosed) == ()
+    assert plan_publish_batch(NAME, chain.fold.unclosed) is None
 
 
 def test_the_plan_changes_nothing(chain: Chain):

@@ -19,7 +19,7 @@ from ashore.log.extend import extend
 from ashore.log.files import BatchPlace, FilePlace
 from ashore.log.fold import EMPTY, Fold, Unclosed
 from ashore.log.names import SliceName
-from ashore.log.plan_commit import CloseEntry, MoveFiles, places_of, plan_commit
+from ashore.log.plan_commit import CloseEntry, PublishBatch, places_of, plan_commit
 from ashore.log.plan_publish import NO_CATALOG
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import list_log, read_log, read_number
@@ -178,7 +178,7 @@ def finish(log: LandingLog, storage: Storage) -> Closing | None:
     closing = None
     for step in plan_commit(NAME, log.fold, NO_CATALOG):
         match step:
-            case MoveFiles():
+            case PublishBatch():
                 for place in step.places:
                     _move(storage, place)
             case CloseEntry():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ashore.base.clock import Clock
 from ashore.errors import PathMissing
 from ashore.log.entries import Closing, Commit
-from ashore.log.plan_commit import CloseEntry, MoveFiles, SyncDirectories, plan_commit
+from ashore.log.plan_commit import CloseEntry, PublishBatch, plan_commit
 from ashore.log.plan_publish import NO_CATALOG, Publish, Publishing
 from ashore.log.progress import Progress, Quiet, Step
 from ashore.log.store.counts import count_moves
@@ -52,13 +52,12 @@ class Committer:
         closing: Closing | None = None
         for step in plan_commit(name, self.log.fold, self.publishing, without=without):
             match step:
-                case MoveFiles():
+                case PublishBatch():
                     # Step 4. Move pending files to their final paths; aside, what is withdrawn.
                     self.progress.step(name.slice, Step.MOVE)
                     moved = move_files(
                         self.storage, step.places, self.clock, self.log.look, self._report
                     )
-                case SyncDirectories():
                     self._sync(step.directories)
                 case Publish():
                     # Step 5. Publish: the closing defers it, and `EntryWriter.run_deferred` does

@@ -16,28 +16,28 @@ from ashore.log import names
 from ashore.log.files import FilePlace
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import (
-    MoveFiles,
+    HelpStep,
     MoveOutcome,
-    MoveStep,
-    SyncDirectories,
+    PublishBatch,
+    SyncLog,
     find_moves,
     judge_move,
-    plan_moves,
+    plan_publish_batch,
 )
 from ashore.log.store.mover import PARALLEL_MOVES, Moved, look_at_move, move_files
 from ashore.log.store.reader import read_log
 from ashore.storage.base import Storage
 
 
-def plan_help(storage: Storage, name: SliceName) -> tuple[MoveStep, ...]:
+def plan_help(storage: Storage, name: SliceName) -> tuple[HelpStep, ...]:
     """Return what `help_dead` would do. What the entry publishes is left to the next writer."""
     unclosed = read_log(storage, name).unclosed
-    moves = plan_moves(name, unclosed) if unclosed else ()
-    # The entry may have survived its writer by luck: it is durable before what it orders.
-    return (SyncDirectories((names.log_directory(name),)), *moves) if moves else ()
+    batch = plan_publish_batch(name, unclosed) if unclosed else None
+    # The entry is durable before what it orders.
+    return (SyncLog(names.log_directory(name)), batch) if batch else ()
 
 
-def help_dead(storage: Storage, name: SliceName, clock: Clock, steps: Sequence[MoveStep]) -> Moved:
+def help_dead(storage: Storage, name: SliceName, clock: Clock, steps: Sequence[HelpStep]) -> Moved:
     """Apply what `plan_help` returned. Appends nothing: the next writer closes the entry.
 
     Raises FilesLost, FileConflict, LogGrows (the job lives), StorageError.
@@ -54,16 +54,17 @@ def help_dead(storage: Storage, name: SliceName, clock: Clock, steps: Sequence[M
     moved = Moved(0, 0)
     for step in steps:
         match step:
-            case MoveFiles():
+            case SyncLog():
+                _sync(storage, name, step, [step.directory])
+            case PublishBatch():
                 moved = move_files(storage, step.places, clock, look)
-            case SyncDirectories():
-                _sync(storage, name, step)
+                _sync(storage, name, step, step.directories)
     return moved
 
 
-def _sync(storage: Storage, name: SliceName, step: SyncDirectories) -> None:
+def _sync(storage: Storage, name: SliceName, step: HelpStep, directories: Sequence[str]) -> None:
     try:
-        storage.sync(step.directories)
+        storage.sync(directories)
     except PathMissing:
         if step in plan_help(storage, name):
             raise
@@ -84,7 +85,7 @@ def require_quiet(
             )
 
 
-def find_gone(storage: Storage, steps: Sequence[MoveStep]) -> int:
+def find_gone(storage: Storage, steps: Sequence[HelpStep]) -> int:
     """Return how many files of `steps` are lost, as a writer that moves them would find."""
     return sum(
         judge_move(place, _size(storage, place.pending), _size(storage, place.final))
@@ -100,7 +101,7 @@ def _size(storage: Storage, path: str) -> int | None:
 
 
 def look_at_moves(
-    storage: Storage, steps: Sequence[MoveStep]
+    storage: Storage, steps: Sequence[HelpStep]
 ) -> tuple[tuple[FilePlace, MoveOutcome], ...]:
     """Return each file that steps move, with how its move stands. Moves nothing."""
     places = find_moves(steps)

@@ -52,13 +52,14 @@ from ashore.proof.audit.result import Activity, AuditReport, Away, Gauge
 from ashore.proof.audit.rounds import ListingRound, ReadingRound
 from ashore.proof.audit.scope import WatchedFiles
 from ashore.proof.evidence.adopted_files import read_adopted
-from ashore.proof.evidence.files import LISTING_THREADS, FileLook, look_at_file
+from ashore.proof.evidence.files import FileLook, look_at_file
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part
 from ashore.proof.evidence.log_reading import LogReading
 from ashore.proof.evidence.lost_logs import count_waiting, judge_log, slices_of
 from ashore.proof.verify import Problem, ProblemKind, Progress
 from ashore.storage.base import FileStat
 from ashore.tables.catalog import Catalog
+from ashore.tables.readable import LISTING_THREADS
 from ashore.topics.loop.histories import Histories, history_truncated
 from ashore.topics.loop.job import lake_of
 from ashore.topics.open_job import OpenJob

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ashore.base.unique import unique
 from ashore.base.units import format_duration
-from ashore.errors import LogDamaged, PathMissing, SourceError
+from ashore.errors import LogDamaged, PathMissing, SourceError, StorageError
 from ashore.jobs.file import Job, ResolvedTable, match_topics, select_topics
 from ashore.log import names
 from ashore.log.entries import EntryInvalid, EntryNewer
@@ -46,6 +46,7 @@ from ashore.queries.state.checkpoint import Checkpoint
 from ashore.storage.base import FileStat, Storage
 from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import lake_address
+from ashore.tables.readable import walk_readable
 from ashore.topics.loop.job import first_offset_of, seal_rules, tables_of, waiting_tables
 from ashore.topics.loop.slices import find_slices
 from ashore.topics.open_job import DEADLINE_S_MAX, OpenJob
@@ -173,14 +174,10 @@ def _read_ledger(storage: Storage, name: SliceName) -> Ledger:
 def _list_visible(storage: Storage, table: str) -> list[FileStat]:
     """Return the files of a table that a reader would see."""
     found: list[FileStat] = []
-    directories = [names.table_path(table)]
-    while directories:
-        for each in storage.list(directories.pop()):
-            if names.is_visible(names.leaf(each.path)):
-                if each.is_directory:
-                    directories.append(each.path)
-                else:
-                    found.append(each)
+    for _, files in walk_readable(storage, [table]):
+        if isinstance(files, StorageError):
+            raise files
+        found += files
     return sorted(found)
 
 

@@ -8,20 +8,18 @@ kept in memory as a whole.
 import hashlib
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 
 from ashore.errors import CallsHang, PathMissing, StorageError
-from ashore.log import names
 from ashore.proof.evidence.ledger import Ledger, LoggedFile
 from ashore.proof.evidence.offsets import FileOffsets, Unreadable, read_file, read_pieces
 from ashore.proof.evidence.reader_process import read_unproven
 from ashore.proof.evidence.result import Progress
-from ashore.storage.base import FileStat, Storage
+from ashore.storage.base import Storage
+from ashore.tables.readable import walk_readable
 
-LISTING_THREADS = 16  # listing waits, for a disk or a NameNode
 TRIES = 3  # a file on its way from pending to final is missed at both ends once at most
 
 
@@ -51,38 +49,13 @@ def list_visible(storage: Storage, tables: Iterable[str], progress: Progress) ->
     Raises CallsHang.
     """
     visible = Visible()
-    found = visible.files
-    level = [names.table_path(table) for table in sorted(set(tables))]
-    listed = 0
-    with ThreadPoolExecutor(LISTING_THREADS, "ashore-list") as pool:
-        while level:
-            below: list[str] = []
-            for path, stats in zip(level, pool.map(partial(_list, storage), level), strict=True):
-                listed += 1
-                progress("list", listed, 0)
-                if isinstance(stats, StorageError):
-                    visible.failed[path] = stats.message
-                    continue
-                for each in filter(_is_visible, stats):
-                    if each.is_directory:
-                        below.append(each.path)
-                    else:
-                        found[each.path] = each.size
-            level = below
+    for listed, (directory, found) in enumerate(walk_readable(storage, tables), 1):
+        progress("list", listed, 0)
+        if isinstance(found, StorageError):
+            visible.failed[directory] = found.message
+        else:
+            visible.files.update((each.path, each.size) for each in found)
     return visible
-
-
-def _list(storage: Storage, path: str) -> Sequence[FileStat] | StorageError:
-    try:
-        return storage.list(path)
-    except CallsHang:
-        raise
-    except StorageError as error:
-        return error
-
-
-def _is_visible(found: FileStat) -> bool:
-    return names.is_visible(names.leaf(found.path))
 
 
 def look_at_files(

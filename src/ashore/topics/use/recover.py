@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ashore.log.files import FilePlace
-from ashore.log.plan_commit import MoveOutcome, MoveStep, SyncDirectories, explain
+from ashore.log.plan_commit import HelpStep, MoveOutcome, explain_sync
 from ashore.log.store.dead_job import help_dead, look_at_moves, plan_help
 from ashore.log.store.mover import Moved
 from ashore.topics.open_job import OpenJob
 
 
-def plan_recover(opened: OpenJob) -> tuple[MoveStep, ...]:
+def plan_recover(opened: OpenJob) -> tuple[HelpStep, ...]:
     """Return what `recover_dead` would do: for the slice of the topics, and for each query's."""
     return tuple(step for name in opened.slices for step in plan_help(opened.storage, name))
 
@@ -27,13 +27,12 @@ class Explained:
     is_possible: bool  # every file is at one of its places, and no other in its way
 
 
-def explain_recover(opened: OpenJob, steps: Sequence[MoveStep]) -> Explained:
+def explain_recover(opened: OpenJob, steps: Sequence[HelpStep]) -> Explained:
     """Look at both places of each file that `plan_recover` would move. Moves nothing."""
     seen = look_at_moves(opened.storage, steps)
     reported = [_explain_move(place, outcome) for place, outcome in seen]
     is_left = any(outcome is MoveOutcome.AGAIN for _, outcome in seen)
-    syncs = [step for step in steps if isinstance(step, SyncDirectories)]
-    lines = [*reported, *(line for step in syncs for line in explain(step))] if seen else []
+    lines = [*reported, *map(explain_sync, steps)] if seen else []
     if seen and not is_left:
         lines.append("nothing is left to move: the next start closes the entry")
     wrong = {MoveOutcome.LOST, MoveOutcome.CONFLICT}
@@ -52,7 +51,7 @@ def _explain_move(place: FilePlace, outcome: MoveOutcome) -> str:
             return f"already moved to {place.final}"
 
 
-def recover_dead(opened: OpenJob, steps: tuple[MoveStep, ...]) -> Moved:
+def recover_dead(opened: OpenJob, steps: tuple[HelpStep, ...]) -> Moved:
     """Finish a dead job's moves. Appends nothing."""
     chosen, moved = set(steps), Moved(0, 0)
     for name in opened.slices:
