@@ -142,7 +142,7 @@ def test_what_the_helper_shows_is_what_it_does() -> None:
     assert recorded.changes[0] == first
     assert sorted(recorded.changes[1:-1]) == sorted(moves)  # side by side
     assert recorded.changes[-1] == last
-    assert {call.kind for call in recorded.calls} <= {"list", "read", "stat", "move", "sync"}
+    assert {call.kind for call in recorded.calls} <= {"list", "read", "stat", "publish", "sync"}
 
 
 class Recorded(FaultyStorage):
