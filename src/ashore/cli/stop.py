@@ -25,6 +25,8 @@ from ashore.topics.use.stop import JobStopped, Look, kill_job, stop_job
 if TYPE_CHECKING:
     from ashore.cli.draining import Drained
     from ashore.cli.saving import TakenSavepoint
+    from ashore.jobs.file import Job
+    from ashore.jobs.lake_mailbox import LakeMailbox
 
 BEYOND_GRACE_S = 30.0  # Spark's end, beside the batch
 NOT_NOW = "--finish-batch, --drain, --timeout and --savepoint"
@@ -73,7 +75,7 @@ def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     asked_s = None if timeout is None else parse_duration(timeout) / 1000
     with reported_errors(as_json=as_json, debug=debug):
         job = load_job(job_file)  # whether it can be run does not matter
-        running = RunningJob(job.job, str(job.lake), SystemClock(), lambda line: say(escape(line)))
+        running = _running(job)
         look = _taking_its_place if drain else _looking(job_file)
         save = None if savepoint is None else _saving(job_file, savepoint, quiet=as_json)
         usual_s = math.inf if finish_batch else job.grace_ms / 1000 + BEYOND_GRACE_S
@@ -112,6 +114,16 @@ def _saving(job_file: Path, to: str, *, quiet: bool) -> "Callable[[], list[Taken
     from ashore.cli.saving import saving  # noqa: PLC0415 - loads events, for this option
 
     return saving(job_file, to, quiet=quiet)
+
+
+def _running(job: "Job") -> RunningJob:
+    def in_lake() -> "LakeMailbox | None":
+        from ashore.topics.loop.job import mailbox_in_lake  # noqa: PLC0415 - opens the lake
+
+        return mailbox_in_lake(job)
+
+    report, clock = lambda line: say(escape(line)), SystemClock()
+    return RunningJob(job.job, str(job.lake), clock, report, in_lake)
 
 
 def _drain(job_file: Path, *, as_json: bool) -> "Drained":

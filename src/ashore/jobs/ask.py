@@ -3,11 +3,11 @@
 What it is: `RunningJob`, from the job file's names to the answer of its process.
 What it promises: an answer, or an error that says what is known, within seconds where no process
 answers: a process of this machine is known by its number and start, one of another by its beats.
-Nothing is fenced, and no call is made to the lake.
+Nothing is fenced. The lake is called only for a job with `requests: lake` that has no process here.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ashore.base.clock import Clock
 from ashore.base.operator import operator
@@ -15,10 +15,11 @@ from ashore.base.unique import unique
 from ashore.base.units import format_duration
 from ashore.errors import JobNotAnswering, JobNotRunning, error_of
 from ashore.jobs.heartbeat import Heartbeat, read_heartbeat
+from ashore.jobs.lake_mailbox import LakeMailbox
 from ashore.jobs.mailbox import AnswerState, Mailbox, Request, RequestAnswer
 
-POLL_S = 0.1
 ACCEPTED_WITHIN_S = 5.0  # a process looks twice a second
+ACCEPTED_BY_LAKE_S = 30.0  # it looks there each 5 s, and a lake may take seconds
 SILENT_S = 10.0  # a process beats each second
 LOOK_AGAIN_S = 2.5  # whether it beats: clocks of machines differ
 _SAFE = "stopping it is safe at any moment: the next start resumes from its log"
@@ -35,13 +36,14 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """A job that may run on this machine.
+    """A job that may run on this machine, or be asked by its lake.
 
     Arguments:
         job: its name.
         lake: its lake, as it is shown.
         clock: of this machine.
         report: called with a sentence for people, whenever there is something new.
+        in_lake: returns its mailbox in the lake; None: it has none.
 
     """
 
@@ -49,6 +51,7 @@ class RunningJob:
     lake: str
     clock: Clock
     report: Callable[[str], None]
+    in_lake: Callable[[], LakeMailbox | None] = lambda: None
 
     def beat(self) -> Heartbeat | None:
         """Return its last heartbeat on this machine."""
@@ -100,7 +103,16 @@ class RunningJob:
         If interrupted: what was accepted continues.
 
         """
-        beat, mailbox = self.find_process(), Mailbox(self.job, self.lake)
+        mailbox: Mailbox | LakeMailbox = Mailbox(self.job, self.lake)
+        try:
+            beat = self.find_process()
+        except JobNotRunning:
+            in_lake = self.in_lake()
+            found = in_lake.find_process() if in_lake else None
+            if in_lake is None or found is None:
+                raise
+            beat, mailbox = found, in_lake
+            patience = replace(patience, accepted_s=ACCEPTED_BY_LAKE_S)
         expires_ms = self.clock.now_ms() + round(2000 * patience.accepted_s)
         mark = (beat.pid, beat.started_ms)
         request = Request(unique(), verb, text, *mark, operator(), expires_ms)
@@ -124,7 +136,13 @@ class RunningJob:
 class _Waiting:
     """One request that is waited for."""
 
-    def __init__(self, job: RunningJob, beat: Heartbeat, mailbox: Mailbox, request_id: str) -> None:
+    def __init__(
+        self,
+        job: RunningJob,
+        beat: Heartbeat,
+        mailbox: Mailbox | LakeMailbox,
+        request_id: str,
+    ) -> None:
         self._job = job
         self._beat = beat
         self._mailbox = mailbox
@@ -163,7 +181,7 @@ class _Waiting:
                     hint="wait for it with a longer --timeout",
                 )
             self._look_at_beat(patience)
-            self._clock.sleep(POLL_S)
+            self._clock.sleep(self._mailbox.poll_s)
 
     def _look_at_beat(self, patience: Patience) -> None:
         """Report what the process is at. Raises JobNotAnswering where it no longer beats."""

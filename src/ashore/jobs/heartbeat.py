@@ -135,7 +135,7 @@ class Heart:
         started_ms = round(psutil.Process().create_time() * 1000)
         self.own = ProcessMark(os.getpid(), started_ms)
         host = socket.gethostname()
-        self._last = Heartbeat(job, lake, host, *self.own, 0, "starting", started_ms)
+        self.last = Heartbeat(job, lake, host, *self.own, 0, "starting", started_ms)
         self._thread = threading.Thread(target=self._beat, name="heart", daemon=True)
 
     def start(self) -> None:
@@ -146,23 +146,23 @@ class Heart:
         """Write the last heartbeat: the job stopped, or failed and `why`."""
         self._ended.set()
         self._thread.join()
-        self._write(replace(self._last, ended="stopped" if why is None else "failed", why=why))
+        self._write(replace(self.last, ended="stopped" if why is None else "failed", why=why))
 
     def _beat(self) -> None:
         while True:
             step, since_ms = self._at_work()
-            self._write(replace(self._last, step=step, step_since_ms=since_ms))
+            self._write(replace(self.last, step=step, step_since_ms=since_ms))
             self._on_beat()
             if self._ended.wait(BEAT_S):
                 return
 
     def _write(self, beat: Heartbeat) -> None:
         now_ms, workers = self._clock.now_ms(), self._workers()
-        self._last = replace(beat, beat_ms=now_ms, workers=workers, reader=self.reader)
+        self.last = replace(beat, beat_ms=now_ms, workers=workers, reader=self.reader)
         with contextlib.suppress(OSError):  # a hint: the job continues without it
             self._path.parent.mkdir(parents=True, exist_ok=True)
             made = self._path.with_suffix(f".{os.getpid()}")
-            made.write_text(json.dumps(codec.encode_object(self._last)), "utf-8")
+            made.write_text(json.dumps(codec.encode_object(self.last)), "utf-8")
             made.replace(self._path)
 
 

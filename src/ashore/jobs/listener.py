@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ashore.base.clock import Clock, SystemClock
 from ashore.errors import AshoreError, NotDone
 from ashore.jobs.heartbeat import ProcessMark
+from ashore.jobs.lake_mailbox import LakeMailbox
 from ashore.jobs.mailbox import AnswerState, Mailbox, Request, RequestAnswer
 
 POLL_S = 0.5
@@ -50,7 +51,7 @@ class Listener:
 
     def __init__(
         self,
-        mailbox: Mailbox,
+        mailbox: Mailbox | LakeMailbox,
         own: ProcessMark,
         verbs: Mapping[str, Verb],
         report: Callable[[str], None],
@@ -61,6 +62,7 @@ class Listener:
         self._verbs = dict(verbs)
         self._report = report
         self._clock = clock or SystemClock()
+        self._look_s = mailbox.look_s or POLL_S
         self._taken: set[str] = set()
         self._under_way: dict[str, Request] = {}
         self._lock = threading.Lock()
@@ -104,11 +106,12 @@ class Listener:
             else:
                 error = NotDone("the job ended before it was done", hint="start the job, ask again")
                 self._answer(_refusal(request.id, error))
+        self._mailbox.close()
 
     def _listen(self) -> None:
         while not self._ended.is_set():
             self._look()
-            self._ended.wait(POLL_S)
+            self._ended.wait(self._look_s)
 
     def _look(self) -> None:
         # A courtesy: where the directory cannot be read, the job continues without it.

@@ -77,6 +77,9 @@ class RequestAnswer:
 class Mailbox:
     """The requests to a job on this machine, and their answers. By many processes at once."""
 
+    poll_s = 0.1  # how often an asker looks for its answer
+    look_s: float | None = None  # how often the job looks for requests; None: as its Listener does
+
     def __init__(self, job: str, lake: str) -> None:
         self.path = heartbeat_path(job, lake).with_suffix(".asked")
 
@@ -117,6 +120,9 @@ class Mailbox:
         """Write an answer in the place of the one before. Raises OSError."""
         made = self._write(answer.id, codec.encode_object(answer))
         made.replace(self.path / f"{answer.id}{_ANSWER}")
+
+    def close(self) -> None:
+        """Do nothing: the directory stays for the next process."""
 
     # ---- who asks
 

@@ -20,6 +20,7 @@ exclusively, so that no name is used twice. Paths are relative to the lake root.
     .ashore/<job>/_checkpoints/<slice>/left-<epoch>.json      the writer of that epoch has released
     it
     .ashore/<job>/_savepoints/<slice>/<savepoint>/  the state from before a migration
+    .ashore/<job>/_requests/                        requests to the job process, and its answers
 
     <database>__<table>                the slice of the INSERT that fills a table
     topic__<topic>                     the slice of the INSERT that writes a topic
@@ -163,6 +164,11 @@ def checkpoint_directory(name: SliceName) -> str:
 def savepoint_directory(name: SliceName) -> str:
     """Return the directory of the savepoints that migrations of a query keep."""
     return join(job_directory(name.job), "_savepoints", _checked(name).slice)
+
+
+def requests_directory(job: str) -> str:
+    """Return the directory of the requests to a job with `requests: lake`."""
+    return join(job_directory(job), "_requests")
 
 
 def checkpoint_directory_apart(name: SliceName) -> str:

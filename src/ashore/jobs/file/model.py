@@ -526,6 +526,11 @@ class Job(Section):
         description="Export [metrics](metrics.md) to Prometheus.",
         examples=["{port: 9464}"],
     )
+    requests: Literal["machine", "lake"] = Field(
+        default="machine",
+        description="Where the running job is asked to stop, or for a savepoint. `machine`: by "
+        "files on its machine; `lake`: also by files in the lake, from any machine.",
+    )
     reader: Literal["auto", "native", "python"] = Field(
         default="auto",
         description="Who reads and decodes records in the tasks. `native`: the module "

@@ -9,6 +9,7 @@ whether it is about to take the savepoint.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ashore.base.clock import Clock
 from ashore.errors import JobNotAnswering, JobNotRunning, NotDone, error_of
@@ -27,7 +28,7 @@ from ashore.queries.state.savepoints.transfer import Advance
 from ashore.queries.state.survey import describe_place
 from ashore.queries.tools.addresses import choose_query
 from ashore.queries.tools.savepoints import find_savepoint, take_savepoint
-from ashore.topics.loop.job import load_job_file
+from ashore.topics.loop.job import load_job_file, mailbox_in_lake
 from ashore.topics.loop.sinks import sink_slice, sinks_of
 
 
@@ -67,7 +68,8 @@ def save_query(
     job = load_job_file(wanted.job_file)
     sinks = sinks_of(job)
     name = sink_slice(job.job, sinks[choose_query(wanted.job_file, sinks, wanted.query)])
-    running = RunningJob(job.job, str(job.lake), clock, report)
+    in_lake = partial(mailbox_in_lake, job)
+    running = RunningJob(job.job, str(job.lake), clock, report, in_lake)
     shelf = wanted.shelf
     is_shared = shelf.kind is SavepointKind.SHARED
     request = SavepointRequest(name.slice, shelf.uri, shelf.links, is_shared)

@@ -17,6 +17,8 @@ from ashore.jobs.file import Column, Job, ResolvedTable, Table, load_job
 from ashore.jobs.file.naming import TOPIC_PLACE
 from ashore.jobs.file.section import Key, key_text
 from ashore.jobs.file.tables import GENERATION_COLUMN
+from ashore.jobs.heartbeat import Heartbeat
+from ashore.jobs.lake_mailbox import LakeMailbox
 from ashore.log.effects import Action
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.plan_retire import RetireRule
@@ -278,6 +280,11 @@ def lake_of(job: Job, deadline_s_max: float = math.inf) -> LakeAddress:
     except JobFileInvalid as error:
         raise located(job, ("lake",), error) from error
     return lake
+
+
+def mailbox_in_lake(job: Job, own: Heartbeat | None = None) -> LakeMailbox | None:
+    """Return the mailbox of a job in its lake, if it has one. `own`: see LakeMailbox."""
+    return LakeMailbox(lake_of(job).open(), job.job, own) if job.requests == "lake" else None
 
 
 def located(job: Job, key: Key, error: JobFileInvalid) -> JobFileInvalid:

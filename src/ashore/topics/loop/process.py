@@ -16,6 +16,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Generic, Protocol, TypeVar
@@ -35,7 +36,7 @@ from ashore.jobs.requests import StopDone, StopRequest, read_asked, write_reques
 from ashore.jobs.writer import EventWriter, watch_parent
 from ashore.storage import count_calls, count_hanging_calls
 from ashore.topics.loop.assembly import kafka_address
-from ashore.topics.loop.job import load_job_file
+from ashore.topics.loop.job import load_job_file, mailbox_in_lake
 from ashore.topics.loop.job_loop import JobLoop
 from ashore.topics.loop.recovery import open_and_find_lost, reland
 from ashore.topics.loop.slice_loop import SliceLoop
@@ -132,11 +133,13 @@ class JobProcess(Generic[R]):
             with self.assembled() as job, self._beating() as signs:
                 self._run(job, *signs, until_drained=until_drained)
 
-    def _run(self, job: R, heart: Heart, listener: Listener, *, until_drained: bool) -> None:
+    def _run(self, job: R, heart: Heart, listeners: list[Listener], *, until_drained: bool) -> None:
         self._loop = job.loop(until_drained=until_drained)
         if self._is_stopped:
             return
-        listener.offer(self._verbs_of(job, self._loop))
+        verbs = self._verbs_of(job, self._loop)
+        for listener in listeners:
+            listener.offer(verbs)
         heart.reader = kafka_address(self._job).describe_reader()
         self.events.send(Started(self._job.job, heart.reader))
         self._loop.run(probe=job.runner)
@@ -172,7 +175,7 @@ class JobProcess(Generic[R]):
         return self._job
 
     @contextmanager
-    def _beating(self) -> Iterator[tuple[Heart, Listener]]:
+    def _beating(self) -> Iterator[tuple[Heart, list[Listener]]]:
         """Have the heartbeat written, and requests answered, while inside.
 
         The last heartbeat says how the job ended; then what was asked is answered.
@@ -181,21 +184,29 @@ class JobProcess(Generic[R]):
         name = (job.job, str(job.lake))
         heart = Heart(*name, reported.at_work, reported.beat, reported.workers)
         verbs = {"stop": Verb(self._begin_stop, ends_job=True)}
-        listener = Listener(Mailbox(*name), heart.own, verbs, lambda line: reported.note("", line))
+        listen = partial(
+            Listener, own=heart.own, verbs=verbs, report=lambda line: reported.note("", line)
+        )
+        listeners = [listen(Mailbox(*name))]
+        if in_lake := mailbox_in_lake(job, heart.last):
+            listeners.append(listen(in_lake))
         heart.start()
-        listener.start()
+        for each in listeners:
+            each.start()
         try:
-            yield heart, listener
+            yield heart, listeners
         except BaseException as error:
             why = str(error) or type(error).__name__
             heart.end(why)
             failed = error if isinstance(error, AshoreError) else AshoreError(why)
-            listener.end(self._describe_stop, failed)
+            for each in listeners:
+                each.end(self._describe_stop, failed)
             raise
         finally:
             reported.report_calls()
         heart.end(ORPHAN if self._is_orphan else None)
-        listener.end(self._describe_stop)
+        for each in listeners:
+            each.end(self._describe_stop)
 
     def _begin_stop(self, text: str) -> str:
         self.stop(finishes=read_asked(StopRequest, text).finishes)
