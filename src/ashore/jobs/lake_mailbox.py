@@ -10,7 +10,7 @@ thread that looks.
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ashore.base import codec
 from ashore.base.clock import SystemClock
@@ -19,7 +19,9 @@ from ashore.errors import PathExists, PathMissing, StorageError
 from ashore.jobs.heartbeat import Heartbeat
 from ashore.jobs.mailbox import BYTES_MAX, KEEP_S, AnswerState, Request, RequestAnswer
 from ashore.log import names
-from ashore.storage.base import Storage
+
+if TYPE_CHECKING:  # loads what reaches each kind of lake
+    from ashore.storage.base import Storage
 
 _REQUEST, _PROCESS = ".request", ".process"
 
@@ -39,7 +41,7 @@ class LakeMailbox:
     poll_s = 1.0
     look_s = 5.0  # a listing: on HDFS 200 jobs make 40 a second
 
-    def __init__(self, storage: Storage, job: str, own: Heartbeat | None = None) -> None:
+    def __init__(self, storage: "Storage", job: str, own: Heartbeat | None = None) -> None:
         self._storage = storage
         self.path = names.requests_directory(job)
         self._own = own
