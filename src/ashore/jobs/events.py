@@ -26,7 +26,7 @@ class Event(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """The job file is read; what the job works with is being started: Spark takes seconds."""
+    """The job file is read and Spark is being started."""
 
     kind: ClassVar[str] = "starting"
     job: str
@@ -35,7 +35,7 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class ClockSteered:
-    """The job's wall time is what the file `path` says: ASHORE_CLOCK is set, for a drill."""
+    """The job takes its time from the file `path`: ASHORE_CLOCK is set, for a drill."""
 
     kind: ClassVar[str] = "steered_clock"
     path: str
@@ -43,10 +43,9 @@ class ClockSteered:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """All that the job works with is there; its logs are about to be opened.
+    """The job is about to open its logs.
 
-    `reader`: who reads and decodes records, `native` or `python`, with its version or why it is
-    not the other one.
+    `reader`: `native` or `python`, with its version or the reason.
     """
 
     kind: ClassVar[str] = "started"
@@ -59,7 +58,7 @@ class StepBegun:
     """A slice begins a step.
 
     One of `open`, `plan`, `write`, `prepare`, `move`, `seal`, `retire` and `idle`. `before` is the
-    step that ended with it, and `took_ms` how long that took; one that failed, until the next try.
+    previous step, and `took_ms` its duration; of a failed one until the next try.
     """
 
     kind: ClassVar[str] = "step"
@@ -71,11 +70,10 @@ class StepBegun:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A batch is readable: rows in main and late tables, files in all; its numbers.
+    """A batch is readable: rows in main and late tables, files in all tables.
 
-    `lag` is how many offsets are still to be read, 0 where the batch took all there was;
-    `hanging`, how many calls to the lake this process has given up and not heard of since;
-    `tables`, the tables that the files are of, or the topic that a query writes.
+    `lag` is the number of offsets that wait; `hanging`, the number of abandoned calls to the lake
+    that have not returned; `tables`, the tables of the files, or the topic that a query writes.
     """
 
     kind: ClassVar[str] = "landed"
@@ -91,9 +89,9 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """Partitions of `tables` were older than their `retention`, and are dropped.
+    """Partitions of `tables` older than their `retention` are dropped.
 
-    `entry` is that of the log; `files`, how many were deleted by now.
+    `entry` is that of the log; `files`, how many are deleted.
     """
 
     kind: ClassVar[str] = "retired"
@@ -106,10 +104,7 @@ class Retired:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsSealed:
-    """Table partitions are complete, and entry `entry` of the log seals them.
-
-    `partitions` is how many there are; `names`, the first ones.
-    """
+    """Entry `entry` of the log seals `partitions` table partitions; `names` has the first ones."""
 
     kind: ClassVar[str] = "sealed"
     slice: str
@@ -120,7 +115,7 @@ class PartitionsSealed:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRegistered:
-    """Table partitions are registered in the catalog: how many, and the names of the first ones."""
+    """`partitions` table partitions are registered; `names` has the first ones."""
 
     kind: ClassVar[str] = "registered"
     slice: str
@@ -130,7 +125,7 @@ class PartitionsRegistered:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A slice works again after `tries` tries that failed, the first of them `after_ms` ago."""
+    """A slice works again after `tries` failures, the first one `after_ms` ago."""
 
     kind: ClassVar[str] = "recovered"
     slice: str
@@ -140,13 +135,12 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class QueryProgressed:
-    """A query has ended a batch: its watermark and its state. It is not shown as a line.
+    """A query has finished a batch. Not shown as a line.
 
     `progress` has `batch` (Spark's number), `watermark_ms`, `state_rows`, `state_bytes`,
-    `commit_ms`, `lag` (offsets that the batch left behind), and `dropped`: rows that operators with
-    state left out as too late since the query was started, one for each group of a task where they
-    aggregate. `held_by` is the view whose silence holds the watermark back, `held_since_ms` when it
-    brought its last record, or the query was started.
+    `commit_ms`, `lag` (offsets after the batch), and `dropped`: late rows that stateful operators
+    have dropped since the start of the query, one per group and task for aggregates. `held_by` is
+    the silent view that holds the watermark back, `held_since_ms` its last record or the start.
     """
 
     kind: ClassVar[str] = "query"
@@ -156,7 +150,7 @@ class QueryProgressed:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The job process is there. Each second, for its parent; it is not shown."""
+    """The job process lives: sent each second to its parent, not shown."""
 
     kind: ClassVar[str] = "beat"
 
@@ -219,9 +213,9 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class CaseEnded:
-    """A case of `test` has ended: its name, its file and line, and how long it took.
+    """A case of `test` has ended: its name, place and duration.
 
-    `problems`: why it failed; none where it passed.
+    `problems`: why it failed; empty if it passed.
     """
 
     kind: ClassVar[str] = "case"
@@ -233,10 +227,10 @@ class CaseEnded:
 
 @dataclass(frozen=True, slots=True)
 class StateStep:
-    """A tool for checkpoints begins with the stores of an operator.
+    """A checkpoint tool begins with the stores of an operator.
 
-    `work` is one of `count`, `write`, `compare`, `sample`, `load` and `read`; `stores`, what Spark
-    calls them. `load` is of all operators together, and names the first.
+    `work` is one of `count`, `write`, `compare`, `sample`, `load` and `read`; `stores` has Spark's
+    names. `load` is of all operators together, and names the first.
     """
 
     kind: ClassVar[str] = "state_step"
@@ -312,9 +306,9 @@ class StateMigrated:
 class StateRows:
     """Rows of an operator's state, each as the text of a JSON object.
 
-    A row has `partition`, `key` and `value`. `keys` and `values` are the columns of these;
-    `is_named`: they are called as in the SQL, not as Spark calls them. `has_more`: there are more
-    rows than the limit. `written`: how many went to a file instead.
+    A row has `partition`, `key` and `value`. `keys` and `values` are their columns; `is_named`:
+    with names of the SQL, not of Spark. `has_more`: there are more rows than the limit.
+    `written`: how many went to a file instead.
     """
 
     kind: ClassVar[str] = "state_rows"
@@ -333,9 +327,8 @@ class StateRows:
 class StateChanges:
     """How the state of an operator at two batches differs: counts, and rows as in `state_rows`.
 
-    Each row also has `change`: `added`, `removed`, or `changed`, which has `before` as well: the
-    value at the earlier batch. A table that `is_bag` may have several rows of a key: there a value
-    that is another one is a row that was removed, and one that was added.
+    Each row has `change`: `added`, `removed`, or `changed` with the earlier value in `before`. A
+    table that `is_bag` may have several rows of a key: a changed row is one removed and one added.
     """
 
     kind: ClassVar[str] = "state_changes"
@@ -348,9 +341,9 @@ class StateChanges:
 
 @dataclass(frozen=True, slots=True)
 class StateProgress:
-    """How many tasks of the step that a tool for checkpoints is at are done, and of how many.
+    """How many tasks of the current step of a checkpoint tool are done, and of how many.
 
-    `rows` and `bytes`: that these tasks have got from others so far, to write them.
+    `rows` and `bytes`: received from other tasks so far.
     """
 
     kind: ClassVar[str] = "state_progress"
@@ -371,9 +364,9 @@ class Relanded:
 
 @dataclass(frozen=True, slots=True)
 class SavepointTaken:
-    """`run --savepoint`: the job has ended in order, and this is the savepoint of a query of it.
+    """`run --savepoint`: the job has stopped, and a query has this savepoint.
 
-    `query` is the table or topic that the query fills; `batch`, the last one in it, Spark's number.
+    `query` is the table or topic that the query fills; `batch`, Spark's number of its last batch.
     """
 
     kind: ClassVar[str] = "savepoint"
@@ -387,7 +380,7 @@ class SavepointTaken:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last event of a job that ended in order, but for savepoints that it is to leave."""
+    """The last event of a job that stopped gracefully, except for its savepoints."""
 
     kind: ClassVar[str] = "ended"
 

@@ -22,10 +22,10 @@ class TableCounts:
 
 @dataclass(frozen=True, slots=True)
 class BatchCounted:
-    """An entry counts that holds a batch: what became of its records; for metrics, not shown.
+    """A batch is in the log: the outcomes of its records. For metrics, not shown.
 
-    `tables` has `table`, `outcome`, `records`, `files` and `size_bytes` of these files; `counters`
-    are those of the [log](counters.md); `fetched_bytes`, keys and values as they were read.
+    `tables` has `table`, `outcome`, `records`, `files` and their `size_bytes`; `counters` are those
+    of the [log](counters.md); `fetched_bytes`, keys and values as read.
     """
 
     kind: ClassVar[str] = "batch_counted"
@@ -37,11 +37,10 @@ class BatchCounted:
 
 @dataclass(frozen=True, slots=True)
 class FilesMoved:
-    """The moves of an entry ended, well or not: how each file ended; for metrics, not shown.
+    """The moves of an entry ended: how many files by outcome. For metrics, not shown.
 
-    `prepared` = `moved` + `already_moved` + `lost` + `conflict` + `pending`. Files that are
-    `pending` were not moved, for the lake gave no answer: they are prepared again after the next
-    `open`.
+    `prepared` = `moved` + `already_moved` + `lost` + `conflict` + `pending`. The lake did not
+    answer for `pending` files: they are prepared again after the next `open`.
     """
 
     kind: ClassVar[str] = "files_moved"
@@ -56,11 +55,11 @@ class FilesMoved:
 
 @dataclass(frozen=True, slots=True)
 class SliceMeasured:
-    """Where a slice stands, after each look at Kafka and after each batch; for metrics, not shown.
+    """Progress of a slice, after each look at Kafka and each batch. For metrics, not shown.
 
-    `lag` is how many offsets wait, none of a query; `deferred`, actions that are still to be done,
-    by kind; `newest_ms`, the highest event time that landed; `complete_ms`, the last time of which
-    is known that all Kafka had then has landed.
+    `lag` is the number of offsets that wait, none for a query; `deferred`, actions by kind;
+    `newest_ms`, the highest event time that landed; `complete_ms`, the last time at which
+    everything in Kafka was known to have landed.
     """
 
     kind: ClassVar[str] = "slice_measured"
@@ -74,9 +73,9 @@ class SliceMeasured:
 
 @dataclass(frozen=True, slots=True)
 class CallsCounted:
-    """Calls of the job process to the lake by kind and result, all since its start; not shown.
+    """Calls of the job process to the lake by kind and result since its start; not shown.
 
-    `hanging` is how many were given up and have not come back. Calls of tasks are not counted.
+    `hanging` is the number of abandoned calls that have not returned. Tasks are not counted.
     """
 
     kind: ClassVar[str] = "calls_counted"
@@ -86,7 +85,7 @@ class CallsCounted:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """A slice failed in a way that may pass, and waits `wait_ms` for its next try; not shown."""
+    """A slice failed and retries in `wait_ms`; not shown."""
 
     kind: ClassVar[str] = "retrying"
     slice: str

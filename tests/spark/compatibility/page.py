@@ -4,9 +4,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tests.spark.compatibility.change import Base
-from tests.spark.compatibility.groups import CANNOT, COMES_OUT, OTHER_INPUTS, REPLAY, STARTS
+from tests.spark.compatibility.groups import (
+    CANNOT,
+    COMES_OUT,
+    DROPPED,
+    OTHER_INPUTS,
+    REPLAY,
+    SAME_STATE,
+    STARTS,
+)
 from tests.spark.compatibility.joins import GONE, NEW
 from tests.spark.compatibility.table import BASES
+from tests.spark.compatibility.widths import WIDER
 
 HEAD = """\
 # State when the SQL changes
@@ -40,6 +49,9 @@ SHORT = {
     OTHER_INPUTS: "an operator below computes other rows",
     NEW: "it is NULL in buffered rows",
     GONE: "the new SQL does not use it",
+    DROPPED: "the new SQL does not compute it",
+    SAME_STATE: "computed from the state of another function",
+    WIDER: "a wider type with all old values",
 }
 ORDER = ("full", "convert", "partial", "lost", "refused")
 

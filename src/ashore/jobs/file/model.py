@@ -36,7 +36,7 @@ from ashore.jobs.file.naming import (
 from ashore.jobs.file.options import OPTIONS_FORM, PRODUCER_FORM, KafkaOptions, ProducerOptions
 from ashore.jobs.file.section import Key, Section, line_of
 from ashore.jobs.file.source_text import Scalar, WrittenText
-from ashore.jobs.file.tables import ON_ERROR, OnErrorOfTopic, Table, no_repeats
+from ashore.jobs.file.tables import OnErrorOfTopic, Table, no_repeats
 from ashore.jobs.file.unsupported import SUPPORTED_LAKES
 from ashore.jobs.file.values import (
     SOME,
@@ -343,7 +343,7 @@ class SinkTopic(Section):
         "text, several as a JSON object. The value holds all columns.",
         examples=["[country]"],
     )
-    on_error: OnErrorOfTopic = Field(default="fail", description=ON_ERROR)
+    on_error: OnErrorOfTopic = Field(default="fail", description="As `on_error` of a table.")
 
 
 class Sql(Section):

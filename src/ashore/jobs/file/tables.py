@@ -95,13 +95,13 @@ OnErrorOfTopic = Annotated[
     Shown("`fail` or `null`"),
     JsonForm({"enum": ["fail", "null", None]}),
 ]
-ON_ERROR = (
+_ON_ERROR = (
     "What happens where SQL cannot compute a row: a cast of text that is not a number, a division "
     "by zero, an overflow. `fail`: the query stops with an error that says what to write. `null`: "
     "such a value is NULL, and an integer that overflows wraps (Spark's `ansi.enabled` is off for "
     "this query)."
 )
-DEAD_LETTER = (
+_DEAD_LETTER = (
     " `dead_letter`: the record goes to `<table>__dead`, and the rest of its batch lands; so does "
     "a record that is too far ahead (`late.future_max`). A query that keeps state stops as "
     "with `fail` where only what is above the state fails, such as a division by a count."
@@ -274,7 +274,7 @@ class Table(Section):
         "`<table>__dead`, is counted and dropped, or the job stops.",
     )
     on_error: OnError = Field(
-        default="fail", description="Of a table that SQL writes. " + ON_ERROR + DEAD_LETTER
+        default="fail", description="Of a table that SQL writes. " + _ON_ERROR + _DEAD_LETTER
     )
     provenance: Annotated[Literal[True, False, "headers"], Shown("true, false or `headers`")] = (
         Field(
