@@ -248,7 +248,7 @@ def _check_tiles(order: BatchOrder, results: Sequence[TaskResult]) -> None:
 
 
 def check_tasks(results: Sequence[TaskResult], tasks: int) -> None:
-    """Check that each of so many tasks has told once what it wrote: rows have no ranges that tile.
+    """Check that each of `tasks` has reported once what it wrote: rows have no ranges that tile.
 
     Raises BatchFailed where the result of a task has not come, CountsDisagree where two have.
     """

@@ -1,6 +1,6 @@
 """One data file, from its first row to its last byte.
 
-What it is: an encoder over a digest over a storage's file, with what the log wants to know of it.
+What it is: an encoder over a digest over a storage's file, with what the log records of it.
 What it promises: spans, rows, event times, size and checksum are those of what was written.
 """
 
@@ -98,12 +98,12 @@ class OpenFile:
 
     @property
     def size_bytes(self) -> int:
-        """The size as far as it can be told: an estimate before `close`."""
+        """The size as far as it is known: an estimate before `close`."""
         return self._encoder.bytes_written if self._encoder else self._sink.size_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Memory that `flush` would let go of."""
+        """Memory that `flush` would free."""
         encoder_bytes = self._encoder.held_bytes if self._encoder else 0
         return encoder_bytes + self._sink.held_bytes + self._waiting * ARRAY_BYTES
 
@@ -113,7 +113,7 @@ class OpenFile:
         return self._sink.is_begun
 
     def flush(self) -> None:
-        """Encode and hand over what is held. Raises StorageError; the file is of no use then."""
+        """Encode and hand over all rows. Raises StorageError; the file is of no use then."""
         if self._encoder is not None:
             self._encoder.flush()
         self._waiting = 0
@@ -158,14 +158,14 @@ class OpenFile:
         self._is_finished = True
 
     def abandon(self) -> None:
-        """Let go of the file, unless it is closed. Never fails."""
+        """Release the file, unless it is closed. Never fails."""
         if self._encoder is not None:
             self._encoder.abandon()
             self._encoder = None
         self._sink.abandon()
 
     def to_data_file(self) -> DataFile:
-        """Return what the log wants to know. Requires: `close` has returned."""
+        """Return the record of the file for the log. Requires: `close` has returned."""
         check(self._is_finished, f"file {self._origin.unique} is listed before its end")
         return DataFile(
             target=self._origin.target,

@@ -66,19 +66,19 @@ class DigestWriter:
         """Do nothing: encoders flush often, and only a close makes anything durable."""
 
     def pass_on(self) -> None:
-        """Hand over what is held. Raises StorageError."""
+        """Hand over what is buffered. Raises StorageError."""
         if self._pieces:
             self._begin().write(b"".join(self._pieces))
             self._pieces.clear()
             self._held_bytes = 0
 
     def close(self) -> None:
-        """Hand over what is held and finish the file: its content is durable then."""
+        """Hand over what is buffered and finish the file: its content is durable then."""
         self.pass_on()
         self._begin().close()
 
     def abandon(self) -> None:
-        """Let go of the file. Never fails."""
+        """Release the file. Never fails."""
         self._is_abandoned = True
         self._pieces.clear()
         if self._inner is not None:

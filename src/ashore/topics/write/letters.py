@@ -1,6 +1,6 @@
 """Dead letters of a query: records that it leaves aside, with their reasons, into files.
 
-What it is: what `task` is for fetched records, for a few that are known and that nobody decodes.
+What it is: what `task` is for fetched records, for a few that are known and are not decoded.
 What it promises: each record that comes is in one file, as it came, with its reason. When
 `write_letters` returns, every file is closed and every staging directory synced.
 """

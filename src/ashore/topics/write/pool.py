@@ -1,7 +1,7 @@
 """The data files that a task has open.
 
 What it is: one file a target, closed when it is full, when there are too many, and at the end. Its
-rows stay in memory, and nothing is opened in the storage, while all that is held is little enough:
+rows stay in memory, and nothing is opened in the storage, while all of them are small enough:
 so few rows for each of many targets become one file a target.
 What it promises: never more than `open_max` files open in the storage and `closing_max` being
 closed; files come out in the order in which they were begun; `finish` returns once all of them are
@@ -64,7 +64,7 @@ class FilePool:
         return len(self._begun)
 
     def write_all(self, pieces: Iterable[Piece]) -> tuple[tuple[Target, ...], tuple[DataFile, ...]]:
-        """Write pieces and finish; let go of every file where that fails.
+        """Write pieces and finish; release every file where that fails.
 
         Raises StorageError, or what making the pieces raises.
         """
@@ -103,7 +103,7 @@ class FilePool:
         return tuple(self._targets), tuple(file.to_data_file() for file in self._begun)
 
     def abandon(self) -> None:
-        """Let go of every file, after a failure, and delete what is staged. Never fails.
+        """Release every file, after a failure, and delete what is staged. Never fails.
 
         No result of this attempt is returned, so no entry will ever name these files, and their
         names are used once: a delete that is applied late harms nothing. On a full disk each try

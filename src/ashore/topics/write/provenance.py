@@ -3,7 +3,7 @@
 What it is: their names and types in tables, and the columns of a fetched record that they come
 from.
 What it promises: they come last in a table, the generation after the first four, headers after the
-others; so whoever writes rows and whoever tells a catalog of them have the same order.
+others; so the writer of rows and the catalog have the same order.
 """
 
 from ashore.log.tables import HEADERS_TYPE

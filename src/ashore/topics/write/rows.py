@@ -52,7 +52,7 @@ def write_rows(
 
 
 def check_rows(order: RowsOrder, batches: Iterable[pa.RecordBatch]) -> None:
-    """Compute rows and let go of them. Raises what `write_rows` raises for what is in them."""
+    """Compute rows and discard them. Raises what `write_rows` raises for what is in them."""
     sorter = _RowSorter(order)
     for batch in batches:
         for _piece in sorter.sort(batch):

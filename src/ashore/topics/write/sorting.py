@@ -366,7 +366,7 @@ def _bad_record(sheaf: Sheaf, bad: BadRow) -> BadRecord:
 
 
 class KeepFilter:
-    """What is written when lost files are landed again: the rows that a lost file held.
+    """What is written when lost files are landed again: the rows of a lost file.
 
     Target and offset decide. Without spans, as in every usual batch, everything passes.
     """

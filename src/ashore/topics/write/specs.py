@@ -1,6 +1,6 @@
 """Tables as the tasks of a batch need to know them.
 
-What it is: `OutputSpec`, how rows become the files of a table, whoever has made them; and
+What it is: `OutputSpec`, how rows become the files of a table; and
 `LandingSpec`, how the records of one topic become such rows.
 What it promises: frozen values that can be pickled, since executors get them.
 """

@@ -77,7 +77,7 @@ class _Account:
         self.event_max_ms = highest(self.event_max_ms, tally.event_max_ms)
 
     def to_read(self) -> ShardRead:
-        """Return what the log wants to know. Checks that no record was lost or made."""
+        """Return the range for the log. Checks that no record was lost or made."""
         accounted = self.landed + self.dead + self.filtered + self.dropped
         check(
             self.fetched == accounted, f"{self.range}: {self.fetched} fetched, {accounted} sorted"
@@ -160,11 +160,11 @@ class _TaskWriter:
         return TaskResult(self._task, reads, targets, files, counters)
 
     def abandon(self) -> None:
-        """Let go of everything, after a failure."""
+        """Release everything, after a failure."""
         self._pool.abandon()
 
     def _continue_stretch(self, first: int, last: int, index: int) -> Stretch:
-        """Return the stretch of a run: that of the run before, if the run goes on with it."""
+        """Return the stretch of a run: that of the run before, if the run continues it."""
         before = self._stretch
         goes_on = before is not None and before.shard == index and self._last_offset < first
         if before is None or not goes_on:

@@ -1,4 +1,4 @@
-"""Values to rows, whoever has decoded them.
+"""Decoded values to rows.
 
 What it is: one answer for the two ways: a decoder of ours, or columns that Spark has added.
 What it promises: every record of a run is a row, or bad, or filtered: exactly one of them.
