@@ -21,7 +21,7 @@ from ashore.queries.spark.sql.settings import (
     SNAPSHOT_BATCHES,
     state_settings,
 )
-from ashore.queries.spark.sql.tuning import Wanted, tune
+from ashore.queries.spark.sql.tuning import TuningGoals, tune
 from ashore.queries.state.checkpoint import Checkpoint
 
 CORES = 2
@@ -91,9 +91,9 @@ class Order:
 
 def settings_of(case: Case, checkpoint: Checkpoint | None = None) -> dict[str, str]:
     """Return the settings of Spark for a start, `ashore` with what its checkpoint tells."""
-    wanted = Wanted(case.interval_s, KEEP_S, CORES, case.partitions)
+    goals = TuningGoals(case.interval_s, KEEP_S, CORES, case.partitions)
     batches = read_batches(checkpoint) if checkpoint else None
-    return state_settings(tune(wanted, batches), overrides(case.mode))
+    return state_settings(tune(goals, batches), overrides(case.mode))
 
 
 def overrides(mode: str) -> dict[str, str]:

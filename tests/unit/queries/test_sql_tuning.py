@@ -16,7 +16,7 @@ from ashore.queries.spark.sql.tuning import (
     SNAPSHOT_BATCHES_MAX,
     Batches,
     Tuning,
-    Wanted,
+    TuningGoals,
     plan_kept,
     plan_partitions,
     plan_snapshots,
@@ -92,8 +92,8 @@ def test_batches_are_kept_by_time() -> None:
 @pytest.mark.parametrize("stores", [1, 16, 64, 256])
 def test_all_files_of_a_query_are_bounded(interval_s: float, files_each: int, stores: int) -> None:
     """Counted as Spark leaves them: a changelog of each store, offsets and commits, checksums."""
-    wanted = Wanted(interval_s, 86_400, 2, files_each=files_each)
-    tuning = tune(wanted, replace(BATCHES, interval_s=interval_s, stores=stores))
+    goals = TuningGoals(interval_s, 86_400, 2, files_each=files_each)
+    tuning = tune(goals, replace(BATCHES, interval_s=interval_s, stores=stores))
     batches = tuning.kept_batches * 1.3 + tuning.snapshot_batches
     files = batches * (stores + 2) * files_each
     assert files <= KEPT_FILES_MAX or tuning.kept_batches == KEPT_BATCHES_MIN
@@ -106,17 +106,17 @@ def test_threads_are_as_few_as_are_done_in_time() -> None:
 
 
 def test_the_measured_interval_counts_where_it_is_longer() -> None:
-    wanted = Wanted(interval_s=1, keep_s=600, cores=2)
-    first = tune(wanted, None)
+    goals = TuningGoals(interval_s=1, keep_s=600, cores=2)
+    first = tune(goals, None)
     assert first == Tuning(16, 60, 600, 1)
-    slow = tune(wanted, replace(BATCHES, interval_s=5))
+    slow = tune(goals, replace(BATCHES, interval_s=5))
     assert slow.kept_batches == 120
-    idle = tune(replace(wanted, interval_s=10), replace(BATCHES, interval_s=0.2))
+    idle = tune(replace(goals, interval_s=10), replace(BATCHES, interval_s=0.2))
     assert idle.kept_batches == 60
 
 
 def test_the_stores_that_are_there_count_and_the_number_that_is_named() -> None:
-    tuning = tune(Wanted(10, 1800, 2, partitions=5), replace(BATCHES, stores=256))
+    tuning = tune(TuningGoals(10, 1800, 2, partitions=5), replace(BATCHES, stores=256))
     kept = math.floor((KEPT_FILES_MAX / 258 - tuning.snapshot_batches) / 1.3)
     assert (tuning.partitions, tuning.kept_batches, tuning.maintenance_threads) == (5, kept, 9)
 

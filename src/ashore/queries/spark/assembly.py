@@ -1,7 +1,7 @@
 """A job over a Spark session: what its assembly needs of Spark, and the job's queries.
 
 What it is: `SparkJob`, for the job process, and for tests and benchmarks that share a session.
-What it promises: connections are let go of at the end; the session is left to who started it.
+What it promises: connections are closed at the end; the session is left to its owner.
 """
 
 from collections.abc import Iterator

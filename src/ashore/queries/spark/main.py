@@ -74,7 +74,7 @@ class SparkEngine:
 
     def stop(self) -> None:
         """See Engine."""
-        with suppress(Py4JError, ConnectionError):  # of a JVM that has ended: what failed is told
+        with suppress(Py4JError, ConnectionError):  # a JVM that has ended: reported elsewhere
             self._session().stop()
 
     def _session(self) -> SparkSession:
@@ -89,9 +89,9 @@ def validate(process: JobProcess[SparkJob], _request: str) -> None:
 
 def sql(process: JobProcess[SparkJob], request: str) -> None:
     """Run one SELECT over records that are there and send its rows. Nothing is written."""
-    asked = read_request(SqlRequest, request)
+    select = read_request(SqlRequest, request)
     with process.assembled() as job:
-        process.events.send(answer_query(job.sql, asked, process.events.send))
+        process.events.send(answer_query(job.sql, select, process.events.send))
 
 
 def test(process: JobProcess[SparkJob], request: str) -> None:

@@ -4,7 +4,7 @@ What it is: streaming plans and their sources, read as values (`ashore.plans`) f
 JVM that are internal to Spark; Spark's own check of them; what Spark refuses, in words; jobs that
 ask little of the JVM.
 What it promises: every call is declared in `jvm`, where a test compares it with the Spark that is
-installed; a Spark that nobody has looked into is refused before anything is called, or, for jobs of
+installed; an unknown version of Spark is refused before anything is called, or, for jobs of
 numbered tasks, used by PySpark's public way. No query is started, and no checkpoint is touched.
 """
 

@@ -27,7 +27,7 @@ class LoadedState:
     """What a checkpoint holds.
 
     Arguments:
-        uri: the checkpoint, which is written: a copy that nobody else uses.
+        uri: the checkpoint, which is written: a copy of the caller's own.
         batch: the last one that is done in it.
         settings: with which that was planned.
         ids: of its stores, in format 2; empty in format 1.
@@ -43,7 +43,7 @@ class LoadedState:
 def run_empty_batch(frame: DataFrame, mode: str, state: LoadedState) -> dict[int, int]:
     """Run a query's next batch over no rows; return how many rows of state each operator changed.
 
-    Raises SparkUnknown, and what Spark raises where it cannot go on with the state.
+    Raises SparkUnknown, and what Spark raises where it cannot continue with the state.
     """
     spark = frame.sparkSession
     require_known_spark(spark)

@@ -1,4 +1,4 @@
-"""The event times that inputs of a running query bring, and time that goes on without one of them.
+"""The event times that inputs of a running query bring, and watermarks that advance without one.
 
 What it is: `read_time_inputs`, the watermarks of a plan; `read_marks`, what a batch has moved them
 to; `move_marks`, which lets an input that brought nothing have seen a time.

@@ -21,17 +21,17 @@ class TimeMark:
 
     def __init__(self, spark: SparkSession) -> None:
         # Py4J makes Integers of small numbers. A double is always one, and exact for such times.
-        self._held = jvm.HOLDER(spark, 0.0)
+        self._holder = jvm.HOLDER(spark, 0.0)
         nothing = jvm.TO_LIST(jvm.NOTHING(spark))
         double = jvm.TYPE_OF_DDL(spark, "double")
-        literal = jvm.LITERAL_OF(spark, self._held)
+        literal = jvm.LITERAL_OF(spark, self._holder)
         call = jvm.INVOKE(spark, literal, "get", double, nothing, nothing, True, False, True)
         millis = Column(jvm.COLUMN_OF(spark, call)).cast("bigint")
         self.column = F.timestamp_millis(millis)
 
     def move(self, time_ms: int) -> None:
         """Let the batches that are planned from now on have another time."""
-        jvm.HOLD(self._held, float(time_ms))
+        jvm.HOLD(self._holder, float(time_ms))
 
 
 def find_execution(frame: DataFrame, query_id: str) -> JavaObject | None:

@@ -36,7 +36,7 @@ WATERMARK = "spark.watermarkDelayMs"  # of the metadata of a column
 def read_plan(frame: DataFrame) -> PlanGraph:
     """Return what a streaming frame does. Nothing is started.
 
-    Raises SparkUnknown; QueryRefused where ids that its SQL gives cannot be told apart; and
+    Raises SparkUnknown; QueryRefused where ids that its SQL gives cannot be distinguished; and
     AnalysisException where Spark cannot plan the frame.
     """
     physical = plan_streaming(frame)

@@ -57,7 +57,7 @@ class Rule:
 MISSING = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
 _NO_WINDOW = r"(?s)with name `((?:session_)?window)`.+?\b(?:session_?)?window\("
 
-# Most of Spark's check has one condition for everything, so that only the words tell them apart.
+# Most of Spark's check has one condition for everything, so that only the words differ.
 CHECK = "_LEGACY_ERROR_TEMP_3102"
 MODE = "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"
 

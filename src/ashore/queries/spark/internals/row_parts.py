@@ -108,11 +108,11 @@ def _arguments(spark: SparkSession, expression: JavaObject) -> Iterator[Column]:
         for each in jvm.items(jvm.CHILDREN(expression)):
             yield from _arguments(spark, each)
         return
-    wanted = jvm.AGGREGATE_FILTER(expression)
+    condition = jvm.AGGREGATE_FILTER(expression)
     for each in jvm.items(jvm.CHILDREN(jvm.AGGREGATE_FUNCTION(expression))):
         column = _column(spark, each)
-        if jvm.IS_DEFINED(wanted):
-            column = F.when(_column(spark, jvm.OPTION_GET(wanted)), column)
+        if jvm.IS_DEFINED(condition):
+            column = F.when(_column(spark, jvm.OPTION_GET(condition)), column)
         yield column
 
 

@@ -42,7 +42,7 @@ def list_state(spark: SparkSession, checkpoint: str) -> list[StateStores]:
 
 
 def read_state(spark: SparkSession, checkpoint: str, batch: int, stores: StateStores) -> DataFrame:
-    """Return the rows that stores held at the end of a batch.
+    """Return the rows of stores at the end of a batch.
 
     Not guaranteed: partitions whose directory is missing are not missed.
     """
@@ -60,7 +60,7 @@ def read_state(spark: SparkSession, checkpoint: str, batch: int, stores: StateSt
 def read_decoded(
     spark: SparkSession, checkpoint: str, batch: int, operator: int, options: Mapping[str, str]
 ) -> DataFrame:
-    """Return the rows that an operator held at the end of a batch, with keys and values decoded.
+    """Return the rows of an operator at the end of a batch, with keys and values decoded.
 
     Arguments:
         spark: whose settings have the format of the state.

@@ -1,9 +1,9 @@
-"""Spark's own comparison of a query with the state that it would go on with.
+"""Spark's own comparison of a query with the state that it would continue with.
 
 What it is: `check_state`: the first batch of a restart is planned, and none is run. On the way
 Spark compares operators and schemas with those that the checkpoint has.
 What it promises: no query is started and no source is read. Spark writes what it finds to be the
-new schemas into the checkpoint: it has to be a copy that nobody else uses.
+new schemas into the checkpoint: it has to be a copy of the caller's own.
 """
 
 import re

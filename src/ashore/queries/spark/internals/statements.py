@@ -1,8 +1,8 @@
 """Statements of SQL, taken apart by Spark's own parser.
 
 What it is: `parse_statements` and `plan_select`, from text to a frame in two steps.
-What it promises: nothing is run, and no name is looked up before `plan_select`. A Spark that
-nobody has looked into is refused first. Where a statement stands is counted in characters: Spark's
+What it promises: nothing is run, and no name is looked up before `plan_select`. An unknown
+version of Spark is refused first. Where a statement stands is counted in characters: Spark's
 own way to its text counts characters too, and then cuts UTF-16, wrongly after an emoji.
 """
 

@@ -3,7 +3,7 @@
 What it is: `answer_query`. The topics' views are those that a job's queries read, and so are the
 views that its SQL makes; they are read once, as a batch.
 What it promises: nothing is written, and no log or checkpoint is looked at. Each topic is read up
-to offsets that are told first. Records that are in no view are counted and told.
+to offsets that are reported first. Records that are in no view are counted and reported.
 """
 
 from collections import Counter
@@ -46,8 +46,8 @@ def answer_query(parts: SqlParts, request: SqlRequest, send: Send) -> Answered:
 
     Arguments:
         parts: of the job.
-        request: what is asked.
-        send: is told what is read, and what of it is in no view.
+        request: the SELECT, and what it reads.
+        send: reports what is read, and how many records are in no view.
 
     Raises QueryRefused, RowNotComputed, JobFileInvalid, SourceError, BatchFailed.
 
@@ -68,13 +68,13 @@ def answer_query(parts: SqlParts, request: SqlRequest, send: Send) -> Answered:
             if name_made(statement.text) in named:
                 _make(session, script, statement)
     frame = _select(session, query)
-    wanted = frame.limit(request.limit + 1)
-    values = wanted.select(F.to_json(F.struct("*"), JSON_OPTIONS).alias("row"))
+    limited = frame.limit(request.limit + 1)
+    values = limited.select(F.to_json(F.struct("*"), JSON_OPTIONS).alias("row"))
     try:
         rows = [str(row[0]) for row in values.collect()]
     except (PySparkException, Py4JError) as error:
         raise _explain(error, query, script) from error
-    _tell_left_out(values, views, send)
+    _report_left_out(values, views, send)
     shown = tuple(rows[: request.limit])
     return Answered(tuple(frame.columns), shown, len(rows) > request.limit)
 
@@ -106,7 +106,7 @@ def _create_view(
         for shard, offsets in sorted(ranges[topic].items())
     ]
     records = read_ranges(session, parts.kafka, own, headers=view.spec.headers)
-    # A job may stop at a bad record. Who tries a query out wants to be told how many there are.
+    # A job may stop at a bad record. A query that is tried out reports how many there are.
     tolerant = replace(view, spec=replace(view.spec, on_invalid="drop"))
     make_view(tolerant, records, TimeMark(parts.spark))
 
@@ -152,8 +152,8 @@ def _explain(error: Exception, query: Script, script: Script | None) -> AshoreEr
     )
 
 
-def _tell_left_out(frame: DataFrame, views: Sequence[View], send: Send) -> None:
-    """Tell how many of the records that were read are in no view."""
+def _report_left_out(frame: DataFrame, views: Sequence[View], send: Send) -> None:
+    """Report how many of the records that were read are in no view."""
     for view in views:
         for (bad,) in count_observed_once(frame, [f"{BAD}:{view.name}"], 1):
             if bad:

@@ -2,7 +2,7 @@
 
 What it is: from `sql` and `tables` of a job file to one worker for each INSERT.
 What it promises: every table without a topic has one INSERT, and every INSERT such a table; what
-Spark refuses is told before the first query starts.
+Spark refuses is reported before the first query starts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from ashore.queries.spark.sql.refusals import do_all, refused_at
 from ashore.queries.spark.sql.script import Insert, Script, parse_script
 from ashore.queries.spark.sql.settings import NULL_FOR_ERRORS, state_settings
 from ashore.queries.spark.sql.topics import plan_topic
-from ashore.queries.spark.sql.tuning import Wanted, tune
+from ashore.queries.spark.sql.tuning import TuningGoals, tune
 from ashore.queries.spark.sql.views import View
 from ashore.queries.state.attempts import open_attempts
 from ashore.queries.state.checkpoint import Checkpoint
@@ -81,11 +81,11 @@ def open_queries(parts: SqlParts, *, until_drained: bool) -> list[SqlQuery]:
 
 
 def plan_queries(
-    parts: SqlParts, rhythm: Rhythm, given: tuple[View, ...] | None = None
+    parts: SqlParts, rhythm: Rhythm, loaded: tuple[View, ...] | None = None
 ) -> list[tuple[Sink, QueryPlan]]:
     """Return the tables and topics that SQL writes, each with its query.
 
-    `given`: the views of topics; without, those of the topics that the source has.
+    `loaded`: the views of topics; without, those of the topics that the source has.
 
     Raises QueryRefused, JobFileInvalid, SourceError.
     """
@@ -94,7 +94,7 @@ def plan_queries(
         return []
     script = parse_script(parts.spark, read_sql(job))
     sinks = sinks_of(job)
-    views = read_views(job, around.source) if given is None else given
+    views = read_views(job, around.source) if loaded is None else loaded
     functions = load_functions(job)
     planned: list[tuple[Sink, QueryPlan]] = []
     for name, insert in _match(script, sinks).items():
@@ -230,9 +230,9 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
     keep_ms = job.sql.keep_ms if job.sql else 0
     there = read_partitions(checkpoint) if checkpoint is not None else None
     interval_s, keep_s = job.batch.interval_ms / 1000, keep_ms / 1000
-    wanted = Wanted(interval_s, keep_s, cores, partitions or there, _files_each(job))
+    goals = TuningGoals(interval_s, keep_s, cores, partitions or there, _files_each(job))
     batches = read_batches(checkpoint) if checkpoint is not None else None
-    settings = state_settings(tune(wanted, batches), job.spark_application.conf)
+    settings = state_settings(tune(goals, batches), job.spark_application.conf)
     if checkpoint is not None and there is not None and settings[PARTITIONS] != str(there):
         _refuse_other_partitions(checkpoint, there, settings[PARTITIONS])
     return settings
@@ -244,12 +244,12 @@ def _files_each(job: Job) -> int:
     return 2 if place.reveal().startswith("file:") else 1
 
 
-def _refuse_other_partitions(checkpoint: Checkpoint, there: int, wanted: str) -> None:
-    """Refuse another number for state that is there: Spark would go on with the old one."""
+def _refuse_other_partitions(checkpoint: Checkpoint, there: int, expected: str) -> None:
+    """Refuse another number for state that is there: Spark would continue with the old one."""
     if checkpoint.has_state():
         raise CheckpointUnfit(
-            f"{checkpoint.uri}: the state has {there} partitions, but the job file has {wanted}",
+            f"{checkpoint.uri}: the state has {there} partitions, but the job file has {expected}",
             hint=f"write `state_partitions: {there}`, or remove the key; to change the number, "
-            f"stop the job and run `ashore checkpoint rescale JOB.yaml --partitions {wanted}`",
+            f"stop the job and run `ashore checkpoint rescale JOB.yaml --partitions {expected}`",
             why="other_partitions",
         )

@@ -58,7 +58,7 @@ class AsideParts:
     plan: QueryPlan
     name: SliceName  # of the query
     keeps_state: bool  # so that no part of a batch can be computed beside the stream
-    require_wanted: Callable[[], None]  # raises where the query is to stop
+    require_running: Callable[[], None]  # raises where the query is to stop
     say: Callable[[str], None]
 
 
@@ -150,13 +150,13 @@ class AsideWriter:
         """Return more records that fail alone. Raises RowNotComputed where there are too many."""
 
         def compute(ranges: tuple[ShardRange, ...]) -> None:
-            self._parts.require_wanted()
+            self._parts.require_running()
             self._compute(self._open(batch, ranges, known), batch)
 
         return find_letters(str(self._parts.name), batch.read.ranges, compute, len(known))
 
     def _compute(self, rows: DataFrame, batch: AsideBatch) -> None:
-        """Compute rows of a part, or what stands below its state, and let go of them."""
+        """Compute rows of a part, or what is below its state, and discard them."""
         if not self._parts.keeps_state:
             run_tasks(rows.mapInArrow(functools.partial(try_rows, batch.rows), RESULT_DDL))
             return
@@ -258,7 +258,7 @@ def find_letters(
     Arguments:
         name: of the query, for messages.
         ranges: of the batch.
-        compute: computes the rows of some offsets of it, and lets go of them.
+        compute: computes the rows of some offsets of it, and discards them.
         known: how many records of the batch are left out already.
 
     Raises RowNotComputed where there are too many; and what `compute` raises, unless a row is to

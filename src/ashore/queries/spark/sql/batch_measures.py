@@ -1,4 +1,4 @@
-"""What the batches of a query were like, as the files of its checkpoint tell.
+"""Measures of the batches of a query, from the files of its checkpoint.
 
 What it is: sizes and times out of a few listings, and what the newest file of `offsets` says.
 What it promises: reads only; at most SAMPLED partitions of each operator are looked at, so that a
@@ -29,7 +29,7 @@ class _Store:
 
 
 def read_batches(checkpoint: Checkpoint) -> Batches | None:
-    """Return what the last batches were like; None where they do not tell. Raises StorageError."""
+    """Return measures of the last batches; None if files do not show them. Raises StorageError."""
     begun = checkpoint.list_batches(BatchLog.OFFSETS).values()
     begun_ms = sorted(each.modified_ms for each in begun)[-NEWEST - 1 :]
     gaps_ms = [after - before for before, after in pairwise(begun_ms)]
@@ -48,7 +48,7 @@ def read_partitions(checkpoint: Checkpoint) -> int | None:
     """Return into how many partitions the state is cut. Raises StorageError.
 
     None where nothing was begun, and where the file is not as Spark writes it: what is wrong with
-    the checkpoint its query tells when it starts.
+    the checkpoint its query reports when it starts.
     """
     begun = checkpoint.list_batches(BatchLog.OFFSETS)
     if not begun:

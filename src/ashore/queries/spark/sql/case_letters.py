@@ -18,7 +18,7 @@ from ashore.log.batch_time import BatchTime
 from ashore.log.files import Role
 from ashore.log.names import SliceName
 from ashore.log.positions import ShardKey
-from ashore.queries.spark.sql.case_source import GIVEN, list_ranges, open_ranges, write_batches
+from ashore.queries.spark.sql.case_source import SOURCE, list_ranges, open_ranges, write_batches
 from ashore.queries.spark.sql.row_comparison import SHOWN_MAX
 from ashore.queries.spark.sql.views import View
 from ashore.storage.open import LakeAddress
@@ -67,14 +67,14 @@ class LandedTopics:
 
 
 def land_letters(
-    session: SparkSession, landed: LandedTopics, given: Sequence[GivenBatch], directory: Path
+    session: SparkSession, landed: LandedTopics, batches: Sequence[GivenBatch], directory: Path
 ) -> list[CaseLetter]:
     """Return the records that become dead letters of the table in which they land.
 
     Arguments:
         session: reads records that Spark decodes.
         landed: topics and table.
-        given: the batches of the case.
+        batches: the batches of the case.
         directory: does not exist yet: for the records.
 
     Raises JobFileInvalid, PySparkException.
@@ -82,8 +82,8 @@ def land_letters(
     """
     view = landed.view
     spec = landed.refine(view.spec)
-    write_batches(directory, view, given)
-    ranges = [each for batch in list_ranges(given) for each in batch]
+    write_batches(directory, view, batches)
+    ranges = [each for batch in list_ranges(batches) for each in batch]
     records = open_ranges(session, directory, ranges).coalesce(1)
     records = records.select(*record_columns(spec))
     if spec.is_decoded_by_spark:
@@ -104,7 +104,7 @@ def land_letters(
 def _sort(order: BatchOrder, spec: LandingSpec, batch: pa.RecordBatch) -> Iterator[CaseLetter]:
     sorter = TopicSorter(order, spec)
     for number, run in enumerate(split_runs(batch)):
-        key = ShardKey(GIVEN, run.topic, 1, str(run.partition))
+        key = ShardKey(SOURCE, run.topic, 1, str(run.partition))
         for piece in sorter.sort(Sheaf.of(run), [Stretch(number, number, key)]).pieces:
             if piece.target.role is Role.DEAD:
                 for row in piece.rows.select(["offset", "reason"]).to_pylist():
@@ -112,20 +112,20 @@ def _sort(order: BatchOrder, spec: LandingSpec, batch: pa.RecordBatch) -> Iterat
 
 
 def letter_problems(expected: Expected, found: Sequence[CaseLetter]) -> Iterator[str]:
-    """Yield dead letters that are missing, and those that nobody expects; none: all is as expected.
+    """Yield dead letters that are missing or not expected; none: all is as expected.
 
     Without `dead_letters` none are expected.
     """
     left = {each.record: each for each in found}
-    for wanted in expected.dead_letters or ():
-        record = f"{wanted.topic}/{wanted.partition}/{wanted.offset}"
+    for dead_letter in expected.dead_letters or ():
+        record = f"{dead_letter.topic}/{dead_letter.partition}/{dead_letter.offset}"
         letter = left.pop(record, None)
         if letter is None:
             yield f"{expected.table}: dead letter missing: {record}"
-        elif wanted.reason not in letter.reason:
+        elif dead_letter.reason not in letter.reason:
             yield (
                 f"{expected.table}: dead letter {record} has another reason: {letter.reason}; "
-                f"expected: {wanted.reason}"
+                f"expected: {dead_letter.reason}"
             )
     more = list(left.values())
     for each in more[:SHOWN_MAX]:

@@ -109,9 +109,9 @@ class CaseQuery:
             for view in self.plan.views:
                 records = leave_out(open_records(session, self.inputs[view.name]), left_out)
                 make_view(view, records, self.plan.mark)
-            self._make_given(session)
+            self._make_case_views(session)
 
-        planned = make_frame(self.spark, self.plan, make_views, self._given)
+        planned = make_frame(self.spark, self.plan, make_views, self._views)
         if self.plan.leaves_aside:
             files = self.topics_of_directories()
             streams = [
@@ -173,9 +173,9 @@ class CaseQuery:
                 records = open_ranges(session, self.inputs[view.name], ranges)
                 now = F.current_timestamp()
                 make_view(view, leave_out(records, left_out), self.plan.mark, now)
-            self._make_given(session)
+            self._make_case_views(session)
 
-        return make_part(self.spark, self.plan, make_views, self._given)
+        return make_part(self.spark, self.plan, make_views, self._views)
 
     def _letters(self, left_out: tuple[Letter, ...]) -> list[CaseLetter]:
         """Return all dead letters: what SQL cannot compute, and what is too far ahead."""
@@ -205,10 +205,10 @@ class CaseQuery:
     # ---- views that the case gives
 
     @property
-    def _given(self) -> dict[str, GivenView]:
+    def _views(self) -> dict[str, GivenView]:
         return {each.view.casefold(): each for each in self.case.views}
 
-    def _make_given(self, session: SparkSession) -> None:
+    def _make_case_views(self, session: SparkSession) -> None:
         made = {name_made(each.text): each.text for each in self.plan.script.views}
         for each in self.case.views:
             if each.view.casefold() not in made:
@@ -216,7 +216,7 @@ class CaseQuery:
                     f"{self.case.place}: {self.case.name}: the SQL defines no view {each.view}",
                     hint=f"it defines {', '.join(sorted(made))}" if made else "remove `views`",
                 )
-            _create_given(session, each)
+            _create_view(session, each)
 
 
 class _Run:
@@ -280,9 +280,9 @@ class _Run:
 
     def _pass_idle_inputs(self, number: int) -> None:
         """Let the watermark advance without topics that are idle when a batch is read."""
-        given = self._query.case.given
-        topics = {each.topic for each in given[number : number + 1] if each.records}
-        now_s = sum(each.after_ms for each in given[: number + 1]) / 1000
+        batches = self._query.case.given
+        topics = {each.topic for each in batches[number : number + 1] if each.records}
+        now_s = sum(each.after_ms for each in batches[: number + 1]) / 1000
         if not self._idle.brought(topics, now_s):
             return
         moved = self._idle.take(read_marks(self._frame, self._query_id), now_s)
@@ -294,15 +294,15 @@ class _Run:
         return str(json.loads((self._checkpoint / "metadata").read_text("utf-8"))["id"])
 
 
-def _create_given(session: SparkSession, given: GivenView) -> None:
+def _create_view(session: SparkSession, view: GivenView) -> None:
     """Make a view of the rows that a case gives. Raises JobFileInvalid."""
     try:
-        schema = StructType.fromDDL(given.schema_ddl)
-        rows = session.createDataFrame(read_rows(session, schema, given.rows), schema)
+        schema = StructType.fromDDL(view.schema_ddl)
+        rows = session.createDataFrame(read_rows(session, schema, view.rows), schema)
     except (RowsUnfit, PySparkException) as error:
         first = str(error).strip().partition("\n")[0]
         raise JobFileInvalid(
-            f"view {given.view}: its rows do not match its schema: {first}",
+            f"view {view.view}: its rows do not match its schema: {first}",
             hint="correct `schema` or `rows`",
         ) from error
-    rows.createOrReplaceTempView(given.view)
+    rows.createOrReplaceTempView(view.view)

@@ -4,7 +4,7 @@ What it is: `write_batches`, files with the columns of Kafka's records, one for 
 `open_records`, a stream that reads one file per batch, in their order; `open_ranges`, offsets of
 them beside the stream.
 What it promises: a query reads batch after batch, as from Kafka: also views that a batch has no
-records for go on to the next one.
+records for continue with the next one.
 """
 
 import json
@@ -33,7 +33,7 @@ from ashore.topics.route.event_time import PER_SECOND
 from ashore.topics.run.spark.reader import HEADERS, RECORD_DDL
 from ashore.topics.write.specs import LandingSpec
 
-GIVEN = "given"  # the source of such records, where Kafka has a name
+SOURCE = "given"  # the source of such records, where Kafka has a name
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DDL = f"{RECORD_DDL}, {HEADERS} {HEADERS_TYPE}"
 _SCHEMA = to_arrow(parse_ddl(_DDL))
@@ -65,12 +65,12 @@ def open_records(session: SparkSession, directory: Path) -> DataFrame:
 
 def open_ranges(session: SparkSession, directory: Path, ranges: Iterable[ShardRange]) -> DataFrame:
     """Return the records of a view in some offsets, beside the stream. Nothing is read yet."""
-    wanted = F.col("offset") < 0  # Spark must not know that there is nothing to read
+    is_read = F.col("offset") < 0  # Spark must not know that there is nothing to read
     for each in ranges:
         is_of_it = (F.col("topic") == each.key.stream) & (F.col("partition") == int(each.key.shard))
         start, end = each.offsets.start, each.offsets.end
-        wanted |= is_of_it & (F.col("offset") >= start) & (F.col("offset") < end)
-    return session.read.schema(_DDL).parquet(str(directory)).where(wanted)
+        is_read |= is_of_it & (F.col("offset") >= start) & (F.col("offset") < end)
+    return session.read.schema(_DDL).parquet(str(directory)).where(is_read)
 
 
 def list_ranges(batches: Sequence[GivenBatch]) -> list[tuple[ShardRange, ...]]:
@@ -81,7 +81,7 @@ def list_ranges(batches: Sequence[GivenBatch]) -> list[tuple[ShardRange, ...]]:
         counts = Counter(record.partition for record in batch.records)
         ranges = []
         for partition, count in sorted(counts.items()):
-            key = ShardKey(GIVEN, batch.topic, 1, str(partition))
+            key = ShardKey(SOURCE, batch.topic, 1, str(partition))
             ranges.append(ShardRange(key, OffsetRange(ends[key], ends[key] + count)))
             ends[key] += count
         found.append(tuple(ranges))

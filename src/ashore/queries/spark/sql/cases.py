@@ -3,8 +3,8 @@
 What it is: `run_cases`. Each table or topic that a case expects rows of is written by its INSERT,
 as a streaming query over the records that the case gives, from an empty checkpoint.
 What it promises: the job's own views, watermarks, output modes and state; only the records come
-from files. The rows are compared by the types that the query gives them. Dead letters that nobody
-expects fail a case.
+from files. The rows are compared by the types that the query gives them. Dead letters that are
+not expected fail a case.
 """
 
 import time
@@ -146,9 +146,9 @@ def _compare(
     names = named_columns(expected.rows)
     schema = StructType([frame.schema[name] for name in names])
     try:
-        wanted = typed(spark, schema, expected.rows)
+        expected_rows = typed(spark, schema, expected.rows)
     except RowsUnfit as error:
         yield f"{expected.table}: an expected row does not fit the query's columns: {error}"
         return
-    for each in differences(Counter(wanted), Counter(rows)):
+    for each in differences(Counter(expected_rows), Counter(rows)):
         yield f"{expected.table}: {each}"

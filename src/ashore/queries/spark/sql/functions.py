@@ -93,10 +93,10 @@ def read_functions(source: str, file: str) -> Functions:
     Runs the text, as an import would: once for all that asks for it in this process.
     """
     try:
-        compile(source, file, "exec")  # tells of what is wrong with its line
+        compile(source, file, "exec")  # names what is wrong with its line
         digest = _digest(source)
         module = _module(source, file, digest)
-    except Exception as error:  # whatever a file of somebody else raises
+    except Exception as error:  # user code may raise anything
         place = f"{file}:{_line(error, file)}"
         raise JobFileInvalid(
             f"{place}: the functions cannot be loaded: {type(error).__name__}: {error}",

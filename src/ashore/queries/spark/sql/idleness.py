@@ -1,4 +1,4 @@
-"""Time goes on without inputs that are idle.
+"""Watermarks advance without inputs that are idle.
 
 What it is: `IdleInputs`, which takes each batch of a query in, and says up to where the watermarks
 of idle inputs are to go.
@@ -32,7 +32,7 @@ class IdleInputs:
         self._marks: dict[str, int] = {}
 
     def brought(self, topics: Collection[str], now_s: float) -> bool:
-        """Note what topics a batch has read records of; tell whether an input is idle then.
+        """Note what topics a batch has read records of; return whether an input is idle then.
 
         `now_s`: of the clock that `now_s` of the start was read from.
         """
@@ -46,7 +46,7 @@ class IdleInputs:
     def take(self, marks: Mapping[str, int | None], now_s: float) -> dict[str, int]:
         """Take the times of a batch in; return the watermarks that idle inputs get, by their nodes.
 
-        Batches may be left out: then time goes on later, and not as far.
+        Batches may be left out: then watermarks advance later, and not as far.
 
         Arguments:
             marks: what the records of the batch make of each watermark; None: there were none.

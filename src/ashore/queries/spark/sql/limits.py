@@ -1,7 +1,7 @@
 """How much a batch of a query reads at most.
 
 What it is: `plan_limits`, from the limits of the job file to offsets for each view, and
-`measure_records`, how large records are where reading goes on.
+`measure_records`, how large records are where reading continues.
 What it promises: all that a query reads in a batch is, together, within the limits: exactly so for
 records, about so for bytes. Each stream that it reads has an equal part, one offset at least.
 """
@@ -55,7 +55,7 @@ def plan_limits(
 def measure_records(
     source: Source, nexts: Mapping[StreamShard, int], read_sizes: ReadSizes
 ) -> float:
-    """Return the bytes of an average record from where reading goes on.
+    """Return the bytes of an average record from where reading continues.
 
     Arguments:
         source: of the streams.

@@ -1,6 +1,6 @@
-"""Where a query is, and the records that it has left out, as Spark's progress tells.
+"""Where a query is, and the records that it has left out, from Spark's progress.
 
-What it promises: each batch is told of once; what is left out is never silent.
+What it promises: each batch is reported once; what is left out is never silent.
 """
 
 import json
@@ -24,7 +24,7 @@ class Inputs:
 
     Arguments:
         delays_ms: how late each view's watermark is.
-        passed_ms: where the watermarks of views are that were idle, and that time went on without.
+        passed_ms: where the watermarks of idle views are, which the query advances without.
 
     """
 
@@ -63,7 +63,7 @@ class Inputs:
 
 @dataclass
 class Reported:
-    """The last batch that was told of, and rows left out as too late up to it."""
+    """The last batch that was reported, and rows left out as too late up to it."""
 
     inputs: Inputs = field(default_factory=Inputs)
     batch_id: int = -1
@@ -102,7 +102,7 @@ def report(query: StreamingQuery, reported: Reported) -> Iterator[str]:
 
 
 def read_progress(progress: Mapping[str, Any], reported: Reported) -> QueryProgress:
-    """Return what Spark tells of a batch that `reported` has taken in."""
+    """Return Spark's progress of a batch that `reported` has taken in."""
     held_by, held_since_ms = reported.inputs.held_by()
     operators = progress["stateOperators"]
     watermark = (progress.get("eventTime") or {}).get("watermark")
@@ -130,9 +130,9 @@ def _lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:
     return sum(lags) if lags else None
 
 
-def _offsets(told: object) -> dict[tuple[str, str], int]:
-    """Return the offsets that Spark tells of a Kafka source, by topic and partition."""
-    found = json.loads(told) if isinstance(told, str) else told
+def _offsets(offsets: object) -> dict[tuple[str, str], int]:
+    """Return the offsets that Spark reports of a Kafka source, by topic and partition."""
+    found = json.loads(offsets) if isinstance(offsets, str) else offsets
     if not isinstance(found, Mapping):
         return {}
     return {

@@ -2,7 +2,7 @@
 
 What it is: `Refresher`, for one run of a query.
 What it promises: nothing waits for a listing, however long a NameNode takes. Where one fails, the
-list from before holds and the job is told.
+previous list is used and the job reports it.
 """
 
 import threading

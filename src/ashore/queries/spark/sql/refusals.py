@@ -41,7 +41,7 @@ _STATE = re.compile(
 _SOURCES = re.compile(r"STREAMING_QUERY_EVOLUTION_ERROR[.\w]*|There are \[\d+\] sources in the")
 _OTHER_SQL = "restore the SQL that the query was started with, or write to another table or topic"
 _AWAY = "FAILED_JDBC"  # a condition, with others below it
-_GONE = re.compile(
+_DATA_LOSS = re.compile(
     r"KAFKA_DATA_LOSS[.\w]*|Some data may have been (?:lost|missed)|data.loss", re.IGNORECASE
 )
 
@@ -142,7 +142,7 @@ def explain_failure(
         )
     if _SOURCES.search(text):
         return other_sources(name, detail)
-    if _GONE.search(text):
+    if _DATA_LOSS.search(text):
         return OffsetsGone(
             f"{name}: Kafka has deleted offsets that were not read yet: {innermost_cause(text)}",
             hint="a query cannot skip offsets: write to another table, from what Kafka still has",

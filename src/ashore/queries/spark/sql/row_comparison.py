@@ -1,7 +1,7 @@
 """Rows that are expected, and rows that came, in one form.
 
 What it is: both as the text of JSON objects, by the types of the query's columns.
-What it promises: what does not fit the type of its column is told, and never taken for NULL.
+What it promises: what does not fit the type of its column is reported, and never taken for NULL.
 """
 
 import json
@@ -57,9 +57,9 @@ def typed(spark: SparkSession, schema: StructType, rows: Sequence[Mapping[str, A
     return [str(row[0]) for row in found.select(rows_as_text(schema.names)).collect()]
 
 
-def differences(wanted: Counter[str], found: Counter[str]) -> Iterator[str]:
-    """Yield rows that are missing, then those that nobody expects, each as often as it is."""
-    missing, more = sorted((wanted - found).elements()), sorted((found - wanted).elements())
+def differences(expected: Counter[str], found: Counter[str]) -> Iterator[str]:
+    """Yield rows that are missing, then those that are not expected, each as often as it is."""
+    missing, more = sorted((expected - found).elements()), sorted((found - expected).elements())
     for text, rows in (("missing", missing), ("not expected", more)):
         yield from (f"{text}: {row}" for row in rows[:SHOWN_MAX])
         if len(rows) > SHOWN_MAX:

@@ -50,7 +50,7 @@ ROW_ERRORS = {
     "USER_RAISED_EXCEPTION": _RAISED,
 }
 _TEXT_LENGTH_MAX = 300
-# One may tell of another in the same line.
+# One may name another in the same line.
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\] (?=([^\n]*))")
 _PLACE = re.compile(
     r"== SQL(?: of VIEW (?P<view>\S+))?[^\n]*\(line (?P<line>\d+), position (?P<column>\d+)\) ==\n"
@@ -96,5 +96,5 @@ def _known(condition: str) -> str | None:
 
 def _first_sentence(text: str) -> str:
     """Return what happened. A value may hold a dot: a sentence ends before a capital letter."""
-    said = text.partition(" SQLSTATE:")[0]
-    return re.split(r"\.\s+(?=[A-Z])", said)[0].rstrip(". ")[:_TEXT_LENGTH_MAX]
+    message = text.partition(" SQLSTATE:")[0]
+    return re.split(r"\.\s+(?=[A-Z])", message)[0].rstrip(". ")[:_TEXT_LENGTH_MAX]

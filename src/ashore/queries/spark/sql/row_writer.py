@@ -1,6 +1,6 @@
 """Rows of a query into files: one Spark action, and what its tasks report.
 
-What it promises: each task has told once what it did, or nothing is returned.
+What it promises: each task has reported once what it did, or nothing is returned.
 """
 
 import functools

@@ -45,9 +45,9 @@ def plan_sample(there: Mapping[StreamShard, ShardOffsets], request: SqlRequest) 
         }
         sample[topic] = nothing
     for each in request.offsets:
-        for partition, held in by_topic[each.topic].items():
+        for partition, offsets in by_topic[each.topic].items():
             if each.partition is None or each.partition == int(partition):
-                sample[each.topic][partition] = _asked(each, partition, held)
+                sample[each.topic][partition] = _choose_range(each, partition, offsets)
     return sample
 
 
@@ -63,28 +63,28 @@ def _newest(shards: Mapping[str, ShardOffsets], count: int) -> dict[str, OffsetR
     return found
 
 
-def _check_topic(asked: OffsetsOfTopic, by_topic: Mapping[str, Mapping[str, object]]) -> None:
-    if asked.topic not in by_topic:
+def _check_topic(request: OffsetsOfTopic, by_topic: Mapping[str, Mapping[str, object]]) -> None:
+    if request.topic not in by_topic:
         raise QueryRefused(
-            f"the query does not read topic {asked.topic}",
+            f"the query does not read topic {request.topic}",
             hint=f"name one of {', '.join(sorted(by_topic))}" if by_topic else "leave it out",
         )
-    shards = by_topic[asked.topic]
-    if asked.partition is not None and str(asked.partition) not in shards:
+    shards = by_topic[request.topic]
+    if request.partition is not None and str(request.partition) not in shards:
         raise QueryRefused(
-            f"topic {asked.topic} has no partition {asked.partition}",
+            f"topic {request.topic} has no partition {request.partition}",
             hint=f"it has {len(shards)}, numbered from 0",
         )
 
 
-def _asked(asked: OffsetsOfTopic, shard: str, there: ShardOffsets) -> OffsetRange:
-    end = there.end if asked.end is None else asked.end
-    if asked.partition is None:  # of each partition what it has of them
-        start = min(max(asked.start, there.earliest), there.end)
+def _choose_range(request: OffsetsOfTopic, shard: str, there: ShardOffsets) -> OffsetRange:
+    end = there.end if request.end is None else request.end
+    if request.partition is None:  # of each partition what it has of them
+        start = min(max(request.start, there.earliest), there.end)
         return OffsetRange(start, max(min(end, there.end), start))
-    if not there.earliest <= asked.start <= end <= there.end:
+    if not there.earliest <= request.start <= end <= there.end:
         raise QueryRefused(
-            f"{asked.topic}/{shard} does not have the offsets {asked.start} to {end}",
+            f"{request.topic}/{shard} does not have the offsets {request.start} to {end}",
             hint=f"it has {there.earliest} to {there.end} (exclusive)",
         )
-    return OffsetRange(asked.start, end)
+    return OffsetRange(request.start, end)

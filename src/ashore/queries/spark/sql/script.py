@@ -103,8 +103,8 @@ class Script:
         return found.query_start + index if found else None
 
     def _view(self, name: str) -> ViewText | None:
-        wanted = name.strip("`").casefold()
-        return next((each for each in self.views if name_made(each.text) == wanted), None)
+        key = name.strip("`").casefold()
+        return next((each for each in self.views if name_made(each.text) == key), None)
 
 
 def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
@@ -173,7 +173,7 @@ def _parse(spark: SparkSession, sql: WrittenText, text: str, head: str) -> list[
             line, column, words = _read_refusal(error)
             index = max(_index_in(script, line, column) - len(head), 0) if line else 0
             if index <= max(refused, default=-1):
-                break  # what is left cannot be told from the statement before
+                break  # what is left cannot be separated from the statement before
             refused[index] = refused_at(sql.place(index), words, hint="correct the SQL")
             text = _blank_statement(text, index)
     if refused:
@@ -190,7 +190,7 @@ def _blank_statement(text: str, index: int) -> str:
 
 
 def _refuse_foreign(sql: WrittenText, text: str, only: str = _ONLY) -> None:
-    """Refuse what Spark's parser would tell of in words that lead nowhere. `only`: a hint."""
+    """Refuse what Spark's parser would report in words that lead nowhere. `only`: a hint."""
     normal = normalise_sql(text)
     if not normal.strip("; "):
         words = "the SQL has no statement"

@@ -40,12 +40,12 @@ KEPT_BATCHES = f"{_STREAMING}minBatchesToRetain"
 MAINTENANCE_THREADS = f"{_STORE}numStateStoreMaintenanceThreads"
 
 
-def state_settings(tuning: Tuning, given: Mapping[str, str]) -> dict[str, str]:
+def state_settings(tuning: Tuning, conf: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a query. What the job file sets itself stays.
 
     Raises JobFileInvalid where it sets what Spark does not keep in a checkpoint.
     """
-    if given.get(FORMAT, STATE[FORMAT]) != STATE[FORMAT]:
+    if conf.get(FORMAT, STATE[FORMAT]) != STATE[FORMAT]:
         raise JobFileInvalid(
             f"spark.conf sets {FORMAT}, which Ashore sets itself: with another value Spark could "
             "not read existing checkpoints",
@@ -58,9 +58,9 @@ def state_settings(tuning: Tuning, given: Mapping[str, str]) -> dict[str, str]:
         KEPT_BATCHES: str(tuning.kept_batches),
         MAINTENANCE_THREADS: str(tuning.maintenance_threads),
     }
-    if given.get(PROVIDER, ROCKSDB) != ROCKSDB:
+    if conf.get(PROVIDER, ROCKSDB) != ROCKSDB:
         del settings[JOIN_FORMAT]  # only RocksDB has it
-    return {name: given.get(name, value) for name, value in settings.items()}
+    return {name: conf.get(name, value) for name, value in settings.items()}
 
 
 def open_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -55,14 +55,14 @@ def hold_plan(
     planned: PlannedFrame,
     report: Callable[[str], None] = lambda _text: None,
 ) -> PlanState | None:
-    """Return the plan that the log is to have before the query goes on; None: it has it.
+    """Return the plan that the log is to have before the query continues; None: it has it.
 
     Arguments:
         plan: what the query is.
         name: of its slice.
         fold: of its log.
         planned: what it selects.
-        report: takes what is said of SQL that has changed and may go on.
+        report: takes the report on SQL that has changed and may continue.
 
     Raises QueryRefused where the state that is there means something else.
 
@@ -75,11 +75,11 @@ def hold_plan(
     if known is not None and not is_same and fold.query is not None:
         old = _read(name, known)
         edits = choose_edits(fold.edits, known.digest, old, new)
-        _hold_state(name, (old, new), edits, report)
+        _check_state(name, (old, new), edits, report)
     return PlanState(plan.digest, write_stored(new))
 
 
-def _hold_state(
+def _check_state(
     name: SliceName,
     plans: tuple[StoredPlan, StoredPlan],
     edits: MappingEdits,
@@ -87,7 +87,7 @@ def _hold_state(
 ) -> None:
     """Refuse what gives a state another meaning; report what only gives it other rows.
 
-    `plans`: what made the state, and what is to go on with it.
+    `plans`: what made the state, and what is to continue with it.
     """
     old, new = plans
     changes = find_changes(old, new)
@@ -124,11 +124,11 @@ def _read(name: SliceName, known: PlanState) -> StoredPlan:
 
 
 def _refuse(name: SliceName, verdict: QueryVerdict, changes: Sequence[str]) -> NoReturn:
-    """Refuse what the verdict does not let go on. `changes`: what differs, for people."""
-    told = list(dict.fromkeys([*describe_verdict(verdict), *changes]))
+    """Refuse a query by its verdict. `changes`: what differs, for people."""
+    reasons = list(dict.fromkeys([*describe_verdict(verdict), *changes]))
     raise QueryRefused(
         f"{name}: the state in the checkpoint was made by different SQL, and would give wrong "
-        f"rows: {'; '.join(told)}",
+        f"rows: {'; '.join(reasons)}",
         hint=_HINT,
         changes=list(changes),
         verdict=verdict.verdict.value,
@@ -147,7 +147,7 @@ def hold_checkpoint(
         plan: what the query is.
         name: of its slice.
         fold: of its log.
-        checkpoint: that the query would go on with.
+        checkpoint: that the query would continue with.
         storage: of the log.
 
     Raises CheckpointUnfit.

@@ -75,12 +75,12 @@ def _ask(
     mode: str,
     outline: Checkpoint,
     settings: Settings,
-    told: Collection[int] | None,
+    operators: Collection[int] | None,
 ) -> str:
-    """Return the error of the first operator that Spark refuses. `told`: see `copy_outline`."""
+    """Return the error of the first operator that Spark refuses: see `copy_outline`."""
     with tempfile.TemporaryDirectory(prefix="ashore-check-") as directory:
         copy = open_directory(f"{directory}/checkpoint", SystemClock())
-        done = copy_outline(outline, copy, told)
+        done = copy_outline(outline, copy, operators)
         if copy.read_position().planned == done:
             # As at a start: of a join Spark reads what the operator said before a planned batch.
             copy.plan(done + 1, copy.read_offsets(done))

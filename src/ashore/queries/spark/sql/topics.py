@@ -1,6 +1,6 @@
 """Rows of a query as records of a topic, written by Spark's own sink for Kafka.
 
-What it is: `TopicPlan`, which topic and how; what becomes of a row; and the writing of a batch.
+What it is: `TopicPlan`, which topic and how; rows as records; and the writing of a batch.
 What it promises: when `send_rows` returns, all replicas in sync have every row of the batch. Where
 it raises, some rows may be there, and come again with the next try.
 """
@@ -154,7 +154,7 @@ def send_rows(frame: DataFrame, kafka: KafkaAddress, plan: TopicPlan) -> int:
     return int(counted.get["rows"])
 
 
-def producer_options(kafka: KafkaAddress, given: Mapping[str, str]) -> dict[str, str]:
+def producer_options(kafka: KafkaAddress, options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of Spark's sink: how Kafka is reached, the job's own, and ours."""
     shared = {name: value for name, value in kafka.options.items() if _SHARED.fullmatch(name)}
     ours = {
@@ -162,7 +162,7 @@ def producer_options(kafka: KafkaAddress, given: Mapping[str, str]) -> dict[str,
         "acks": "all",
         "enable.idempotence": "true",
     }
-    return {f"kafka.{name}": value for name, value in {**shared, **given, **ours}.items()}
+    return {f"kafka.{name}": value for name, value in {**shared, **options, **ours}.items()}
 
 
 def _refused(plan: TopicPlan, text: str, hint: str) -> QueryRefused:

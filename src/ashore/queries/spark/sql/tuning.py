@@ -15,7 +15,7 @@ from ashore.queries.state.replay import replay_s
 
 MAINTENANCE_S = 60  # how often Spark uploads snapshots and deletes what is too old
 UNMEASURED_BATCHES = 10  # between two snapshots of a store, before anything was measured
-# Where a snapshot is damaged Spark goes on from the one before, if it is 500 batches away at most.
+# Where a snapshot is damaged Spark uses the one before, if it is 500 batches away at most.
 SNAPSHOT_BATCHES_MAX = 250
 # What costs what was measured by `bench/checkpoints`, on two cores beside one DataNode, with 0.1 to
 # 5 million keys; the spread is wide, and a network is slower.
@@ -25,10 +25,10 @@ INTERVAL_MIN_S = 0.5  # no batch with state is done sooner
 KEPT_BATCHES_MIN = 10
 KEPT_FILES_MAX = 20_000  # of one query, all its files: for its NameNode's sake, or its inodes'
 TEXTS = 2  # that each batch adds beside its changelogs: in `offsets` and in `commits`
-EXTRA = 1.3  # Spark deletes what is too old once there are so many times as many batches
+EXTRA = 1.3  # Spark deletes what is too old once there are this many times as many batches
 TASK_S = 0.05  # what one more partition adds to a batch, on one core: 0.03 to 0.07
 TASK_SHARE = 0.1  # of the time between two batches that this may take
-GROWTH = 4  # so many times the cores of the first start can be used later
+GROWTH = 4  # this many times the cores of the first start can be used later
 PARTITIONS_MIN, PARTITIONS_MAX = 16, 1024
 
 
@@ -43,7 +43,7 @@ class Batches:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TuningGoals:
     """What the job file says, and what it runs on."""
 
     interval_s: float
@@ -63,17 +63,17 @@ class Tuning:
     maintenance_threads: int
 
 
-def tune(wanted: Wanted, batches: Batches | None) -> Tuning:
+def tune(goals: TuningGoals, batches: Batches | None) -> Tuning:
     """Return how the state of a query is treated from its next start on.
 
     `batches` are those of its checkpoint; none before the first start.
     """
-    partitions = wanted.partitions or plan_partitions(wanted.cores, wanted.interval_s)
-    interval_s = max(batches.interval_s if batches else 0, wanted.interval_s, INTERVAL_MIN_S)
+    partitions = goals.partitions or plan_partitions(goals.cores, goals.interval_s)
+    interval_s = max(batches.interval_s if batches else 0, goals.interval_s, INTERVAL_MIN_S)
     stores = batches.stores if batches else partitions
-    snapshots = plan_snapshots(interval_s, batches, wanted.cores)
-    most = most_kept((stores + TEXTS) * wanted.files_each, snapshots)
-    kept = plan_kept(interval_s, wanted.keep_s, most)
+    snapshots = plan_snapshots(interval_s, batches, goals.cores)
+    most = most_kept((stores + TEXTS) * goals.files_each, snapshots)
+    kept = plan_kept(interval_s, goals.keep_s, most)
     return Tuning(partitions, snapshots, kept, plan_threads(stores))
 
 
@@ -92,16 +92,16 @@ def plan_partitions(cores: int, interval_s: float) -> int:
 def plan_snapshots(interval_s: float, batches: Batches | None, cores: int) -> int:
     """Return how many batches lie between two snapshots of a store.
 
-    So many that their changelogs are as large as the snapshot: then snapshots at most double what
+    Their changelogs are about as large as the snapshot: then snapshots at most double what
     is written. Not more than a restart can replay in time; and not fewer than there are from one
     maintenance to the next, since a snapshot that the next one overtakes is written in vain.
     """
     least = max(2, math.ceil(MAINTENANCE_S / interval_s))
-    wanted = UNMEASURED_BATCHES
+    batches_each = UNMEASURED_BATCHES
     if batches is not None and batches.changelog_bytes > 0 and batches.snapshot_bytes > 0:
         most = math.floor(REPLAY_S * cores / replay_s(batches.changelog_bytes, batches.stores))
-        wanted = min(math.ceil(batches.snapshot_bytes / batches.changelog_bytes), most)
-    return min(max(wanted, least), SNAPSHOT_BATCHES_MAX)
+        batches_each = min(math.ceil(batches.snapshot_bytes / batches.changelog_bytes), most)
+    return min(max(batches_each, least), SNAPSHOT_BATCHES_MAX)
 
 
 def plan_kept(interval_s: float, keep_s: float, most: int) -> int:

@@ -1,6 +1,6 @@
 """What a query is at a start, as a version of its job.
 
-What it is: `describe_version`, and the parts of it that tell one version from another.
+What it is: `describe_version`, and the parts in which versions differ.
 What it promises: reads only; no query runs. What was measured of a checkpoint plays no part, so
 that two starts of the same job are one version.
 """

@@ -1,4 +1,4 @@
-"""State loaded by Spark, each store of it: what tells whether a query can continue with it.
+"""State loaded by Spark, each store of it: a check whether a query can continue with it.
 
 What it is: `load`, behind the trial of a copy that `ashore checkpoint doctor` has made.
 What it promises: nothing is written to the checkpoint. Each row of each store is read; no older
@@ -27,17 +27,17 @@ from ashore.topics.run.spark.causes import (
 Send = Callable[[Event], None]
 
 
-def load(spark: SparkSession, asked: LoadRequest, send: Send) -> StateLoaded:
+def load(spark: SparkSession, request: LoadRequest, send: Send) -> StateLoaded:
     """Load each store, and return how many rows it has. Raises CheckpointUnfit where Spark cannot.
 
     `send`: is sent each step.
     """
-    uri, found, what = asked.checkpoint.uri, [], "its operators"
+    uri, found, what = request.checkpoint.uri, [], "its operators"
     try:
         for each in list_state(spark, uri):
             what = f"operator {each.operator}, {each.name}"
             send(StateStep(StateWork.LOAD, each.operator, each.name))
-            rows = read_state(spark, uri, asked.batch, each).groupBy(FAMILY).count().collect()
+            rows = read_state(spark, uri, request.batch, each).groupBy(FAMILY).count().collect()
             counted = sorted((row[0], int(row[1])) for row in rows)
             found += [StoreRows(each.operator, each.name, *row) for row in counted]
     except (PySparkException, Py4JError, ConnectionError) as error:

@@ -1,8 +1,8 @@
 """The state process: `python -m ashore.queries.spark.state.main rescale WHERE --request JSON`.
 
 What it is: Spark for one verb of `ashore checkpoint`, without a job file, or of `ashore migrate`,
-with the job file whose SQL is to go on: that plans the queries first, so that what is planned and
-what is rewritten come from one reading of the file.
+with the new job file: that plans the queries first, so that what is planned and what is rewritten
+come from one reading of the file.
 What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. It ends with
 its parent, at once: what it writes counts only once the parent has said so.
 """
@@ -57,8 +57,8 @@ from ashore.topics.run.spark.session import (
 Start = Callable[[str, str, Mapping[str, str]], SparkSession]  # by name, master and settings
 
 
-class _Asked:
-    """What the parent asks a process that runs: `where`, and lines on stdin."""
+class _ParentLines:
+    """The lines that the parent writes to stdin of a process, beside its `where`."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -68,66 +68,66 @@ class _Asked:
         """Take a line of the parent."""
         self._lines.put(line)
 
-    def lines(self) -> Iterator[str]:
-        """Yield what the parent asks, until it asks for the end."""
+    def all(self) -> Iterator[str]:
+        """Yield the lines, until the empty one that ends them."""
         return iter(self._lines.get, "")
 
 
-def _rescale(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> None:
-    asked = read_request(RescaleRequest, request)
-    reach = {f"spark.hadoop.{name}": value for name, value in asked.source.options}
-    conf = {**reach, **dict(asked.spark.conf), FORMAT: str(asked.state_format)}
-    spark = start("checkpoint rescale", asked.spark.master, conf)
+def _rescale(text: str, events: EventWriter, start: Start, _lines: _ParentLines) -> None:
+    request = read_request(RescaleRequest, text)
+    reach = {f"spark.hadoop.{name}": value for name, value in request.source.options}
+    conf = {**reach, **dict(request.spark.conf), FORMAT: str(request.state_format)}
+    spark = start("checkpoint rescale", request.spark.master, conf)
     try:
-        cut = Cut(asked.batch, asked.partitions)
-        source, target = _open(asked.source), _open(asked.target)
+        cut = Cut(request.batch, request.partitions)
+        source, target = _open(request.source), _open(request.target)
         events.send(rescale(spark, source, target, cut, events.send))
     finally:
         _stop(spark)
 
 
-def _load(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> None:
-    asked = read_request(LoadRequest, request)
-    reach = {f"spark.hadoop.{name}": value for name, value in asked.checkpoint.options}
-    conf = {**LIGHT_JVM, **reach, **dict(asked.spark.conf), **READING}
-    conf[FORMAT] = str(asked.state_format)
-    spark = start("checkpoint doctor", asked.spark.master, conf)
+def _load(text: str, events: EventWriter, start: Start, _lines: _ParentLines) -> None:
+    request = read_request(LoadRequest, text)
+    reach = {f"spark.hadoop.{name}": value for name, value in request.checkpoint.options}
+    conf = {**LIGHT_JVM, **reach, **dict(request.spark.conf), **READING}
+    conf[FORMAT] = str(request.state_format)
+    spark = start("checkpoint doctor", request.spark.master, conf)
     try:
-        events.send(load(spark, asked, events.send))
+        events.send(load(spark, request, events.send))
     finally:
         _stop(spark)
 
 
-def _migrate(request: str, events: EventWriter, start: Start, asked: "_Asked") -> None:
-    """Plan the queries of a job file, then rewrite states for them, as long as one is asked."""
+def _migrate(request: str, events: EventWriter, start: Start, lines: _ParentLines) -> None:
+    """Plan the queries of a job file, then rewrite a state for each line of the parent."""
     planning = read_request(PlanRequest, request)
-    job, clock = load_job_file(asked.where), SystemClock()
+    job, clock = load_job_file(lines.where), SystemClock()
     outlines = {each.slice: open_directory(each.path, clock) for each in planning.outlines}
     spark = start(f"migrate {job.job}", application_of(job).master, conf_of(job))
     try:
         with assembled(job, spark, events) as assembly:
             events.send(QueriesPlanned(plan_stored(assembly.sql, outlines)))
-            for line in asked.lines():
+            for line in lines.all():
                 events.send(_rewrite(assembly.sql, read_request(MigrateRequest, line), events))
     finally:
         _stop(spark)
 
 
-def _rewrite(parts: SqlParts, asked: MigrateRequest, events: EventWriter) -> StateMigrated:
-    parts.spark.conf.set(FORMAT, str(asked.state_format))
-    log = SliceName(parts.job.job, asked.log) if asked.log else None
-    plan, planned = open_query(parts, asked.query, log)
-    source, target = _open_both(asked.source, asked.target)
-    migration = Migration(source, target, asked.batch, asked.rewrite)
+def _rewrite(parts: SqlParts, request: MigrateRequest, events: EventWriter) -> StateMigrated:
+    parts.spark.conf.set(FORMAT, str(request.state_format))
+    log = SliceName(parts.job.job, request.log) if request.log else None
+    plan, planned = open_query(parts, request.query, log)
+    source, target = _open_both(request.source, request.target)
+    migration = Migration(source, target, request.batch, request.rewrite)
     return migrate(parts.spark, migration, NewQuery(planned.frame, plan.mode), events.send)
 
 
-def _rows(request: str, events: EventWriter, start: Start, _asked: "_Asked") -> None:
-    asked = read_request(RowsRequest, request)
-    conf = {**dict(asked.spark.conf), **READING, FORMAT: str(asked.state_format)}
-    spark = start("checkpoint rows", asked.spark.master, conf)
+def _rows(text: str, events: EventWriter, start: Start, _lines: _ParentLines) -> None:
+    request = read_request(RowsRequest, text)
+    conf = {**dict(request.spark.conf), **READING, FORMAT: str(request.state_format)}
+    spark = start("checkpoint rows", request.spark.master, conf)
     try:
-        read_rows(spark, asked, events.send)
+        read_rows(spark, request, events.send)
     finally:
         _stop(spark)
 
@@ -163,8 +163,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     writer = EventWriter(count_hanging_calls)
-    asked = _Asked(options.where)
-    watch_parent(end_at_once, asked.add)
+    lines = _ParentLines(options.where)
+    watch_parent(end_at_once, lines.add)
     command = _COMMANDS[options.command]
 
     def start(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
         return start_session(name, master, settings, options.jar)
 
     return ended_in_words(
-        writer, lambda: command(options.request, writer, start, asked), debug=options.debug
+        writer, lambda: command(options.request, writer, start, lines), debug=options.debug
     )
 
 
@@ -184,7 +184,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jar", action="append", default=[], type=Path)
     parser.add_argument("--java-options", default="", help="of Spark's driver, beside the job's")
     parser.add_argument("--debug", action="store_true")
-    parser.add_argument("--request", required=True, help="what the command is asked, as JSON")
+    parser.add_argument("--request", required=True, help="of the command, as JSON")
     return parser.parse_args(arguments)
 
 

@@ -107,17 +107,17 @@ def recode(
     return with_schema_of(encoded, form.raw)
 
 
-def find_null(rows: DataFrame, asked: Sequence[NeverNull]) -> str | None:
+def find_null(rows: DataFrame, never_null: Sequence[NeverNull]) -> str | None:
     """Return the name of one of these columns in which a decoded row has NULL; None: none has."""
     numbered = rows.select(
         *(_numbered(column, rows.schema) for column in (_DECODED_KEY, _DECODED_VALUE))
     )
-    told = []
-    for each in asked:
+    names = []
+    for each in never_null:
         column = _DECODED_KEY if each.of == _DECODED_KEY else _DECODED_VALUE
         name = _fields(rows.schema, column)[each.column].name
-        told.append(F.when(F.col(column)[f"c{each.column}"].isNull(), name))
-    found = numbered.select(F.coalesce(*told).alias("name")).where("name IS NOT NULL").head()
+        names.append(F.when(F.col(column)[f"c{each.column}"].isNull(), name))
+    found = numbered.select(F.coalesce(*names).alias("name")).where("name IS NOT NULL").head()
     return None if found is None else str(found["name"])
 
 

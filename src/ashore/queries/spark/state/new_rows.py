@@ -107,8 +107,8 @@ class Maker:
             side = _WAITING.format(each.of) if each.of in _SIDES else ONLY
             places.setdefault(side, []).append(each)
         found = (
-            find_null(self.decoded(self.source, old, _named(store)), asked)
-            for store, asked in places.items()
+            find_null(self.decoded(self.source, old, _named(store)), never_null)
+            for store, never_null in places.items()
         )
         return next((each for each in found if each is not None), None)
 

@@ -54,7 +54,7 @@ class Content:
 def rescale(
     spark: SparkSession, source: Checkpoint, target: Checkpoint, cut: Cut, send: Send
 ) -> Rescaled:
-    """Write the state of a checkpoint to another one, in so many partitions.
+    """Write the state of a checkpoint to another one, in another number of partitions.
 
     Requires: all of the target but its state is there; see `lay_out`. Its batch is committed, and
     `finish` is left to do.

@@ -26,7 +26,7 @@ from ashore.queries.spark.state.backfilling import replay
 from ashore.queries.spark.state.forms import ONLY, Forms, store_of_schema
 from ashore.queries.spark.state.new_rows import Maker
 from ashore.queries.spark.state.rescaling import measure_stores
-from ashore.queries.spark.state.tasks import told_progress
+from ashore.queries.spark.state.tasks import reported_progress
 from ashore.queries.spark.state.verifying import (
     Rewritten,
     count_placed,
@@ -68,7 +68,7 @@ class Migration:
 
     Arguments:
         source: the checkpoint that is read.
-        target: the one that is written; what it has is told by `MigrateRequest`.
+        target: the one that is written; see `MigrateRequest`.
         batch: whose state it is, in both; it is done in the source.
         rewrite: what the state is made of.
 
@@ -82,7 +82,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class NewQuery:
-    """What is to go on with a state: its frame, and the output mode that it runs in."""
+    """The query that continues with a state: its frame, and the output mode that it runs in."""
 
     frame: DataFrame
     mode: str
@@ -113,8 +113,8 @@ def migrate(
             settings.partitions or fail("the settings name partitions"),
             find_aggregates(plan),
         )
-        said = _Saying.of(planned)
-        migrator = _Migrator(spark, migration, query, planned, said, maker, required, send)
+        layout = _Layout.of(planned)
+        migrator = _Migrator(spark, migration, query, planned, layout, maker, required, send)
         if is_filled(migration.rewrite.operators):
             migrator.replay(query, directory)
         return migrator.run()
@@ -132,14 +132,14 @@ def _settings_of(migration: Migration) -> Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Saying:
+class _Layout:
     """What operators say of themselves in a checkpoint, and the files that say it, by number."""
 
     files: Mapping[int, tuple[CheckpointFile, ...]]
     operators: Mapping[int, OperatorFile]
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint) -> "_Saying":
+    def of(cls, checkpoint: Checkpoint) -> "_Layout":
         """Return those of a checkpoint that Spark has just planned."""
         files: dict[int, list[CheckpointFile]] = {}
         operators: dict[int, OperatorFile] = {}
@@ -155,8 +155,8 @@ class _Saying:
                 place = names.join(checkpoint.path, each.path)
                 data = checkpoint.storage.read(place)
                 operators[each.of.operator] = OperatorFile.parse(data, place)
-        told = {operator: tuple(some) for operator, some in files.items()}
-        return cls(told, operators)
+        by_operator = {operator: tuple(some) for operator, some in files.items()}
+        return cls(by_operator, operators)
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ class _Migrator:
     migration: Migration
     query: NewQuery
     planned: Checkpoint
-    said: _Saying
+    layout: _Layout
     maker: Maker
     required: Required
     send: Send
@@ -180,7 +180,7 @@ class _Migrator:
         scratch = Checkpoint(LocalStorage(directory), "replay", f"file://{directory}/replay")
         finish(self.migration.source, scratch)
         offsets = self.migration.target.read_offsets(self.migration.batch)
-        with told_progress(self.spark, self.send):
+        with reported_progress(self.spark, self.send):
             replay(query.frame, query.mode, offsets, scratch)
         self.maker.replayed = scratch
 
@@ -200,7 +200,7 @@ class _Migrator:
         self._write(written, forms)
         self._keep(kept, forms)
         self._commit()
-        moved = [*self._compare(written), *self._tell_kept(kept)]
+        moved = [*self._compare(written), *self._list_kept(kept)]
         moved.sort(key=lambda each: (each.operator, each.stores))
         self._verify()
         return StateMigrated(tuple(moved), tuple(self._dropped()))
@@ -210,9 +210,9 @@ class _Migrator:
     def _require_planned(self) -> None:
         """Raise CheckpointUnfit where Spark numbers operators in another way than the rewrite."""
         rewrite, source = self.migration.rewrite, self.migration.source
-        wanted, there = {each.operator for each in rewrite.operators}, set(self.said.operators)
-        if wanted != there:
-            text = f"the rewrite has operators {sorted(wanted)}, Spark plans {sorted(there)}"
+        expected, there = {each.operator for each in rewrite.operators}, set(self.layout.operators)
+        if expected != there:
+            text = f"the rewrite has operators {sorted(expected)}, Spark plans {sorted(there)}"
             raise _unfit(source, "operators", text)
         old = {each.old for each in rewrite.operators if each.old is not None}
         old |= {each.operator for each in rewrite.dropped}
@@ -230,10 +230,10 @@ class _Migrator:
         Raises CheckpointUnfit where its bytes would mean something else.
         """
         old = self.required.operators[fail("kept of none") if kept.old is None else kept.old]
-        new = self.said.operators[kept.operator]
+        new = self.layout.operators[kept.operator]
         files = [each for each in self.required.files if _operator_of(each) == old.operator]
         before = Forms.read(self.migration.source, files)
-        after = Forms.read(self.planned, self.said.files[kept.operator])
+        after = Forms.read(self.planned, self.layout.files[kept.operator])
         if old.name != new.name or not before.has_types_of(after):
             text = f"`{kept.name}`: Spark would read the state of operator {old.operator} otherwise"
             raise _unfit(self.migration.source, "other_form", text)
@@ -255,10 +255,10 @@ class _Migrator:
         `kept`: those of the stores that it has; None: its stores are written as Spark plans them.
         """
         target = self.migration.target
-        for each in self.said.files[operator]:
+        for each in self.layout.files[operator]:
             data = self.planned.storage.read(names.join(self.planned.path, each.path))
             if isinstance(each.of, OperatorPath):
-                data = self.said.operators[operator].move_to(target.uri).write()
+                data = self.layout.operators[operator].move_to(target.uri).write()
             elif store_of_schema(each) is not None:
                 data = (kept.data_for(each) if kept is not None else None) or data
                 data = with_nulls(data, each.path)
@@ -276,7 +276,7 @@ class _Migrator:
         waiting = iter(
             (each, store.name)
             for each in written
-            for store in self.said.operators[each.operator].stores
+            for store in self.layout.operators[each.operator].stores
         )
 
         def change(like: DataFrame) -> DataFrame:
@@ -286,7 +286,7 @@ class _Migrator:
 
         # Of the checkpoint that is read Spark takes no more than which columns its rows have.
         target, batch = self.migration.target, self.migration.batch
-        with told_progress(self.spark, self.send):
+        with reported_progress(self.spark, self.send):
             ids = rewrite_state(self.spark, self.planned.uri, target.uri, batch, change)
         self.ids.update(ids or {})
 
@@ -299,7 +299,7 @@ class _Migrator:
     def _compare(self, written: Sequence[OperatorRewrite]) -> Iterator[MovedStores]:
         """Yield what was written, read again. Raises CheckpointUnfit where it is something else."""
         for each in written:
-            for store in self.said.operators[each.operator].stores:
+            for store in self.layout.operators[each.operator].stores:
                 self.send(StateStep(StateWork.COMPARE, each.operator, store.name))
                 stores = StateStores(each.operator, store.name)
                 after = count_placed(
@@ -341,12 +341,12 @@ class _Migrator:
             before = self.maker.decoded(self.migration.source, old, options)
             after = self.maker.decoded(target, of.operator, options)
             require_sample(Rewritten(of, before, after), target)
-        if not self.said.operators:
+        if not self.layout.operators:
             return
-        self.send(StateStep(StateWork.LOAD, min(self.said.operators), ""))
+        self.send(StateStep(StateWork.LOAD, min(self.layout.operators), ""))
         without_keys = [
             operator
-            for operator, files in self.said.files.items()
+            for operator, files in self.layout.files.items()
             if not Forms.read(self.planned, files).has_keys
         ]
         require_loads(self.query.frame, self.query.mode, target, batch, without_keys)
@@ -392,9 +392,9 @@ class _Migrator:
         target, path = self.migration.target, BatchPath(BatchLog.COMMITS, self.migration.batch)
         target.storage.create(names.join(target.path, path.path), after.write())
 
-    def _tell_kept(self, kept: Sequence[OperatorRewrite]) -> Iterator[MovedStores]:
+    def _list_kept(self, kept: Sequence[OperatorRewrite]) -> Iterator[MovedStores]:
         for each in kept:
-            for store in self.said.operators[each.operator].stores:
+            for store in self.layout.operators[each.operator].stores:
                 yield self._moved(each, store.name, None, None)
 
     def _moved(
@@ -420,7 +420,7 @@ class _Migrator:
 
 
 def _is_promised(kind: RewriteKind, before: int, after: int) -> bool:
-    """Return whether stores have as many rows as a rewrite makes of so many."""
+    """Return whether stores have as many rows as a rewrite makes of those before."""
     match kind:
         case RewriteKind.EMPTY:
             return after == 0

@@ -35,7 +35,7 @@ from ashore.log.progress import StateWork
 from ashore.queries.spark.internals.state import read_decoded
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
 from ashore.queries.spark.state.damage import explain_damage
-from ashore.queries.spark.state.tasks import told_progress
+from ashore.queries.spark.state.tasks import reported_progress
 
 PARQUET, ARROW = ".parquet", ".arrow"
 
@@ -60,32 +60,32 @@ class _Read:
     values: tuple[str, ...]
 
 
-def read_rows(spark: SparkSession, asked: RowsRequest, send: Send) -> None:
+def read_rows(spark: SparkSession, request: RowsRequest, send: Send) -> None:
     """Send the rows of each table, or how they differ from those before; write them where asked.
 
     Raises CheckpointUnfit where state cannot be read, NotDone where the request does not fit it.
     """
-    for table in asked.tables:
+    for table in request.tables:
         send(StateStep(StateWork.READ, table.operator, table.name))
-        with told_progress(spark, send):
+        with reported_progress(spark, send):
             try:
-                send(_answer(spark, table, asked))
+                send(_answer(spark, table, request))
             except (PySparkException, Py4JError) as error:
-                states = [each for each in (asked.now, asked.before) if each is not None]
+                states = [each for each in (request.now, request.before) if each is not None]
                 raise explain_damage(error, table, states) from error
 
 
-def _answer(spark: SparkSession, table: StateTable, asked: RowsRequest) -> Event:
-    now = _wanted(_read(spark, asked.now, table), table, asked)
-    if asked.before is None:
-        return _show(now.frame, now, table, asked)
-    before = _wanted(_read(spark, asked.before, table), table, asked)
+def _answer(spark: SparkSession, table: StateTable, request: RowsRequest) -> Event:
+    now = _filter_rows(_read(spark, request.now, table), table, request)
+    if request.before is None:
+        return _show(now.frame, now, table, request)
+    before = _filter_rows(_read(spark, request.before, table), table, request)
     found = _compare_bags(before, now) if table.is_bag else _compare(before, now)
     found = found.persist(StorageLevel.DISK_ONLY)
     try:
         counted = {row[0]: int(row[1]) for row in found.groupBy(CHANGE).count().collect()}
         ordered = found.orderBy(PARTITION, F.to_json(KEY, JSON_OPTIONS), CHANGE)
-        shown = _show(ordered, now, table, asked)
+        shown = _show(ordered, now, table, request)
     finally:
         found.unpersist()
     return StateChanges(
@@ -170,11 +170,11 @@ def _names(rows: DataFrame, column: str) -> tuple[str, ...]:
 # ---- what is wanted
 
 
-def _wanted(read: _Read, table: StateTable, asked: RowsRequest) -> _Read:
+def _filter_rows(read: _Read, table: StateTable, request: RowsRequest) -> _Read:
     frame = read.frame
-    if asked.partition is not None:
-        frame = frame.where(F.col(PARTITION) == asked.partition)
-    for name, text in asked.keys:
+    if request.partition is not None:
+        frame = frame.where(F.col(PARTITION) == request.partition)
+    for name, text in request.keys:
         frame = frame.where(_equals(frame, table, name, text))
     return replace(read, frame=frame)
 
@@ -274,7 +274,7 @@ def _sides(before: _Read, now: _Read, by: list[str], grouped: list[Column]) -> D
 # ---- answering
 
 
-def _show(rows: DataFrame, read: _Read, table: StateTable, asked: RowsRequest) -> StateRows:
+def _show(rows: DataFrame, read: _Read, table: StateTable, request: RowsRequest) -> StateRows:
     shown = StateRows(
         table.operator,
         table.operator_name,
@@ -285,14 +285,14 @@ def _show(rows: DataFrame, read: _Read, table: StateTable, asked: RowsRequest) -
         (),
         has_more=False,
     )
-    if asked.to is not None:
-        wanted = rows if asked.limit is None else rows.limit(asked.limit)
-        return replace(shown, written=write_file(_flat(wanted), asked.to))
-    wanted = rows if asked.limit is None else rows.limit(asked.limit + 1)
-    columns = [_as_text(each, wanted.schema[each].dataType) for each in wanted.columns]
-    texts = wanted.select(F.to_json(F.struct(*columns), JSON_OPTIONS)).collect()
+    if request.to is not None:
+        limited = rows if request.limit is None else rows.limit(request.limit)
+        return replace(shown, written=write_file(_flat(limited), request.to))
+    limited = rows if request.limit is None else rows.limit(request.limit + 1)
+    columns = [_as_text(each, limited.schema[each].dataType) for each in limited.columns]
+    texts = limited.select(F.to_json(F.struct(*columns), JSON_OPTIONS)).collect()
     found = tuple(str(row[0]) for row in texts)
-    limit = len(found) if asked.limit is None else asked.limit
+    limit = len(found) if request.limit is None else request.limit
     return replace(shown, rows=found[:limit], has_more=len(found) > limit)
 
 

@@ -1,6 +1,6 @@
-"""How far Spark's tasks are, told while they run.
+"""The progress of Spark's tasks, reported while they run.
 
-What it promises: only while the block runs; what is told is a hint, taken each half second.
+What it promises: only while the block runs; a report is a hint, taken each half second.
 """
 
 import threading
@@ -16,7 +16,7 @@ _PAUSE_S = 0.5
 
 
 @contextmanager
-def told_progress(spark: SparkSession, send: Callable[[Event], None]) -> Iterator[None]:
+def reported_progress(spark: SparkSession, send: Callable[[Event], None]) -> Iterator[None]:
     """Send how many tasks of the active stages are done, and what these have taken in."""
     done = threading.Event()
 

@@ -65,10 +65,10 @@ def count_placed(spark: SparkSession, checkpoint: Checkpoint, batch: int, of: St
         [F.col(PARTITION_KEY)[each] for each in kind.names] if isinstance(kind, StructType) else []
     )
     partitions = checkpoint.read_offsets(batch).partitions or 1
-    wanted = F.pmod(F.hash(*keys), F.lit(partitions)) if keys else F.lit(0)
-    is_wrong = F.spark_partition_id() != wanted
-    told = rows.select(F.when(is_wrong, F.to_json(PARTITION_KEY, JSON_OPTIONS)).alias("wrong"))
-    found = told.agg(F.count("*"), F.first("wrong", ignorenulls=True)).collect()[0]
+    expected = F.pmod(F.hash(*keys), F.lit(partitions)) if keys else F.lit(0)
+    is_wrong = F.spark_partition_id() != expected
+    texts = rows.select(F.when(is_wrong, F.to_json(PARTITION_KEY, JSON_OPTIONS)).alias("wrong"))
+    found = texts.agg(F.count("*"), F.first("wrong", ignorenulls=True)).collect()[0]
     count, wrong = int(found[0]), found[1]
     if wrong is not None:
         text = f"operator {of.operator}, {of.name}: the key {wrong} is in another partition"
@@ -120,8 +120,8 @@ def _require_values(
     differs = [F.when(~is_one, F.concat(F.lit("it was made of "), count, F.lit(" rows")))]
     for place, _, is_same in expected:
         found = F.col(f"v.c{place}")
-        told = (F.to_json(F.struct(each), JSON_OPTIONS) for each in (found, F.col(f"e{place}")))
-        text = F.format_string(f"value {place + 1} is %s, expected %s", *told)
+        texts = (F.to_json(F.struct(each), JSON_OPTIONS) for each in (found, F.col(f"e{place}")))
+        text = F.format_string(f"value {place + 1} is %s, expected %s", *texts)
         differs.append(F.when(~is_same(found, F.col(f"e{place}")), text))
     both = both.select(F.to_json("k", JSON_OPTIONS), F.coalesce(*differs).alias("differs"))
     wrong = both.where("differs IS NOT NULL").head()
@@ -280,7 +280,7 @@ def require_loads(
     If interrupted: the copy is left below the checkpoint.
 
     Arguments:
-        frame: of the query that is to go on.
+        frame: of the query that is to continue.
         mode: in which it runs.
         checkpoint: whose batch is committed.
         batch: that is done.
