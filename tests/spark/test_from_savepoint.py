@@ -25,7 +25,7 @@ from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history
 from ashore.queries.state.later_batches import LandedSince, OutputSince
 from ashore.queries.tools.each_query import save_each_query
-from ashore.queries.tools.from_savepoint import FromAsked, WentOn, go_on_from
+from ashore.queries.tools.from_savepoint import FromAsked, ResumedQuery, resume_from
 from ashore.topics.open_job import open_job
 
 PART = 150
@@ -44,10 +44,10 @@ def come(site: Site, topic: str, number: int) -> None:
 
 
 def go_on(job_file: Path, savepoint: str, output: OutputSince | None) -> LandedSince:
-    found: list[WentOn] = []
+    found: list[ResumedQuery] = []
     with open_job(job_file) as opened:
         asked = FromAsked((savepoint,), output, takes_over=True)
-        go_on_from(opened, asked, silent, found.append)
+        resume_from(opened, asked, silent, found.append)
     return found[0].since
 
 

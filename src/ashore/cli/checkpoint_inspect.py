@@ -179,7 +179,7 @@ def _read(asked: "RowsAsked", *, as_json: bool) -> "RowsFound":
     with shown_progress(quiet=as_json) as progress:
         what = ["reading"]
 
-        def told(event: "StateStep | StateProgress") -> None:
+        def report(event: "StateStep | StateProgress") -> None:
             match event:
                 case StateStep():
                     what[0] = f"reading operator {event.operator}, {event.stores}"
@@ -189,7 +189,7 @@ def _read(asked: "RowsAsked", *, as_json: bool) -> "RowsFound":
         listener = RowsProgress(
             copied=lambda done, total: progress("copying files", done, total),
             starting=lambda: say(f"{STARTING_SPARK} (8 s)"),
-            told=told,
+            report=report,
         )
         return read_state_rows(asked, SystemClock(), listener)
 

@@ -110,7 +110,7 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
                 asked = AnotherTable(tuple(from_savepoint), of_another_job, same_sql, take_over)
                 _begin(opened, asked, quiet=as_json, debug=debug)
             elif from_savepoint:
-                _go_on(opened, from_savepoint, output, takes_over=take_over, quiet=as_json)
+                _resume(opened, from_savepoint, output, takes_over=take_over, quiet=as_json)
         _report(preflight)
         warn_running(RunningJob(job.job, str(job.lake), opened.clock, lambda _line: None))
         options = LaunchOptions(
@@ -143,7 +143,7 @@ def warn_running(job: RunningJob) -> None:
         )
 
 
-def _go_on(
+def _resume(
     opened: open_job.OpenJob,
     savepoints: list[str],
     output: OutputSince | None,
@@ -151,10 +151,10 @@ def _go_on(
     takes_over: bool,
     quiet: bool,
 ) -> None:
-    """Put savepoints in the place of the checkpoints of queries. Raises as `go_on_from`."""
-    from ashore.queries.tools.from_savepoint import FromAsked, WentOn, go_on_from  # noqa: PLC0415 - 0.2 s, where needed
+    """Put savepoints in the place of the checkpoints of queries. Raises as `resume_from`."""
+    from ashore.queries.tools.from_savepoint import FromAsked, ResumedQuery, resume_from  # noqa: PLC0415 - 0.2 s, where needed
 
-    def show(found: WentOn) -> None:
+    def show(found: ResumedQuery) -> None:
         since, line = found.since, f"{found.query} continues from the savepoint {found.place}"
         if since.batches:
             line += f"; since then {since.rows:,} rows in {since.batches:,} batches had landed"
@@ -162,7 +162,7 @@ def _go_on(
 
     asked = FromAsked(tuple(savepoints), output, takes_over)
     with shown_progress(quiet=quiet) as progress:
-        go_on_from(opened, asked, lambda done, total: progress("copying", done, total), show)
+        resume_from(opened, asked, lambda done, total: progress("copying", done, total), show)
 
 
 def _begin(opened: open_job.OpenJob, asked: AnotherTable, *, quiet: bool, debug: bool) -> None:

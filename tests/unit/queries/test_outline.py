@@ -51,7 +51,7 @@ def test_operators_of_a_copy_name_its_own_schemas(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["rocksdb", "join-3"])
 def test_an_operator_that_is_left_out_has_no_schema(name: str, tmp_path: Path) -> None:
     source, target = unpack(name, tmp_path), tmp_path / "copy"
-    copy_outline(opened(source), opened(target), told=[7])
+    copy_outline(opened(source), opened(target), operators=[7])
     paths = [parse_path(each) for each in list_paths(target)]
     operators = [each for each in paths if isinstance(each, OperatorPath)]
     assert operators

@@ -67,7 +67,7 @@ def test_what_cannot_be_rescaled_is_refused_in_words(
 def test_all_but_the_state_is_laid_out(tmp_path: Path) -> None:
     root, target = unpack("rocksdb-changelog", tmp_path), tmp_path / "target"
     plan = plan_rescale(opened(root), 5)
-    assert (plan.batch, plan.partitions, plan.wanted, plan.state_format) == (11, 2, 5, 1)
+    assert (plan.batch, plan.partitions, plan.new_partitions, plan.state_format) == (11, 2, 5, 1)
 
     lay_out(opened(root), opened(target), plan)
 

@@ -3,9 +3,9 @@
 What it is: `Attempts`, the directory of the attempts, named by the epochs of the writers that made
 them.
 What it promises: no two processes write one attempt. A process that was frozen while another took
-its query over goes on in its own attempt, which nobody uses any more. One that a migration has made
+its query over continues in its own attempt, which is no longer used. One that a migration has made
 counts once an entry of the log names it, and then none before it does. An attempt is taken as it is
-where its writer has released it and nobody has opened the log since; otherwise its successor
+where its writer has released it and the log was not opened since; otherwise its successor
 continues on a copy, in a new attempt. An attempt that was copied in part is never taken.
 """
 
@@ -262,7 +262,7 @@ class Attempts:
 def open_attempts(
     job: "Job", name: SliceName, lake: LakeAddress, storage: Storage, clock: Clock
 ) -> Attempts:
-    """Return the attempts of a query's checkpoint, where the job file wants them.
+    """Return the attempts of a query's checkpoint, where the job file puts them.
 
     Arguments:
         job: that the query is of.
@@ -276,11 +276,11 @@ def open_attempts(
     def read_named() -> int:
         return read_log(storage, name).attempt
 
-    given = job.sql.checkpoints if job.sql is not None else None
-    if given is None:
+    directory = job.sql.checkpoints if job.sql is not None else None
+    if directory is None:
         path = names.checkpoint_directory(name)
         return Attempts(storage, path, f"{lake.uri.rstrip('/')}/{path}", read_named)
     path = names.checkpoint_directory_apart(name)
-    uri = given.reveal().rstrip("/")
+    uri = directory.reveal().rstrip("/")
     address = lake_address(uri, lake.deadline_s, dict(lake.options))
     return Attempts(address.open(clock), path, f"{uri}/{path}", read_named)

@@ -1,4 +1,4 @@
-"""Spark's checkpoint of one query, as far as its text files tell.
+"""Spark's checkpoint of one query, read from its text files.
 
 What it is: which batches are planned and done, what a batch was planned with, and the next one
 planned in Spark's place; through the lake's own storage.

@@ -5,7 +5,7 @@ What it promises: a step takes about STEP_S, so that its caller does other thing
 was modified within AGE_MS stays, however soon the job file calls a file stale: a table that Spark
 uploads is named by no snapshot until all of them are there. No log is asked or written, so that
 nothing is fenced; a storage that fails ends the pass, and the next one finds the rest. What cannot
-be understood is told once.
+be understood is reported once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ class CheckpointCleaner:
     Arguments:
         slice_name: of the query.
         clock: of the job.
-        progress: is told of each pass that has ended.
+        progress: reports each pass that has ended.
 
     """
 
@@ -54,13 +54,13 @@ class CheckpointCleaner:
         self._clock = clock
         self._progress = progress
         self._pass: _Pass | None = None
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def begin(self, checkpoint: Checkpoint, now_ms: int, ttl_ms: int) -> None:
         """Begin a pass, unless one is under way. No call is made yet.
 
         Arguments:
-            checkpoint: that the query has; nobody else writes it.
+            checkpoint: that the query has, and that only it writes.
             now_ms: the time now.
             ttl_ms: what was modified within it stays, and within AGE_MS.
 
@@ -70,7 +70,7 @@ class CheckpointCleaner:
             self._pass = _Pass(checkpoint, find_in_parts(checkpoint, before_ms))
 
     def step(self) -> None:
-        """Go on with the pass, if one is under way. Raises InvariantBroken, SyncFailed."""
+        """Continue the pass, if one is under way. Raises InvariantBroken, SyncFailed."""
         under_way = self._pass
         if under_way is None:
             return
@@ -84,13 +84,13 @@ class CheckpointCleaner:
             raise
         except CheckpointUnfit as error:
             if error.fields.get("why") != "empty_checkpoint":  # before the first batch
-                self._tell(error.message, "")
+                self._report(error.message, "")
         except AshoreError as error:
             self._progress.warn(self._slice, f"cleaning the checkpoint: {error.message}")
         self.end()
 
     def end(self) -> None:
-        """End the pass, if one is under way, and tell of what it has done."""
+        """End the pass, if one is under way, and report what it has done."""
         under_way, self._pass = self._pass, None
         if under_way is None:
             return
@@ -102,15 +102,15 @@ class CheckpointCleaner:
         for each in part:
             if isinstance(each, LeftAlone):
                 under_way.left += 1
-                self._tell(each.path, each.why)
+                self._report(each.path, each.why)
         found = [each for each in part if isinstance(each, Garbage)]
-        for gone in delete_garbage(under_way.checkpoint, found):
-            if gone.why is not Unneeded.EMPTY:
+        for garbage in delete_garbage(under_way.checkpoint, found):
+            if garbage.why is not Unneeded.EMPTY:
                 under_way.files += 1
-                under_way.size_bytes += gone.size_bytes
+                under_way.size_bytes += garbage.size_bytes
 
-    def _tell(self, path: str, why: str) -> None:
-        if (path, why) not in self._told:
-            self._told.add((path, why))
+    def _report(self, path: str, why: str) -> None:
+        if (path, why) not in self._reported:
+            self._reported.add((path, why))
             text = f"{path}: {why}" if why else path
             self._progress.note(self._slice, f"not cleaned, so that nothing is lost: {text}")

@@ -1,4 +1,4 @@
-"""A checkpoint copied to a new attempt, as far as it tells of finished batches.
+"""A checkpoint copied to a new attempt, without what unfinished batches have left.
 
 What it is: `copy_checkpoint`: which files a copy takes, and how each gets there.
 What it promises: what is planned and done is read before the state is, so that a checkpoint that
@@ -73,8 +73,8 @@ def copy_checkpoint(
     if same and _link(storage, source, target, same[0], same[0].path):
         _for_each(same[1:], lambda each: _require_link(storage, source, target, each, each.path))
     else:
-        wanted = plan_true_copy(same, lambda snapshot: _read_tables(source, snapshot))
-        _for_each(wanted, lambda each: _write(storage, source, target, each, each.path))
+        files = plan_true_copy(same, lambda snapshot: _read_tables(source, snapshot))
+        _for_each(files, lambda each: _write(storage, source, target, each, each.path))
     _for_each(moved, lambda each: _write_moved(storage, source, target, each))
     _sync(target, [each.path for each in found])
 
@@ -108,7 +108,7 @@ def plan_copy(
 
 
 def _is_left_out(file: CheckpointFile, position: CheckpointPosition) -> bool:
-    """Return whether a file is younger than the last batch that is done, or nobody's."""
+    """Return whether a file is younger than the last batch that is done, or no file of Spark."""
     done = position.committed
     match file.of:
         case HiddenPath():
@@ -160,7 +160,7 @@ def _older(store: Sequence[StatePath]) -> Iterator[StatePath]:
 
 
 def _is_unused(path: CheckpointPath, kept: Mapping[Store, frozenset[str]]) -> bool:
-    """Return whether no kept snapshot names a table. `kept`: of stores whose snapshots all tell."""
+    """Return whether no kept snapshot names a table. `kept`: of stores with readable snapshots."""
     match path:
         case TablePath(store, name) if store in kept:
             return name not in kept[store]
@@ -169,7 +169,7 @@ def _is_unused(path: CheckpointPath, kept: Mapping[Store, frozenset[str]]) -> bo
 
 
 def _read_tables(source: Checkpoint, snapshot: StatePath) -> frozenset[str] | None:
-    """Return the tables that a snapshot names; None where it does not tell, or has none."""
+    """Return the tables that a snapshot names; None where it does not name them, or has none."""
     if snapshot.kind is not StateKind.ROCKSDB_SNAPSHOT:
         return None
     place = names.join(source.path, snapshot.path)

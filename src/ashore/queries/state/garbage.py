@@ -94,7 +94,7 @@ class KeptBatches:
 
 
 def plan_logs(files: Iterable[CheckpointFile], kept: KeptBatches) -> Iterator[Garbage]:
-    """Yield the files of `offsets` and `commits` that tell of no kept batch, nor of a later one.
+    """Yield the files of `offsets` and `commits` that are of no kept batch, nor of a later one.
 
     The batch before the oldest kept one stays planned: a restart reads it. Commits of format 2 stay
     for Spark to delete: they name the files of state that later batches build on.
@@ -112,17 +112,17 @@ def plan_logs(files: Iterable[CheckpointFile], kept: KeptBatches) -> Iterator[Ga
 
 
 def plan_hidden(
-    files: Sequence[CheckpointFile], kept: KeptBatches, gone: set[str]
+    files: Sequence[CheckpointFile], kept: KeptBatches, unneeded: set[str]
 ) -> Iterator[Garbage]:
     """Yield hidden files of directories that are no use: half-made ones, and checksums of none.
 
     Arguments:
         files: all of some directories.
         kept: what stays.
-        gone: the paths of those among them that go.
+        unneeded: the paths of those among them that go.
 
     """
-    there = {each.path for each in files} - gone
+    there = {each.path for each in files} - unneeded
     for each in files:
         match each.of:
             case HiddenPath(path) if kept.is_old(each):
@@ -157,20 +157,20 @@ def plan_operator(
     Raises what `read_schemas` raises.
 
     """
-    said: dict[int, tuple[OperatorPath, CheckpointFile]] = {}
+    operators: dict[int, tuple[OperatorPath, CheckpointFile]] = {}
     schemas: dict[tuple[str, str], CheckpointFile] = {}
     for each in files:
         match each.of:
             case OperatorPath(batch=int(batch)) as path:
-                said[batch] = (path, each)
+                operators[batch] = (path, each)
             case SchemaPath(batch=batch) as path if batch <= kept.done[-1] and kept.is_old(each):
                 schemas[path.store_name, names.leaf(path.path)] = each
             case _:
                 pass
-    holds_from = max((batch for batch in said if batch <= kept.done[0]), default=None)
+    holds_from = max((batch for batch in operators if batch <= kept.done[0]), default=None)
     if holds_from is None:
         return
-    for batch, (path, each) in sorted(said.items()):
+    for batch, (path, each) in sorted(operators.items()):
         if batch < holds_from and kept.is_old(each):
             yield Garbage(each.path, each.size_bytes, Unneeded.OPERATOR)
         elif schemas:
@@ -254,7 +254,7 @@ def _find_base(store: Store, files: Iterable[CheckpointFile], kept: KeptBatches)
 def _is_snapshot(found: Collection[StatePath], version: int, kept: KeptBatches) -> bool:
     """Return whether one of the files of a version holds all of it, and counts.
 
-    Of several tasks that made a version only its commit tells which one counts.
+    Of several tasks that made a version only its commit names the one that counts.
     """
     is_one = version - 1 in kept.store_ids or len({path.unique for path in found}) == 1
     return is_one and any(path.is_whole for path in found)
@@ -281,9 +281,9 @@ def _is_dead(path: StatePath, store: Store, kept: KeptBatches) -> bool:
 
 
 def _judge_checksums(
-    files: Iterable[CheckpointFile], kept: KeptBatches, gone: Iterable[CheckpointPath]
+    files: Iterable[CheckpointFile], kept: KeptBatches, unneeded: Iterable[CheckpointPath]
 ) -> dict[CheckpointPath, Unneeded]:
-    there = {each.of for each in files}.difference(gone)
+    there = {each.of for each in files}.difference(unneeded)
     return {
         each.of: Unneeded.CHECKSUM
         for each in files
@@ -297,11 +297,11 @@ def _judge_checksums(
 def _judge_tables(
     files: Sequence[CheckpointFile],
     kept: KeptBatches,
-    gone: Iterable[CheckpointPath],
+    unneeded: Iterable[CheckpointPath],
     read_tables: ReadTables,
 ) -> dict[CheckpointPath, Unneeded]:
     """Return the tables that no snapshot names which stays."""
-    known = frozenset(gone)
+    known = frozenset(unneeded)
     left = {
         each.of.name: each.of
         for each in files

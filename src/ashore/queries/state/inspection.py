@@ -1,8 +1,8 @@
-"""What a checkpoint holds, as somebody who operates the query wants to see it.
+"""The content of a checkpoint, as an operator of the query reads it.
 
 What it is: `inspect_checkpoint`: a survey and the schemas of the state, turned into operators,
 partitions and files by kind.
-What it promises: pure. Rows are None where only a restore would tell how many there are: where
+What it promises: pure. Rows are None where only a restore would count them: where
 changes follow the snapshot, and for Spark's HDFSBackedStateStoreProvider.
 """
 
@@ -90,7 +90,7 @@ class InspectedOperator:
 
     @property
     def rows(self) -> int | None:
-        """How many rows it holds; None where a store does not tell."""
+        """How many rows it holds; None where a store does not record it."""
         counted = [each.rows for each in self.parts if each.rows is not None]
         return sum(counted) if len(counted) == len(self.parts) else None
 
@@ -153,7 +153,7 @@ Schemas = Mapping[CheckpointPath, tuple[StoreSchema, ...]]
 
 
 def schema_paths(required: Required) -> list[CheckpointPath]:
-    """Return the files with schemas that `inspect_checkpoint` wants parsed."""
+    """Return the files with schemas that `inspect_checkpoint` gets parsed."""
     return [each.of for each in required.files if isinstance(each.of, SchemaPath | StoreSchemaPath)]
 
 

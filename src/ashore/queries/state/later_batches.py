@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class OutputSince(StrEnum):
-    """What becomes of the output that was landed since a savepoint."""
+    """How the output that was landed since a savepoint is treated."""
 
     ROLL_BACK = "roll-back"  # its files go aside, and its offsets are read again
     CATCH_UP = "catch-up"  # it stays, and its batches run again for the state alone
@@ -33,10 +33,10 @@ class LandedSince:
 
 @dataclass(frozen=True, slots=True)
 class AnotherTable:
-    """What a person has typed, who wants another table to get what comes after a savepoint.
+    """The options of a person who lands what comes after a savepoint in another table.
 
     Arguments:
-        savepoints: to go on from, one of each query that is to.
+        savepoints: to continue from, one of each query that is to.
         of_another_job: even if a savepoint is not of this job.
         same_sql: the SQL made the state, where nothing that is there says which SQL did.
         takes_over: even if the job runs.

@@ -1,10 +1,10 @@
-"""What a checkpoint holds for nobody, found and deleted directory by directory.
+"""Unneeded files of a checkpoint, found and deleted directory by directory.
 
 What it is: `find_garbage`, which looks through a checkpoint and hands out what `garbage` says of
 it, and `delete_garbage`.
 What it promises: `find_garbage` only reads. A store that cannot be understood is left alone and
-told of; the others are looked through all the same. The logs are read before the state is listed,
-so that what a running Spark finishes meanwhile is younger than all that is returned. Held in memory
+reported; the others are looked through all the same. The logs are read before the state is listed,
+so that what a running Spark finishes meanwhile is younger than all that is returned. In memory
 are WORKERS partitions at a time, however many there are. Calls: a listing for each directory of
 state, a reading for each snapshot of a store whose tables may go and for what an operator says of
 itself where schemas may go, and a few for the logs.
@@ -75,16 +75,16 @@ def find_garbage(checkpoint: Checkpoint, before_ms: int) -> Iterator[Garbage | L
 def find_in_parts(
     checkpoint: Checkpoint, before_ms: int
 ) -> Iterator[Sequence[Garbage | LeftAlone]]:
-    """Yield what no kept batch refers to, a directory after the files that it held.
+    """Yield what no kept batch refers to, a directory after the files in it.
 
     A part is that of the logs, of an operator beside its partitions, or of WORKERS partitions; one
-    without garbage is empty, so that whoever asks gets to do other things.
+    without garbage is empty, so that the caller can do other things.
 
     Arguments:
         checkpoint: of Ashore, or of any query of Spark; it may be running.
         before_ms: files that were modified at this time or later stay.
 
-    Raises CheckpointUnfit where no batch is done, so that nothing tells what is needed, and where
+    Raises CheckpointUnfit where no batch is done, so that it is unknown what is needed, and where
     a file of the logs is not as Spark writes it; StorageError.
 
     """
@@ -124,10 +124,10 @@ def delete_garbage(checkpoint: Checkpoint, found: Iterable[Garbage]) -> Iterator
     """
     with ThreadPoolExecutor(WORKERS) as pool:
         for some in _in_groups(found, WORKERS * 8):
-            # A directory comes after what it held, and is gone only when that is.
+            # A directory comes after its files, and is gone only when they are.
             files = [each for each in some if each.why is not Unneeded.EMPTY]
-            gone = list(pool.map(lambda each: _delete(checkpoint, each), files))
-            yield from (each for each, is_gone in zip(files, gone, strict=True) if is_gone)
+            results = list(pool.map(lambda each: _delete(checkpoint, each), files))
+            yield from (each for each, is_gone in zip(files, results, strict=True) if is_gone)
             for each in some:
                 if each.why is Unneeded.EMPTY and _delete(checkpoint, each):
                     yield each
@@ -141,7 +141,7 @@ def _delete(checkpoint: Checkpoint, garbage: Garbage) -> bool:
         return False
     except StorageError:
         if garbage.why is Unneeded.EMPTY and checkpoint.storage.list(path):
-            return False  # somebody has put something there
+            return False  # another process has put something there
         raise
     return True
 
@@ -164,7 +164,7 @@ def _read_kept(
     done = list_done(logs)
     if not done:
         raise CheckpointUnfit(
-            f"the checkpoint {describe_place(checkpoint)} has no finished batch: nothing tells "
+            f"the checkpoint {describe_place(checkpoint)} has no finished batch: nothing shows "
             "what is still needed",
             hint="run the query until a batch is done, or delete the directory",
             why="empty_checkpoint",
@@ -278,19 +278,19 @@ def _list_all(checkpoint: Checkpoint, directory: str) -> tuple[list[CheckpointFi
 def _with_hidden(
     files: list[CheckpointFile], kept: KeptBatches, found: Iterable[Garbage]
 ) -> Iterator[Garbage]:
-    gone = set()
+    unneeded = set()
     for each in found:
-        gone.add(each.path)
+        unneeded.add(each.path)
         yield each
-    yield from plan_hidden(files, kept, gone)
+    yield from plan_hidden(files, kept, unneeded)
 
 
 def _find_emptied(
     files: Iterable[CheckpointFile], directories: Iterable[str], found: Iterable[Garbage]
 ) -> Iterator[Garbage]:
     """Yield the directories in which nothing stays."""
-    gone = {each.path for each in found}
-    left = [each.path for each in files if each.path not in gone]
+    unneeded = {each.path for each in found}
+    left = [each.path for each in files if each.path not in unneeded]
     for directory in directories:
         if not any(path.startswith(f"{directory}/") for path in left):
             yield Garbage(directory, 0, Unneeded.EMPTY)

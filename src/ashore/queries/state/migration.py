@@ -1,4 +1,4 @@
-"""A query that goes on with other SQL, from a state that was rewritten for it, and back.
+"""A query that continues with other SQL, from a state that was rewritten for it, and back.
 
 What it is: `start_migration` and `start_undo`, which check and take over; `plan_target`, `lay_out`
 and `finish`, which write an attempt around the state; `switch_plan` and `switch_back`, which let
@@ -65,9 +65,9 @@ class TargetPlan:
 
     def cut(self, offsets: Mapping[int, OffsetsFile]) -> dict[int, OffsetsFile]:
         """Return what is planned, where the batch has the partitions that its state will have."""
-        wanted = self.partitions
+        number = self.partitions
         return {
-            batch: each if wanted is None or batch < self.batch else rescaling.cut(each, wanted)
+            batch: each if number is None or batch < self.batch else rescaling.cut(each, number)
             for batch, each in offsets.items()
         }
 
@@ -82,10 +82,10 @@ class MigrationWish:
     """What is to become of a query.
 
     Arguments:
-        before: the digest of the plan that it goes on from.
-        plan: that it is to go on with.
+        before: the digest of the plan that it continues from.
+        plan: that it is to continue with.
         mapping: which operator has the state of which.
-        by: who wants it, for the log.
+        by: who requests it, for the log.
         why: for what reason.
         edits: what a person has said of which operator is which.
 
@@ -113,10 +113,10 @@ def plan_target(source: Checkpoint, partitions: int | None = None) -> TargetPlan
     """
     survey = take_survey(source)
     required = survey.required
-    wanted = None if partitions == required.offsets.partitions else partitions
-    if wanted is not None:
+    number = None if partitions == required.offsets.partitions else partitions
+    if number is not None:
         has = rescaling.require_partitions(source, required)
-        rescaling.require_number(source, wanted)
+        rescaling.require_number(source, number)
         rescaling.refuse_old_partitions(source, survey, has)
     plan = TargetPlan(
         required.batch,
@@ -124,7 +124,7 @@ def plan_target(source: Checkpoint, partitions: int | None = None) -> TargetPlan
         required.commit.state_format,
         [each for each in required.files if isinstance(each.of, SourcePath | VersionPath)],
         sum(each.size_bytes for each in required.files),
-        wanted,
+        number,
     )
     return replace(plan, offsets=plan.cut(plan.offsets))
 
@@ -271,7 +271,7 @@ class UndonePlan:
 
     Arguments:
         migration: that is undone.
-        plan: that the query goes on with.
+        plan: that the query continues with.
         rolled: what was landed since, and is taken back.
         rollback: the entry that takes it back; None: nothing was landed since.
 
@@ -343,7 +343,7 @@ def switch_back(committer: Committer, attempts: Attempts, wish: Wish, found: Und
 
 
 def find_plan(storage: Storage, name: SliceName, migration: MigrationState) -> PlanState | None:
-    """Return the plan from before a migration, as the log tells. Raises LogDamaged."""
+    """Return the plan from before a migration, from the log. Raises LogDamaged."""
     found: PlanState | None = None
     for entry in read_history(storage, name):
         if entry.number >= migration.entry:

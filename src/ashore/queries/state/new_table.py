@@ -1,4 +1,4 @@
-"""A query that goes on from a savepoint into a table of its own, which gets what comes after.
+"""A query that continues from a savepoint into a table of its own, which gets what comes after.
 
 What it is: `preview_beginning`, which looks, and `begin`, which does it: an attempt of the
 savepoint, and the entry that its log begins with.
@@ -41,12 +41,12 @@ class Beginning:
     Arguments:
         position: of the savepoint. Requires: a batch is done in it.
         ends: where its last batch has ended; see `read_places`.
-        stream_ids: the identity of each topic in them, as Kafka tells it now.
+        stream_ids: the identity of each topic in them, as Kafka reports it now.
         lineage: of that batch, as the savepoint's own log has it; None: it is not known.
         plan: that made the state; None: it is not known.
         owner: the job and slice that the savepoint is of; empty: it does not say.
         savepoint: where it is.
-        by: who wants it, for the log.
+        by: who requests it, for the log.
         why: for what reason.
 
     """
@@ -62,16 +62,16 @@ class Beginning:
     why: str
 
 
-def preview_beginning(storage: Storage, name: SliceName, wanted: Beginning) -> bool:
+def preview_beginning(storage: Storage, name: SliceName, beginning: Beginning) -> bool:
     """Return whether a log has begun like this before, and landed nothing since. Appends nothing.
 
     Raises CheckpointUnfit where it cannot; LogDamaged, StorageError.
     """
-    return _has_begun(name, read_log(storage, name), plan_begin(wanted))
+    return _has_begun(name, read_log(storage, name), plan_begin(beginning))
 
 
 @contextmanager
-def begin(committer: Committer, attempts: Attempts, wanted: Beginning) -> Iterator[Checkpoint]:
+def begin(committer: Committer, attempts: Attempts, beginning: Beginning) -> Iterator[Checkpoint]:
     """Let the log of a query begin with a savepoint. Takes its slice over.
 
     The caller writes the savepoint's files to the empty attempt that it gets; after that the log
@@ -82,15 +82,15 @@ def begin(committer: Committer, attempts: Attempts, wanted: Beginning) -> Iterat
     Arguments:
         committer: of the query's slice.
         attempts: of the query; there need not be any.
-        wanted: how its log is to begin.
+        beginning: how its log is to begin.
 
     Raises CheckpointUnfit where the log is not empty; LogDamaged, Fenced, StorageError.
 
     """
     log = committer.log
-    preview_beginning(committer.storage, log.name, wanted)
+    preview_beginning(committer.storage, log.name, beginning)
     log.open()
-    body = plan_begin(wanted)
+    body = plan_begin(beginning)
     has_begun = _has_begun(log.name, log.fold, body)
     with attempts.remake(log.fold.epoch) as target:
         yield target
@@ -99,27 +99,27 @@ def begin(committer: Committer, attempts: Attempts, wanted: Beginning) -> Iterat
         log.append(body, committer.finish())
 
 
-def plan_begin(wanted: Beginning) -> Begin:
+def plan_begin(beginning: Beginning) -> Begin:
     """Return the entry that a log begins with."""
     shards = tuple(
-        Joined(ShardKey(source, topic, 1, shard), wanted.stream_ids[topic], offset, POLICY)
-        for (source, topic, shard), offset in sorted(wanted.ends.items())
+        Joined(ShardKey(source, topic, 1, shard), beginning.stream_ids[topic], offset, POLICY)
+        for (source, topic, shard), offset in sorted(beginning.ends.items())
     )
-    query_id, batch = wanted.position.query_id or "", wanted.position.committed
+    query_id, batch = beginning.position.query_id or "", beginning.position.committed
     return Begin(
-        query=Query(query_id, batch, wanted.lineage or _hash(query_id, batch, shards)),
+        query=Query(query_id, batch, beginning.lineage or _hash(query_id, batch, shards)),
         shards=shards,
-        digest=wanted.plan.digest if wanted.plan else "",
-        document=wanted.plan.document if wanted.plan else "",
-        owner=wanted.owner,
-        savepoint=wanted.savepoint,
-        by=wanted.by,
-        why=wanted.why,
+        digest=beginning.plan.digest if beginning.plan else "",
+        document=beginning.plan.document if beginning.plan else "",
+        owner=beginning.owner,
+        savepoint=beginning.savepoint,
+        by=beginning.by,
+        why=beginning.why,
     )
 
 
 def forget_origin(checkpoint: Checkpoint) -> None:
-    """Delete what a checkpoint tells of the log that it was of: it is another one's now.
+    """Delete what a checkpoint says of the log that it was of: it is another one's now.
 
     These are the copies of versions of its job, and the mark of a migration: the new log has the
     plan that made the state, and no migration.
@@ -133,10 +133,10 @@ def forget_origin(checkpoint: Checkpoint) -> None:
 
 def _has_begun(name: SliceName, fold: Fold, body: Begin) -> bool:
     """Return whether a log has begun with an entry. Raises CheckpointUnfit where it has more."""
-    known, wanted = fold.query, body.query
+    known, query = fold.query, body.query
     if known is not None:
         here = (known.query_id, known.first, known.since, known.batch_id)
-        if here == (wanted.query_id, wanted.batch_id + 1, wanted.lineage, wanted.batch_id):
+        if here == (query.query_id, query.batch_id + 1, query.lineage, query.batch_id):
             return True
     if not is_empty(fold):
         what = f"it ends with batch {known.batch_id} of its query" if known else "it was read into"

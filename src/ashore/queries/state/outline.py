@@ -30,7 +30,7 @@ from ashore.queries.state.layout import (
 
 
 def copy_outline(
-    source: Checkpoint, target: Checkpoint, told: Collection[int] | None = None
+    source: Checkpoint, target: Checkpoint, operators: Collection[int] | None = None
 ) -> int:
     """Copy what Spark compares, and return the last batch that is done.
 
@@ -39,8 +39,7 @@ def copy_outline(
     Arguments:
         source: to copy.
         target: that is made.
-        told: the operators whose schemas are copied; None: of all. To Spark the others are such
-            that have no state yet.
+        operators: whose schemas are copied; None: of all. To Spark the others have no state yet.
 
     Raises CheckpointUnfit where no batch is done; StorageError; PathMissing where a running Spark
     deletes old files meanwhile: try again.
@@ -56,35 +55,36 @@ def copy_outline(
         )
     batches: list[CheckpointPath] = [BatchPath(BatchLog.COMMITS, done)]
     batches += [BatchPath(BatchLog.OFFSETS, each) for each in {done, position.planned}]
-    found = [*batches, *(each.of for each in _list_schemas(source) if _is_told(each.of, told))]
+    schemas = [each.of for each in _list_schemas(source)]
+    found = [*batches, *(each for each in schemas if _is_copied(each, operators))]
     with ThreadPoolExecutor(WORKERS) as pool:
         read = pool.map(lambda path: source.storage.read(names.join(source.path, path.path)), found)
         for path, data in zip(found, read, strict=True):
-            written = _rewrite(path, data, target, told)
+            written = _rewrite(path, data, target, operators)
             target.storage.create(names.join(target.path, path.path), written)
     return done
 
 
 def _rewrite(
-    path: CheckpointPath, data: bytes, target: Checkpoint, told: Collection[int] | None
+    path: CheckpointPath, data: bytes, target: Checkpoint, operators: Collection[int] | None
 ) -> bytes:
     if not isinstance(path, OperatorPath):
         return data
     operator = OperatorFile.parse(data, path.path).move_to(target.uri)
-    if told is not None and path.operator not in told:
+    if operators is not None and path.operator not in operators:
         stores = tuple(replace(each, schemas=()) for each in operator.stores)
         operator = replace(operator, stores=stores)
     return operator.write()
 
 
-def _is_told(path: CheckpointPath, told: Collection[int] | None) -> bool:
+def _is_copied(path: CheckpointPath, operators: Collection[int] | None) -> bool:
     match path:
         case OperatorPath():
             return True
         case StoreSchemaPath(store):
-            return told is None or store.operator in told
+            return operators is None or store.operator in operators
         case SchemaPath(operator):
-            return told is None or operator in told
+            return operators is None or operator in operators
         case _:
             return False
 
@@ -98,7 +98,7 @@ def _list_schemas(source: Checkpoint) -> Iterator[CheckpointFile]:
         with ThreadPoolExecutor(WORKERS) as pool:
             listed = list(pool.map(lambda each: list_directory(source, each), waiting))
         for each in listed:
-            yield from (file for file in each.files if _is_told(file.of, None))
+            yield from (file for file in each.files if _is_copied(file.of, None))
         waiting = [path for each in listed for path in each.directories if _may_have_schemas(path)]
 
 

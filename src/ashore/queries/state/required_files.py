@@ -1,4 +1,4 @@
-"""Which files of a checkpoint one batch needs: what Spark reads when it goes on after that batch.
+"""Which files of a checkpoint one batch needs: what Spark reads when it continues after that batch.
 
 What it is: `plan_required`. A savepoint copies these files; what no kept batch needs is garbage;
 a batch whose files are not all there cannot be restored.
@@ -100,7 +100,7 @@ class Chain:
 
     @property
     def rows_now(self) -> int | None:
-        """How many rows the store holds at the batch; None where only a restore would tell."""
+        """How many rows the store holds at the batch; None: only a restore would count them."""
         return None if self.changes else self.rows
 
 
@@ -154,7 +154,7 @@ def plan_required(
 
     Arguments:
         files: all of the checkpoint.
-        batch: after which Spark is to go on.
+        batch: after which Spark is to continue.
         read: returns the bytes of some of these files. What it raises is raised.
         root: where the checkpoint is: for messages.
 
@@ -298,7 +298,7 @@ class _Planner:
     def _plan_state(self, offsets: OffsetsFile, commit: CommitFile) -> tuple[Chain, ...]:
         partitions = offsets.partitions
         stores = _group_versions(self.there, partitions)
-        self._require_said(stores)
+        self._require_operator_files(stores)
         self._require_partitions(stores, partitions)
         commits = self._read_commits(commit) if commit.store_ids is not None else None
         chains = [
@@ -325,20 +325,20 @@ class _Planner:
             names.setdefault(each.operator, set()).add(each.name)
             found.setdefault(each.operator, set()).add(each.partition)
         for operator, numbers in found.items():
-            wanted = range(partitions if partitions is not None else max(numbers) + 1)
+            expected = range(partitions if partitions is not None else max(numbers) + 1)
             if numbers == {0} and self._has_no_keys(operator):
-                wanted = range(1)
-            for partition in wanted:
+                expected = range(1)
+            for partition in expected:
                 for name in sorted(names[operator]):
                     if Store(operator, partition, name) not in there:
                         raise self._missing(Store(operator, partition, name).path)
 
-    def _require_said(self, stores: Iterable[Store]) -> None:
+    def _require_operator_files(self, stores: Iterable[Store]) -> None:
         """Raise where an operator does not say what it is, or what its stores hold."""
-        said = {each.operator for each in self.there if isinstance(each, OperatorPath)}
+        with_file = {each.operator for each in self.there if isinstance(each, OperatorPath)}
         schemas = {each.operator for each in self.there if isinstance(each, SchemaPath)}
         for store in stores:
-            if store.operator not in said:
+            if store.operator not in with_file:
                 raise self._missing(OperatorPath(store.operator).path)
             if store.operator not in schemas and store.partition == 0:
                 self._need(StoreSchemaPath(store))

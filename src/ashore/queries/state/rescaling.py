@@ -49,7 +49,7 @@ class RescalePlan:
     Arguments:
         batch: the last one that is done: its state is rewritten.
         partitions: that the state has.
-        wanted: that it will have.
+        new_partitions: that it will have.
         offsets: what is planned, by batch: the last one that is done, the one before, and one more
             where it is planned.
         state_format: of its state stores: `checkpointFormatVersion`. Spark notes it nowhere.
@@ -60,20 +60,20 @@ class RescalePlan:
 
     batch: int
     partitions: int
-    wanted: int
+    new_partitions: int
     offsets: Mapping[int, OffsetsFile]
     state_format: int
     operators: Mapping[OperatorPath, OperatorFile]
     copied: Sequence[CheckpointFile]
 
 
-def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
+def plan_rescale(source: Checkpoint, new_partitions: int) -> RescalePlan:
     """Return how a checkpoint gets another number of state partitions. Nothing is written.
 
     Requires: no process writes to the source.
     Raises CheckpointUnfit, with a sentence that says what to do instead; StorageError.
     """
-    require_number(source, wanted)
+    require_number(source, new_partitions)
     survey = take_survey(source)
     required = survey.required
     partitions = require_partitions(source, required)
@@ -83,8 +83,8 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
     if provider != ROCKSDB:
         text = f"its state is in {provider}, and only that of {ROCKSDB} can be rescaled"
         raise _unfit(source, "provider", text, "begin a new checkpoint, with RocksDB")
-    if partitions == wanted:
-        raise _unfit(source, "same", f"its state has {wanted} partitions already", _HOW_MANY)
+    if partitions == new_partitions:
+        raise _unfit(source, "same", f"its state has {partitions} partitions already", _HOW_MANY)
     offsets = read_offsets(source, required)
     if any(each.settings is None for each in offsets.values()):
         raise _unfit(source, "no_settings", "a batch that is planned has no settings", _OLD)
@@ -94,7 +94,7 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
     return RescalePlan(
         required.batch,
         partitions,
-        wanted,
+        new_partitions,
         offsets,
         required.commit.state_format,
         operators,
@@ -111,10 +111,10 @@ def lay_out(source: Checkpoint, target: Checkpoint, plan: RescalePlan) -> None:
     """
     copy_files(source, target, plan.copied)
     for path, operator in plan.operators.items():
-        moved = operator.move_to(target.uri).cut(plan.wanted)
+        moved = operator.move_to(target.uri).cut(plan.new_partitions)
         target.storage.create(names.join(target.path, path.path), moved.write())
     for batch, offsets in plan.offsets.items():
-        target.plan(batch, offsets if batch < plan.batch else cut(offsets, plan.wanted))
+        target.plan(batch, offsets if batch < plan.batch else cut(offsets, plan.new_partitions))
 
 
 def commit(source: Checkpoint, target: Checkpoint, batch: int, ids: StoreIds) -> None:
@@ -163,8 +163,8 @@ def read_offsets(source: Checkpoint, required: Required) -> dict[int, OffsetsFil
 
 def copy_files(source: Checkpoint, target: Checkpoint, files: Sequence[CheckpointFile]) -> None:
     """Take files as they are. Raises StorageError; CheckpointUnfit where one is not as listed."""
-    wanted = [ExpectedFile(each.path, each.size_bytes) for each in files]
-    transfer_files(wanted, source, target, link_between(source, target), lambda _done, _all: None)
+    expected = [ExpectedFile(each.path, each.size_bytes) for each in files]
+    transfer_files(expected, source, target, link_between(source, target), lambda _done, _all: None)
 
 
 def _read_operators(source: Checkpoint, required: Required) -> dict[OperatorPath, OperatorFile]:
@@ -185,10 +185,10 @@ def require_partitions(source: Checkpoint, required: Required) -> int:
     return found
 
 
-def require_number(source: Checkpoint, wanted: int) -> None:
-    """Raise CheckpointUnfit where a state cannot have so many partitions."""
-    if not 1 <= wanted <= PARTITIONS_MAX:
-        raise _unfit(source, "partitions", f"{wanted} is not a number of partitions", _HOW_MANY)
+def require_number(source: Checkpoint, number: int) -> None:
+    """Raise CheckpointUnfit where a state cannot have that many partitions."""
+    if not 1 <= number <= PARTITIONS_MAX:
+        raise _unfit(source, "partitions", f"{number} is not a number of partitions", _HOW_MANY)
 
 
 def refuse_old_partitions(source: Checkpoint, survey: Survey, count: int) -> None:

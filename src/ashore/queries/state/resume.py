@@ -42,8 +42,8 @@ class Resume:
     Arguments:
         position: of the savepoint.
         ends: returns where its last batch has ended; see `read_places`.
-        output: what becomes of what was landed since; None: there must be nothing.
-        by: who wants it, for the log.
+        output: how what was landed since is treated; None: there must be nothing.
+        by: who requests it, for the log.
         why: for what reason.
 
     """
@@ -71,17 +71,17 @@ def read_places(name: SliceName, ends: Ends) -> dict[Place, int]:
     return found
 
 
-def preview_resume(storage: Storage, name: SliceName, wanted: Resume) -> LandedSince:
+def preview_resume(storage: Storage, name: SliceName, plan: Resume) -> LandedSince:
     """Return what a query has landed since a savepoint. Appends nothing.
 
     Raises as `resume` where that would be refused; LogDamaged, StorageError.
     """
-    return _plan(storage, name, read_log(storage, name), wanted)[0]
+    return _plan(storage, name, read_log(storage, name), plan)[0]
 
 
 @contextmanager
 def resume(
-    committer: Committer, attempts: Attempts, wanted: Resume
+    committer: Committer, attempts: Attempts, plan: Resume
 ) -> Iterator[tuple[Checkpoint, LandedSince]]:
     """Let the next start of a query continue from a savepoint. Takes its slice over.
 
@@ -92,18 +92,18 @@ def resume(
     Arguments:
         committer: of the query's slice.
         attempts: of the query; there need not be any.
-        wanted: how it is to continue.
+        plan: how it is to continue.
 
     Raises CheckpointUnfit where the savepoint does not belong to the log, or where something was
-    landed since and `wanted` does not say what becomes of it; QueryRefused where that cannot be;
+    landed since and `plan` does not say what becomes of it; QueryRefused where that cannot be;
     LogDamaged, FilesLost, FileConflict, Fenced, StorageError.
 
     """
     log, storage = committer.log, committer.storage
-    preview_resume(storage, log.name, wanted)
+    preview_resume(storage, log.name, plan)
     log.open()
     closing = committer.finish()
-    since, body = _plan(storage, log.name, log.fold, wanted)
+    since, body = _plan(storage, log.name, log.fold, plan)
     with attempts.remake(log.fold.epoch) as target:
         yield target, since
     if body is not None:
@@ -114,16 +114,16 @@ def resume(
 
 
 def _plan(
-    storage: Storage, name: SliceName, fold: Fold, wanted: Resume
+    storage: Storage, name: SliceName, fold: Fold, plan: Resume
 ) -> tuple[LandedSince, Rollback | None]:
-    """Return what was landed since, and the entry that takes it back, where that is wanted."""
-    since = _look(storage, name, fold, wanted)
-    if since.batches and wanted.output is None:
+    """Return what was landed since, and the entry that takes it back, where `plan` does so."""
+    since = _look(storage, name, fold, plan)
+    if since.batches and plan.output is None:
         raise CheckpointUnfit(
             f"{name} has landed {since.rows:,} rows in {since.batches:,} batches, "
             f"{since.batch + 1} to {since.last}, since the savepoint of batch {since.batch}; "
             "nothing was changed",
-            hint="choose what becomes of them: `--output roll-back` moves their files aside and "
+            hint="choose how to treat them: `--output roll-back` moves their files aside and "
             "reads their offsets again, `--output catch-up` keeps them and runs their batches "
             "again only to rebuild the state; `--output another-table`, with a job file that fills "
             "another table, leaves them and continues there",
@@ -131,18 +131,18 @@ def _plan(
             rows=since.rows,
             batches=since.batches,
         )
-    if not since.batches or wanted.output is not OutputSince.ROLL_BACK:
+    if not since.batches or plan.output is not OutputSince.ROLL_BACK:
         return since, None
-    return since, plan_entry(storage, name, fold, Wish(since.batch, wanted.by, wanted.why))
+    return since, plan_entry(storage, name, fold, Wish(since.batch, plan.by, plan.why))
 
 
-def _look(storage: Storage, name: SliceName, fold: Fold, wanted: Resume) -> LandedSince:
-    decision = plan_start(fold.query, wanted.position)
+def _look(storage: Storage, name: SliceName, fold: Fold, plan: Resume) -> LandedSince:
+    decision = plan_start(fold.query, plan.position)
     if isinstance(decision, Refuse):
         raise unfit(name, decision)
     if fold.query is not None:
-        require_migration(name, fold, wanted.migration)
-    done = wanted.position.committed
+        require_migration(name, fold, plan.migration)
+    done = plan.position.committed
     if fold.query is None or fold.query.batch_id <= done:
         return LandedSince(done, done, 0, 0)
     batches = read_batches(read_history(storage, name), done)
@@ -152,7 +152,7 @@ def _look(storage: Storage, name: SliceName, fold: Fold, wanted: Resume) -> Land
         text = f"the log does not have batch {missing[0]}, which the savepoint would continue from"
         raise unfit(name, Refuse(Refusal.FORGOTTEN, text))
     landed = [batches[number] for number in range(done + 1, fold.query.batch_id + 1)]
-    _require_followed(name, wanted, landed)
+    _require_followed(name, plan, landed)
     files = [file for batch in landed for file in batch.files]
     sent = sum(dict(batch.body.counters).get(SENT, 0) for batch in landed)
     return LandedSince(
@@ -160,13 +160,13 @@ def _look(storage: Storage, name: SliceName, fold: Fold, wanted: Resume) -> Land
     )
 
 
-def _require_followed(name: SliceName, wanted: Resume, landed: Iterable[LandedBatch]) -> None:
+def _require_followed(name: SliceName, plan: Resume, landed: Iterable[LandedBatch]) -> None:
     """Raise CheckpointUnfit where the log's batches begin elsewhere than the savepoint ends.
 
     Such a savepoint is from before a rollback: its numbers are those of batches that were taken
     back.
     """
-    known, seen = wanted.ends(), set[Place]()
+    known, seen = plan.ends(), set[Place]()
     for batch in landed:
         for read in batch.body.shards:
             place = (read.key.source, read.key.stream, read.key.shard)
@@ -174,7 +174,7 @@ def _require_followed(name: SliceName, wanted: Resume, landed: Iterable[LandedBa
             if place not in seen and ends != read.offsets.start:
                 text = (
                     f"the savepoint ends at offset {ends} of {read.key}, but the log continues "
-                    f"after batch {wanted.position.committed} at offset {read.offsets.start}"
+                    f"after batch {plan.position.committed} at offset {read.offsets.start}"
                 )
                 raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
             seen.add(place)

@@ -3,7 +3,7 @@
 What it is: `preview_rollback`, which looks, and `roll_back`, which does it.
 What it promises: first an attempt is made that ends with that batch, then the log says that later
 ones come to nothing, then their files go aside. Where this is cut short in between, the attempt is
-behind the table, and a start catches it up; or the log has spoken, and whoever opens it next moves
+behind the table, and a start catches it up; or the log has the entry, and its next writer moves
 the rest. A checkpoint or a table that cannot be rolled back is refused before anything is appended.
 """
 
@@ -103,8 +103,8 @@ def _require_kept(name: SliceName, newest: Checkpoint | None, fold: Fold, batch:
     require_migration(name, fold, newest.read_migration())
     kept = newest.list_finished()
     if batch not in kept:
-        held = f"batches {kept[0]} to {kept[-1]}" if kept else "no batch"
-        raise _unfit(name, Refusal.FORGOTTEN, f"the checkpoint has {held}, not batch {batch}")
+        found = f"batches {kept[0]} to {kept[-1]}" if kept else "no batch"
+        raise _unfit(name, Refusal.FORGOTTEN, f"the checkpoint has {found}, not batch {batch}")
 
 
 def _unfit(name: SliceName, why: Refusal, text: str) -> CheckpointUnfit:

@@ -2,10 +2,10 @@
 
 What it is: `plan_sources`, what `offsets` and `sources` are to hold for the new query, and
 `lay_out_sources`, which writes it into another checkpoint.
-What it promises: pure but for reading; the checkpoint is not changed. A source that is kept goes on
-at the offset where its last batch ended, whatever its place; a new one begins where the log
-says that its topic was read to, or where it is told to. What would leave a gap in the log, or read
-a record twice, is refused.
+What it promises: pure but for reading; the checkpoint is not changed. A source that is kept
+continues at the offset where its last batch ended, whatever its place; a new one begins where the
+log says that its topic was read to, or where the caller says. What would leave a gap in the log,
+or read a record twice, is refused.
 
 Spark 4.2 knows a source by its place alone: a line in each file of `offsets`, and a directory in
 `sources` with the offsets that it began with, which is read only where there is no line yet.
@@ -73,7 +73,7 @@ def plan_sources(
         source: of the old query.
         name: of the query's slice.
         fold: of its log.
-        sources: what becomes of each; none of them is refused.
+        sources: how each changes; none of them is refused.
         firsts: where topics begin that are new to the log.
 
     Raises CheckpointUnfit where the log would have a gap, or records twice; StorageError.
@@ -107,7 +107,7 @@ def lay_out_sources(source: Checkpoint, target: Checkpoint, plan: SourcesPlan) -
 
 
 def read_begun(checkpoint: Checkpoint) -> dict[StreamShard, int]:
-    """Return the offsets that a query goes on from, by what they are of.
+    """Return the offsets that a query continues from, by what they are of.
 
     A topic that the log does not know stands there where a migration has said that it begins.
     Raises StorageError, CheckpointUnfit.
@@ -155,8 +155,8 @@ class _Planner:
 
     def _begin(self, topic: str, logged: Mapping[str, int]) -> dict[str, int]:
         """Return where a topic begins that the checkpoint does not read; empty: it is not said."""
-        wanted = self._firsts.get(topic, {})
-        for shard, offset in wanted.items():
+        firsts = self._firsts.get(topic, {})
+        for shard, offset in firsts.items():
             if logged.get(shard, offset) != offset:
                 raise CheckpointUnfit(
                     f"{topic}/{shard} is to begin at offset {offset}, but the log has read it up "
@@ -164,12 +164,12 @@ class _Planner:
                     hint="omit the offset: reading continues where it ended",
                     why="other_offset",
                 )
-        return {**wanted, **logged}
+        return {**firsts, **logged}
 
     def _require_followed(
         self, topic: str, known: Mapping[str, int], logged: Mapping[str, int]
     ) -> None:
-        """Raise where a reading would not go on where the log says: it was another one's."""
+        """Raise where a reading would not continue where the log says: it was of another one."""
         for shard, offset in known.items():
             if logged.get(shard, offset) != offset:
                 raise CheckpointUnfit(

@@ -1,7 +1,7 @@
 """State as tables: which ones a checkpoint has, and what their columns are called.
 
 What it is: `plan_tables`, from the files that say what operators keep; `choose_tables`, what a
-person wants of them, with the names of the SQL where a version of the job is known.
+person selects of them, with the names of the SQL where a version of the job is known.
 What it promises: pure.
 
 An operator has one table, but for these:
@@ -76,15 +76,15 @@ def plan_tables(required: Required, schemas: Schemas) -> tuple[PlannedTable, ...
 
 def choose_tables(
     tables: Sequence[PlannedTable],
-    wanted: tuple[str | None, str | None],
+    selection: tuple[str | None, str | None],
     version: JobVersion | None,
     place: str,
 ) -> tuple[StateTable, ...]:
-    """Return the tables that a person wants, with the names of the SQL where they are known.
+    """Return the tables that a person selects, with the names of the SQL where they are known.
 
     Arguments:
         tables: all that there are.
-        wanted: an operator, by its number, Spark's name of it, or its id or name in the version;
+        selection: an operator, by its number, Spark's name of it, or its id or name in the version;
             and the name of a table. None: all but the stores that others are decoded from.
         version: of the job.
         place: of the checkpoint, for messages.
@@ -92,7 +92,7 @@ def choose_tables(
     Raises CheckpointUnfit where there is none.
 
     """
-    operator, store = wanted
+    operator, store = selection
     if not tables:
         text, hint = f"{place} has no state, so no rows", "its query has no operator that keeps any"
         raise CheckpointUnfit(text, hint=hint, why="stateless")
@@ -262,7 +262,7 @@ class _Names:
 
 
 def _fits(kept: Sequence[KeptColumn], fields: Sequence[SchemaField]) -> bool:
-    """Return whether columns have these types, as far as both are told the same way."""
+    """Return whether columns have these types, as far as both are written the same way."""
     return len(kept) == len(fields) and all(
         "<" in field.type or column.type == type_name(field.type)
         for column, field in zip(kept, fields, strict=True)

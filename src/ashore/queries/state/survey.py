@@ -56,9 +56,9 @@ def take_survey(checkpoint: Checkpoint, batch: int | None = None) -> Survey:
     done = list_done(files)
     if not done or (batch is not None and batch not in done):
         kept = f"batches {done[0]} to {done[-1]}" if done else "no finished batch"
-        wanted = "" if batch is None else f", not batch {batch}"
+        other = "" if batch is None else f", not batch {batch}"
         raise CheckpointUnfit(
-            f"the checkpoint {place} has {kept}{wanted}",
+            f"the checkpoint {place} has {kept}{other}",
             hint=f"choose one of batches {done[0]} to {done[-1]}"
             if done
             else "run the query first",

@@ -2,7 +2,7 @@
 
 What it is: `find_checkpoint`; `find_attempts`, all attempts of a job's query.
 What it promises: a job file gives the newest attempt of its query; any other place is the directory
-of a checkpoint or a savepoint, on this machine or on HDFS, whoever wrote it. Job files are read
+of a checkpoint or a savepoint, on this machine or on HDFS, of any writer. Job files are read
 only where one is named.
 """
 

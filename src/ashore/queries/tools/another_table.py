@@ -1,11 +1,11 @@
-"""A job that goes on from a savepoint in another table, from the words of a person.
+"""A job that continues from a savepoint in another table, from the options of a person.
 
 What it is: `begin_in_another_table`, the use case behind `ashore run --from SAVEPOINT --output
 another-table`.
 What it promises: the new table gets what comes after the savepoint, and nothing before it. The
-table, the log and the checkpoint that the savepoint is of are read, never changed. State goes on
+table, the log and the checkpoint that the savepoint is of are read, never changed. State continues
 only under SQL that gives it the same meaning, by the plan in the savepoint's own log; where that
-is not known a person has to say so, and what was not checked is told.
+is not known a person has to say so, and what was not checked is reported.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ _SPARK_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class BegunElsewhere:
-    """A query that goes on from a savepoint in another table at its next start.
+    """A query that continues from a savepoint in another table at its next start.
 
     Arguments:
         query: the table or topic that it fills.
@@ -93,28 +93,28 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A savepoint with the query that goes on from it, and how."""
+    """A savepoint with the query that continues from it, and how."""
 
     opened: _Opened
     query: StoppedQuery
-    wanted: Beginning
+    beginning: Beginning
     notes: tuple[str, ...]
 
 
 def begin_in_another_table(
     opened: OpenJob,
-    asked: AnotherTable,
+    request: AnotherTable,
     plan: Callable[[], Sequence[PlannedQuery]],
     advance: Advance,
     report: Callable[[BegunElsewhere], None],
 ) -> None:
-    """Let queries of a job go on from savepoints, in tables that nothing has filled yet.
+    """Let queries of a job continue from savepoints, in tables that nothing has filled yet.
 
     If interrupted: each query has begun, or not; call it again.
 
     Arguments:
         opened: the job.
-        asked: the savepoints.
+        request: the savepoints.
         plan: returns what the queries of the job would do; it may take long.
         advance: called as files are done.
         report: called with each query that has begun.
@@ -125,7 +125,7 @@ def begin_in_another_table(
     changed.
 
     """
-    read = [_open(opened, where, asked) for where in asked.savepoints]
+    read = [_open(opened, where, request) for where in request.savepoints]
     queries = [_choose(opened, each) for each in read]
     if len({each.name for each in queries}) < len(queries):
         raise CheckpointUnfit(
@@ -135,10 +135,10 @@ def begin_in_another_table(
         )
     planned = {each.query: each.plan for each in plan()}
     chosen = [
-        _judge(opened, one, query, planned.get(query.fills), same_sql=asked.same_sql)
+        _judge(opened, one, query, planned.get(query.fills), same_sql=request.same_sql)
         for one, query in zip(read, queries, strict=True)
     ]
-    require_stopped(opened, takes_over=asked.takes_over)
+    require_stopped(opened, takes_over=request.takes_over)
     for each in chosen:
         _begin(opened, each, advance)
         saved = each.opened
@@ -153,11 +153,11 @@ def begin_in_another_table(
         )
 
 
-def _open(opened: OpenJob, where: str, asked: AnotherTable) -> _Opened:
-    """Read a savepoint. Raises CheckpointUnfit where it is of another job, unless that is told."""
+def _open(opened: OpenJob, where: str, request: AnotherTable) -> _Opened:
+    """Read a savepoint. Raises CheckpointUnfit if of another job, unless that is allowed."""
     savepoint = find_savepoint(where, opened.clock)
     manifest, owner = savepoint.read(), read_owner(savepoint.checkpoint)
-    if (owner is None or owner.job != opened.job.job) and not asked.of_another_job:
+    if (owner is None or owner.job != opened.job.job) and not request.of_another_job:
         whose = "does not say which job it is of" if owner is None else f"is of {owner}"
         raise CheckpointUnfit(
             f"the savepoint {savepoint.place} {whose}, and this is job {opened.job.job}; nothing "
@@ -170,7 +170,7 @@ def _open(opened: OpenJob, where: str, asked: AnotherTable) -> _Opened:
 
 
 def _choose(opened: OpenJob, saved: _Opened) -> StoppedQuery:
-    """Return the query that goes on from a savepoint: the one that has landed nothing.
+    """Return the query that continues from a savepoint: the one that has landed nothing.
 
     Raises CheckpointUnfit, JobFileInvalid, TableOwned.
     """
@@ -231,7 +231,7 @@ def _judge(
     *,
     same_sql: bool,
 ) -> _Chosen:
-    """Return how a query goes on. Raises where it would do so with a state of another meaning."""
+    """Return how a query continues. Raises where it would do so with a state of another meaning."""
     if new is None:
         raise JobFileInvalid(f"no INSERT of {opened.job.path} fills {query.fills}", hint="")
     ends, former = saved.ends, saved.former
@@ -242,7 +242,7 @@ def _judge(
         f"{query.fills} gets what comes after batch {saved.manifest.batch}, and nothing before"
     ]
     if former is None:
-        _require_told(query.name, saved, told=same_sql)
+        _require_same_sql(query.name, saved, is_stated=same_sql)
         notes.append(
             "not checked, as the log of the savepoint is not in this lake: whether this SQL made "
             "the state (only its sources, and the ids and names of its operators, were compared), "
@@ -255,9 +255,9 @@ def _judge(
                 f"{saved.owner} has landed up to batch {former.last}: what it reads after batch "
                 f"{saved.manifest.batch} is in both tables"
             )
-    wanted = _plan_beginning(query.name, saved, stream_ids)
-    preview_beginning(opened.storage, query.name, wanted)
-    return _Chosen(saved, query, wanted, tuple(notes))
+    beginning = _plan_beginning(query.name, saved, stream_ids)
+    preview_beginning(opened.storage, query.name, beginning)
+    return _Chosen(saved, query, beginning, tuple(notes))
 
 
 def _require_topics(name: SliceName, ends: Ends, reads: Sequence[Sequence[str]]) -> None:
@@ -275,8 +275,8 @@ def _require_topics(name: SliceName, ends: Ends, reads: Sequence[Sequence[str]])
         )
 
 
-def _require_told(name: SliceName, saved: _Opened, *, told: bool) -> None:
-    if told:
+def _require_same_sql(name: SliceName, saved: _Opened, *, is_stated: bool) -> None:
+    if is_stated:
         return
     raise QueryRefused(
         f"{name}: nothing here says which SQL made the state of {saved.savepoint.place}: its own "
@@ -309,14 +309,14 @@ def _require_same(name: SliceName, former: FormerLog, new: StoredPlan) -> None:
 def _require_operators(name: SliceName, saved: _Opened, new: StoredPlan) -> None:
     """Raise QueryRefused where a savepoint has the state of other operators than a plan."""
     stateful = [each for each in describe_graph(new.graph).operators if each.state is not None]
-    wanted = {
+    expected = {
         each.state.operator_id: _SPARK_NAMES.get(each.engine_class)
         for each in stateful
         if each.state is not None
     }
     found = dict(_read_operators(saved))
-    is_same = wanted.keys() == found.keys() and all(
-        known in {None, found[number]} for number, known in wanted.items()
+    is_same = expected.keys() == found.keys() and all(
+        known in {None, found[number]} for number, known in expected.items()
     )
     if not is_same:
         was = ", ".join(f"{number}: {found[number]}" for number in sorted(found)) or "none"
@@ -390,5 +390,5 @@ def _plan_beginning(name: SliceName, saved: _Opened, stream_ids: Mapping[str, st
 
 def _begin(opened: OpenJob, chosen: _Chosen, advance: Advance) -> None:
     committer = opened.committer(chosen.query.name)
-    with begin(committer, chosen.query.attempts, chosen.wanted) as target:
+    with begin(committer, chosen.query.attempts, chosen.beginning) as target:
         restore(chosen.opened.savepoint, target, opened.clock, advance)

@@ -128,7 +128,7 @@ def clean(where: str, query: str | None, age_ms: int, clock: Clock, *, explain: 
 def _require_stopped(job_file: str, clock: Clock) -> None:
     """Raise NotDone where a job runs: it may be about to name a file that looks like garbage.
 
-    A job on another machine has left no heartbeat here: nobody knows of it.
+    A job on another machine has left no heartbeat here: it is not found.
     """
     # What reads a job file takes longer to import than a checkpoint to be looked at.
     from ashore.jobs.ask import RunningJob  # noqa: PLC0415 - as said above

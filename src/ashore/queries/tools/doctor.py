@@ -1,7 +1,7 @@
 """What is wrong with a checkpoint, and a copy that is not: behind `ashore checkpoint doctor`.
 
 What it is: `examine`, which looks; `repair`, which makes a copy or an attempt of a job; `undo`.
-What it promises: the checkpoint that was there is only read. A job goes on with the copy from its
+What it promises: the checkpoint that was there is only read. A job continues with the copy from its
 next start on, and with the old one again after `undo`. A checkpoint of a job never goes back here:
 its table would be ahead of it.
 """
@@ -50,7 +50,7 @@ class DoctorAsked:
         query: of the job file; None where it has one.
         to: where the copy goes; None: it becomes the job's.
         sources: how many sources the query reads now; None: not said.
-        brokers: of Kafka, for the directory of a checkpoint; None: it is not asked.
+        brokers: of Kafka, for the directory of a checkpoint; None: it is not read.
         takes_over: even if the job runs.
         is_deep: whether tables are read whole, and logs of file sources compared with the files.
         tries: whether Spark loads a copy before it is called a repair.
@@ -117,70 +117,70 @@ class Repaired:
     trial: "Trial"
 
 
-def examine(asked: DoctorAsked, clock: Clock) -> Examined:
+def examine(request: DoctorAsked, clock: Clock) -> Examined:
     """Look a checkpoint through. Nothing is written.
 
     Raises as `find_checkpoint` and `observe`; SourceError where brokers were named that do not
     answer.
     """
-    if is_job_file(asked.where):
-        with _opened(asked) as (opened, query):
-            return _examine_job(opened, query, asked)
-    return _examine(find_checkpoint(asked.where, asked.query, clock), asked)
+    if is_job_file(request.where):
+        with _opened(request) as (opened, query):
+            return _examine_job(opened, query, request)
+    return _examine(find_checkpoint(request.where, request.query, clock), request)
 
 
-def repair(asked: DoctorAsked, clock: Clock, advance: Advance) -> Examined | Repaired:
+def repair(request: DoctorAsked, clock: Clock, advance: Advance) -> Examined | Repaired:
     """Make a copy without what was found; where nothing was found, none.
 
     Arguments:
-        asked: which, and where it goes.
+        request: which, and where it goes.
         clock: of storages.
         advance: called as files are done.
 
     Raises as `examine`; CheckpointUnfit where something cannot be repaired; LogGrows where the job
     runs. Then nothing was changed.
-    If interrupted: at `to` Spark starts no query; a job goes on from the checkpoint that it has.
+    If interrupted: at `to` Spark starts no query; a job continues from the checkpoint that it has.
 
     """
-    asked = replace(asked, is_deep=True)  # a copy reads all of it anyway
-    if is_job_file(asked.where) and asked.to is None:
-        with _opened(asked) as (opened, query):
-            return _repair_job(opened, query, asked, advance)
-    if asked.to is None:
+    request = replace(request, is_deep=True)  # a copy reads all of it anyway
+    if is_job_file(request.where) and request.to is None:
+        with _opened(request) as (opened, query):
+            return _repair_job(opened, query, request, advance)
+    if request.to is None:
         raise JobFileInvalid(
-            f"{asked.where} is a directory: it is repaired into another one",
+            f"{request.where} is a directory: it is repaired into another one",
             hint="name that one with --to; then start the query with it as its checkpointLocation",
         )
-    target = open_directory(asked.to, clock)
+    target = open_directory(request.to, clock)
     require_empty(target)
-    examined = examine(asked, clock)
+    examined = examine(request, clock)
     if not examined.findings:
         return examined
     plan = _require_plan(examined)
-    source = _source_of(asked, clock)
-    trial = _trial_of(target, examined, asked, reach(target.uri).options)
+    source = _source_of(request, clock)
+    trial = _trial_of(target, examined, request, reach(target.uri).options)
     write_repair(source, target, plan, advance, trial.run)
     return Repaired(_of_copy(examined, plan), plan, describe_place(target), trial.result)
 
 
-def undo(asked: DoctorAsked) -> int:
-    """Let the next start go on with the checkpoint from before the repair; return its batch.
+def undo(request: DoctorAsked) -> int:
+    """Let the next start continue with the checkpoint from before the repair; return its batch.
 
-    If interrupted: the next start goes on with one of the two.
+    If interrupted: the next start continues with one of the two.
 
     Raises CheckpointUnfit where there is none, or batches have run since; LogGrows where the job
     runs, unless it `takes_over`; JobFileInvalid, StorageError.
     """
     from ashore.queries.tools.rescale_process import take_over  # noqa: PLC0415 - loads much
 
-    if not is_job_file(asked.where):
+    if not is_job_file(request.where):
         raise JobFileInvalid(
-            f"{asked.where} is not a job file: there is nothing to undo",
+            f"{request.where} is not a job file: there is nothing to undo",
             hint="start the query with the original checkpoint: it was only read",
         )
-    with _opened(asked) as (opened, query):
+    with _opened(request) as (opened, query):
         before, batch = _before_repair(query)
-        epoch = take_over(opened, query, takes_over=asked.takes_over)
+        epoch = take_over(opened, query, takes_over=request.takes_over)
         with query.attempts.remake(epoch, before) as target:
             copy_checkpoint(before, target)
         return batch
@@ -212,21 +212,21 @@ def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
 
 
 @contextmanager
-def _opened(asked: DoctorAsked) -> Iterator[tuple["OpenJob", "StoppedQuery"]]:
+def _opened(request: DoctorAsked) -> Iterator[tuple["OpenJob", "StoppedQuery"]]:
     # What opens jobs takes longer to import than a checkpoint to be looked at.
     from ashore.queries.tools.addresses import choose_query  # noqa: PLC0415 - as said above
     from ashore.queries.tools.rollback import find_query  # noqa: PLC0415 - as said above
     from ashore.topics.loop.sinks import sinks_of  # noqa: PLC0415 - as said above
     from ashore.topics.open_job import open_job  # noqa: PLC0415 - as said above
 
-    with open_job(Path(asked.where)) as opened:
-        chosen = choose_query(asked.where, sinks_of(opened.job), asked.query)
+    with open_job(Path(request.where)) as opened:
+        chosen = choose_query(request.where, sinks_of(opened.job), request.query)
         yield opened, find_query(opened, chosen)
 
 
-def _examine_job(opened: "OpenJob", query: "StoppedQuery", asked: DoctorAsked) -> Examined:
+def _examine_job(opened: "OpenJob", query: "StoppedQuery", request: DoctorAsked) -> Examined:
     newest = require_newest(query.attempts, str(query.name))
-    seen = observe(newest, asked.sources, _lister(asked))
+    seen = observe(newest, request.sources, _lister(request))
     not_looked = [*seen.unproven, *seen.not_looked]
     try:
         seen = replace(seen, topics=_ask_kafka(opened.source, _topics_of(seen)))
@@ -245,21 +245,21 @@ def _for_job(finding: CheckpointFinding) -> CheckpointFinding:
 
 
 def _repair_job(
-    opened: "OpenJob", query: "StoppedQuery", asked: DoctorAsked, advance: Advance
+    opened: "OpenJob", query: "StoppedQuery", request: DoctorAsked, advance: Advance
 ) -> Examined | Repaired:
     from ashore.queries.tools.rescale_process import take_over  # noqa: PLC0415 - loads much
     from ashore.topics.loop.job import lake_of  # noqa: PLC0415 - loads much
 
-    examined = _examine_job(opened, query, asked)
+    examined = _examine_job(opened, query, request)
     if not examined.findings:
         return examined
-    _require_job_plan(examined, query, asked)  # refused before anything is taken over
-    epoch = take_over(opened, query, takes_over=asked.takes_over)
+    _require_job_plan(examined, query, request.where)  # refused before anything is taken over
+    epoch = take_over(opened, query, takes_over=request.takes_over)
     newest = require_newest(query.attempts, str(query.name))
-    examined = _examine_job(opened, query, asked)
-    plan = _require_job_plan(examined, query, asked)
+    examined = _examine_job(opened, query, request)
+    plan = _require_job_plan(examined, query, request.where)
     with query.attempts.remake(epoch, newest) as target:
-        trial = _trial_of(target, examined, asked, lake_of(opened.job).options)
+        trial = _trial_of(target, examined, request, lake_of(opened.job).options)
         write_repair(newest, target, plan, advance, trial.run)
     return Repaired(_of_copy(examined, plan), plan, describe_place(target), trial.result)
 
@@ -270,13 +270,13 @@ def _of_copy(examined: Examined, plan: RepairPlan) -> Examined:
     return replace(examined, seen=replace(examined.seen, doubted=doubted))
 
 
-def _require_job_plan(examined: Examined, query: "StoppedQuery", asked: DoctorAsked) -> RepairPlan:
+def _require_job_plan(examined: Examined, query: "StoppedQuery", where: str) -> RepairPlan:
     plan = _require_plan(examined)
     if plan.is_back:
         raise CheckpointUnfit(
             f"{examined.place}: the last complete batch is {plan.batch}, and the table has newer "
             "ones; nothing was changed",
-            hint=f"roll both back: `ashore roll-back {asked.where} {query.fills} --to-batch "
+            hint=f"roll both back: `ashore roll-back {where} {query.fills} --to-batch "
             f"{plan.batch}`",
             why="goes_back",
         )
@@ -286,26 +286,26 @@ def _require_job_plan(examined: Examined, query: "StoppedQuery", asked: DoctorAs
 # ---- of a directory
 
 
-def _source_of(asked: DoctorAsked, clock: Clock) -> Checkpoint:
-    return find_checkpoint(asked.where, asked.query, clock)
+def _source_of(request: DoctorAsked, clock: Clock) -> Checkpoint:
+    return find_checkpoint(request.where, request.query, clock)
 
 
-def _examine(checkpoint: Checkpoint, asked: DoctorAsked) -> Examined:
-    seen = observe(checkpoint, asked.sources, _lister(asked))
+def _examine(checkpoint: Checkpoint, request: DoctorAsked) -> Examined:
+    seen = observe(checkpoint, request.sources, _lister(request))
     not_looked = [*seen.unproven, *seen.not_looked]
     topics = _topics_of(seen)
-    if topics and asked.brokers is None:
+    if topics and request.brokers is None:
         not_looked.append(_TOPICS)
-    elif topics and asked.brokers is not None:
-        from ashore.topics.read.kafka import KafkaSource  # noqa: PLC0415 - only where it is asked
+    elif topics and request.brokers is not None:
+        from ashore.topics.read.kafka import KafkaSource  # noqa: PLC0415 - only where it is used
 
-        seen = replace(seen, topics=_ask_kafka(KafkaSource(asked.brokers, {}), topics))
+        seen = replace(seen, topics=_ask_kafka(KafkaSource(request.brokers, {}), topics))
     findings = diagnose(seen)
     place = describe_place(checkpoint)
     return Examined(place, seen, findings, not_looked, plan_repair(seen, findings))
 
 
-def _lister(asked: DoctorAsked) -> ListFiles | None:
+def _lister(request: DoctorAsked) -> ListFiles | None:
     """Return what lists the directories of sources of files, each once; None: nothing may."""
     clock = SystemClock()
 
@@ -318,7 +318,7 @@ def _lister(asked: DoctorAsked) -> ListFiles | None:
             return None  # another kind of storage, or one that cannot be reached
         return {names.leaf(each.path): each.modified_ms for each in found}
 
-    return list_files if asked.is_deep else None
+    return list_files if request.is_deep else None
 
 
 def _require_plan(examined: Examined) -> RepairPlan:
@@ -336,7 +336,7 @@ def _require_plan(examined: Examined) -> RepairPlan:
 def _trial_of(
     target: Checkpoint,
     examined: Examined,
-    asked: DoctorAsked,
+    request: DoctorAsked,
     options: tuple[tuple[str, str], ...],
 ) -> "CopyTrial":
     from ashore.queries.tools.trial import CopyTrial  # noqa: PLC0415 - starts a process
@@ -344,7 +344,7 @@ def _trial_of(
     good = examined.seen.good
     if good is None:
         fail("a copy is made of a batch that was found")
-    return CopyTrial(target, good, options, is_wanted=asked.tries)
+    return CopyTrial(target, good, options, is_enabled=request.tries)
 
 
 # ---- Kafka

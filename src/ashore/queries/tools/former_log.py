@@ -4,7 +4,7 @@ What it is: `read_former`: the plan that its state means something to, its linea
 identities.
 What it promises: reads only. A savepoint whose batch the log has taken back is refused: no table
 has what it has read. Of a batch that the query was migrated after there are two states: the mark
-that a savepoint carries tells them apart.
+of a savepoint shows which one it has.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ class _Found:
     ran_by: PlanState | None = None  # what its state meant then
 
     def take(self, body: object) -> None:
-        """Go on by one entry."""
+        """Take the next entry in."""
         match body:
             case Plan():
                 self.plan = PlanState(body.digest, body.document)

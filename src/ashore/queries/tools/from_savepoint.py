@@ -1,8 +1,8 @@
-"""A job that goes on from a savepoint, from the words of a person and without Spark.
+"""A job that continues from a savepoint, from the options of a person and without Spark.
 
-What it is: `go_on_from`, the use case behind `ashore run --from`.
-What it promises: the savepoint tells which query of the job it is of. One of another job or query
-is refused; so is one after which something was landed, unless it is said what becomes of that.
+What it is: `resume_from`, the use case behind `ashore run --from`.
+What it promises: the savepoint names its query of the job. One of another job or query is refused;
+so is one after which something was landed, unless an option covers it.
 """
 
 from collections.abc import Callable
@@ -33,8 +33,8 @@ class FromAsked:
     """What a person has typed.
 
     Arguments:
-        savepoints: to go on from, at most one of each query of the job.
-        output: what becomes of what was landed since; None: there must be nothing.
+        savepoints: to continue from, at most one of each query of the job.
+        output: how what was landed since is treated; None: there must be nothing.
         takes_over: even if the job runs.
 
     """
@@ -45,8 +45,8 @@ class FromAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class WentOn:
-    """A query that goes on from a savepoint at its next start."""
+class ResumedQuery:
+    """A query that continues from a savepoint at its next start."""
 
     query: str  # the table or topic that it fills
     place: str  # of the savepoint
@@ -62,7 +62,7 @@ class _Chosen:
     manifest: Manifest
 
     def resume(self, name: SliceName, output: OutputSince | None) -> Resume:
-        """Return how the query of a slice is to go on from it."""
+        """Return how the query of a slice is to continue from it."""
         found, why = self.manifest, f"ashore run --from {self.savepoint.place}"
         position = CheckpointPosition(found.query_id, found.planned, found.batch)
         checkpoint = self.savepoint.checkpoint
@@ -74,8 +74,8 @@ class _Chosen:
         return Resume(position, ends, output, operator(), why, migration)
 
 
-def go_on_from(
-    opened: OpenJob, asked: FromAsked, advance: Advance, report: Callable[[WentOn], None]
+def resume_from(
+    opened: OpenJob, request: FromAsked, advance: Advance, report: Callable[[ResumedQuery], None]
 ) -> None:
     """Put savepoints in the place of the checkpoints of a job's queries.
 
@@ -83,15 +83,15 @@ def go_on_from(
 
     Arguments:
         opened: the job.
-        asked: the savepoints.
+        request: the savepoints.
         advance: called as files are done.
-        report: called with each query that goes on from a savepoint.
+        report: called with each query that continues from a savepoint.
 
     Raises as `resume`; JobFileInvalid; LogGrows where the job runs, unless it `takes_over`. What
     can be refused is refused before the first query is changed.
 
     """
-    chosen = [_choose(opened, each) for each in asked.savepoints]
+    chosen = [_choose(opened, each) for each in request.savepoints]
     twice = {each.query for each in chosen if sum(one.query == each.query for one in chosen) > 1}
     if twice:
         raise CheckpointUnfit(
@@ -101,11 +101,11 @@ def go_on_from(
         )
     queries = [find_query(opened, each.query) for each in chosen]
     for each, query in zip(chosen, queries, strict=True):
-        preview_resume(opened.storage, query.name, each.resume(query.name, asked.output))
-    require_stopped(opened, takes_over=asked.takes_over)
+        preview_resume(opened.storage, query.name, each.resume(query.name, request.output))
+    require_stopped(opened, takes_over=request.takes_over)
     for each, query in zip(chosen, queries, strict=True):
-        since = _go_on(opened, query, each, asked.output, advance)
-        report(WentOn(each.query, each.savepoint.place, since))
+        since = _resume(opened, query, each, request.output, advance)
+        report(ResumedQuery(each.query, each.savepoint.place, since))
 
 
 def _choose(opened: OpenJob, where: str) -> _Chosen:
@@ -115,28 +115,28 @@ def _choose(opened: OpenJob, where: str) -> _Chosen:
     manifest = savepoint.read()
     owner, sinks = read_owner(savepoint.checkpoint), sinks_of(job)
     queries = {sink_slice(job.job, sink): name for name, sink in sinks.items()}
-    if owner is None:  # of an earlier release: where the job has several queries nobody can tell
+    if owner is None:  # of an earlier release: where the job has several queries it is unknown
         return _Chosen(choose_query(str(job.path), sinks, None), savepoint, manifest)
     if owner not in queries:
-        told = "" if owner.job == job.job else " --of-another-job"
+        flag = "" if owner.job == job.job else " --of-another-job"
         raise CheckpointUnfit(
             f"the savepoint {savepoint.place} is of {owner}, which is no query of {job.path}; "
             "nothing was changed",
             hint="name a savepoint of this job, or the job file that it is of; to continue from "
-            f"it in an empty table: `--output another-table{told}`",
+            f"it in an empty table: `--output another-table{flag}`",
             why="other_job",
         )
     return _Chosen(queries[owner], savepoint, manifest)
 
 
-def _go_on(
+def _resume(
     opened: OpenJob,
     query: StoppedQuery,
     chosen: _Chosen,
     output: OutputSince | None,
     advance: Advance,
 ) -> LandedSince:
-    wanted = chosen.resume(query.name, output)
-    with resume(opened.committer(query.name), query.attempts, wanted) as (target, since):
+    plan = chosen.resume(query.name, output)
+    with resume(opened.committer(query.name), query.attempts, plan) as (target, since):
         restore(chosen.savepoint, target, opened.clock, advance)
     return since

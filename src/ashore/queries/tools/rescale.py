@@ -62,66 +62,67 @@ class RescaleAsked:
     debug: bool = False
 
 
-def rescale(asked: RescaleAsked, wanted: int, clock: Clock, report: Report) -> RescaleResult:
+def rescale(request: RescaleAsked, partitions: int, clock: Clock, report: Report) -> RescaleResult:
     """Give the state of a query another number of partitions.
 
     Arguments:
-        asked: which, and where it goes.
-        wanted: how many.
+        request: which, and where it goes.
+        partitions: how many.
         clock: of storages, and for the time that it takes.
         report: called with each step.
 
     Raises JobFileInvalid, CheckpointUnfit, StorageError, LogGrows, JobProcessEnded.
 
     """
-    if is_job_file(asked.where):
-        with _opened(asked) as (opened, query):
-            rescaler = _rescaler_of(opened, clock, report, debug=asked.debug)
-            if asked.to is None and not asked.explains:
-                return rescale_job(opened, query, wanted, rescaler, takes_over=asked.takes_over)
-            return _copy(asked, require_newest(query.attempts, query.fills), wanted, rescaler)
-    if asked.to is None and not asked.explains:
+    if is_job_file(request.where):
+        with _opened(request) as (opened, query):
+            rescaler = _rescaler_of(opened, clock, report, debug=request.debug)
+            if request.to is None and not request.explains:
+                over = request.takes_over
+                return rescale_job(opened, query, partitions, rescaler, takes_over=over)
+            return _copy(request, require_newest(query.attempts, query.fills), partitions, rescaler)
+    if request.to is None and not request.explains:
         raise JobFileInvalid(
-            f"{asked.where} is a directory: it is rescaled into another one",
+            f"{request.where} is a directory: it is rescaled into another one",
             hint="name that one with --to; then start the query with it as its checkpointLocation",
         )
-    source = find_checkpoint(asked.where, asked.query, clock)
+    source = find_checkpoint(request.where, request.query, clock)
     options = reach(source.uri).options
-    rescaler = Rescaler(SparkRequest(_MASTER, ()), options, clock, report, asked.debug)
-    return _copy(asked, source, wanted, rescaler)
+    rescaler = Rescaler(SparkRequest(_MASTER, ()), options, clock, report, request.debug)
+    return _copy(request, source, partitions, rescaler)
 
 
-def undo(asked: RescaleAsked) -> Undo:
+def undo(request: RescaleAsked) -> Undo:
     """Undo the last rescale of a job.
 
     Raises JobFileInvalid, CheckpointUnfit, StorageError, LogGrows.
     """
-    if not is_job_file(asked.where):
+    if not is_job_file(request.where):
         raise JobFileInvalid(
-            f"{asked.where} is not a job file: there is nothing to undo",
+            f"{request.where} is not a job file: there is nothing to undo",
             hint="start the query with the original checkpoint: it was only read",
         )
-    with _opened(asked) as (opened, query):
-        if asked.explains:
+    with _opened(request) as (opened, query):
+        if request.explains:
             return plan_undo(query)
-        return undo_rescale(opened, query, takes_over=asked.takes_over)
+        return undo_rescale(opened, query, takes_over=request.takes_over)
 
 
 def _copy(
-    asked: RescaleAsked, source: Checkpoint, wanted: int, rescaler: Rescaler
+    request: RescaleAsked, source: Checkpoint, partitions: int, rescaler: Rescaler
 ) -> RescaleResult:
-    plan = plan_rescale(source, wanted)
-    if asked.explains:
-        path = asked.to or describe_place(source)
-        return RescaleResult(path, plan.partitions, wanted, plan.batch, (), 0.0, is_done=False)
-    target = open_directory(asked.to or "", rescaler.clock, dict(rescaler.options))
-    return rescale_copy(source, target, wanted, rescaler)
+    plan = plan_rescale(source, partitions)
+    if request.explains:
+        path = request.to or describe_place(source)
+        return RescaleResult(path, plan.partitions, partitions, plan.batch, (), 0.0, is_done=False)
+    target = open_directory(request.to or "", rescaler.clock, dict(rescaler.options))
+    return rescale_copy(source, target, partitions, rescaler)
 
 
 @contextmanager
-def _opened(asked: RescaleAsked) -> Iterator[tuple[OpenJob, StoppedQuery]]:
-    with open_job(Path(asked.where)) as opened:
-        chosen = choose_query(asked.where, sinks_of(opened.job), asked.query)
+def _opened(request: RescaleAsked) -> Iterator[tuple[OpenJob, StoppedQuery]]:
+    with open_job(Path(request.where)) as opened:
+        chosen = choose_query(request.where, sinks_of(opened.job), request.query)
         yield opened, find_query(opened, chosen)
 
 

@@ -84,7 +84,7 @@ class Rescaler:
 
 
 def rescale_copy(
-    source: Checkpoint, target: Checkpoint, wanted: int, rescaler: Rescaler
+    source: Checkpoint, target: Checkpoint, partitions: int, rescaler: Rescaler
 ) -> RescaleResult:
     """Make a checkpoint with another number of state partitions, beside the one that is there.
 
@@ -93,24 +93,24 @@ def rescale_copy(
     Raises CheckpointUnfit, StorageError; JobProcessEnded, with the error of the state process.
     """
     require_empty(target)
-    plan = plan_rescale(source, wanted)
+    plan = plan_rescale(source, partitions)
     return _rescale(source, target, plan, rescaler)
 
 
 def rescale_job(
-    opened: OpenJob, query: StoppedQuery, wanted: int, rescaler: Rescaler, *, takes_over: bool
+    opened: OpenJob, query: StoppedQuery, partitions: int, rescaler: Rescaler, *, takes_over: bool
 ) -> RescaleResult:
-    """Give the state of a job's query another number of partitions: the next start goes on with it.
+    """Give the state of a job's query another number of partitions, for the next start.
 
     If interrupted: the job resumes from the checkpoint that it has.
 
     Raises as `rescale_copy`; LogGrows where the job runs, unless it `takes_over`; LogDamaged.
     """
     newest = require_newest(query.attempts, query.fills)
-    plan_rescale(newest, wanted)  # refused before anything is taken over
+    plan_rescale(newest, partitions)  # refused before anything is taken over
     epoch = take_over(opened, query, takes_over=takes_over)
     with query.attempts.remake(epoch, newest) as target:
-        return _rescale(newest, target, plan_rescale(newest, wanted), rescaler)
+        return _rescale(newest, target, plan_rescale(newest, partitions), rescaler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def plan_undo(query: StoppedQuery) -> Undo:
 
 
 def undo_rescale(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> Undo:
-    """Let the next start go on with the checkpoint from before the last rescale.
+    """Let the next start continue with the checkpoint from before the last rescale.
 
     If interrupted: the next start resumes from one of the two.
 
@@ -168,7 +168,7 @@ def take_over(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> int:
 def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
     return CheckpointUnfit(
         f"{describe_place(newest)}: no rescale can be undone: {text}; nothing was changed",
-        hint="rescale it to the number that you want: no row is lost either way",
+        hint="rescale it to the number that you need: no row is lost either way",
         why="no_rescale",
     )
 
@@ -183,7 +183,7 @@ def _rescale(
         source=rescaler.address(source),
         target=rescaler.address(target),
         batch=plan.batch,
-        partitions=plan.wanted,
+        partitions=plan.new_partitions,
         state_format=plan.state_format,
     )
     events = run_state_process("rescale", source.uri, request, debug=rescaler.debug)
@@ -192,7 +192,7 @@ def _rescale(
     return RescaleResult(
         describe_place(target),
         plan.partitions,
-        plan.wanted,
+        plan.new_partitions,
         plan.batch,
         rescaled.stores,
         rescaler.clock.monotonic_s() - began_s,

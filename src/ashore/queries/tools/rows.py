@@ -1,8 +1,8 @@
 """Rows of state, and how two batches of it differ: what is behind `inspect --rows` and `diff`.
 
-What it is: `read_state_rows`, from the words of a person to what the state process tells.
+What it is: `read_state_rows`, from the options of a person to what the state process returns.
 What it promises: the checkpoint is only read, also beside a running query: what a batch needs is
-copied first, and Spark reads the copy, which is deleted at the end. What the files alone can tell
+copied first, and Spark reads the copy, which is deleted at the end. What the files alone show
 is refused before Spark is started.
 """
 
@@ -110,16 +110,16 @@ class RowsFound:
 
 @dataclass(frozen=True, slots=True)
 class RowsProgress:
-    """Who is told of long work: files that are copied, Spark that is started, its tasks."""
+    """Reports of long work: files that are copied, Spark that is started, its tasks."""
 
     copied: Advance
     starting: Callable[[], None]
-    told: Callable[[StateStep | StateProgress], None]
+    report: Callable[[StateStep | StateProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """State that was copied, and what the state process is asked of it."""
+    """State that was copied, and the request to the state process."""
 
     request: RowsRequest
     version: KeptVersion | None
@@ -133,7 +133,7 @@ class _Plan:
     tables: tuple[StateTable, ...]
 
 
-def read_state_rows(asked: RowsAsked, clock: Clock, progress: RowsProgress) -> RowsFound:
+def read_state_rows(criteria: RowsAsked, clock: Clock, progress: RowsProgress) -> RowsFound:
     """Return rows of the state of a batch, or how it differs from an earlier one.
 
     If interrupted: a directory may stay where this machine keeps temporary files.
@@ -141,28 +141,28 @@ def read_state_rows(asked: RowsAsked, clock: Clock, progress: RowsProgress) -> R
     Raises JobFileInvalid, CheckpointUnfit, StorageError; NotDone where the key is another one;
     JobProcessEnded, with the error of the state process.
     """
-    checkpoint = find_checkpoint(asked.where, asked.query, clock)
+    checkpoint = find_checkpoint(criteria.where, criteria.query, clock)
     with tempfile.TemporaryDirectory(prefix="ashore-state-") as directory:
-        prepared = prepare(checkpoint, asked, Path(directory), progress.copied)
+        prepared = prepare(checkpoint, criteria, Path(directory), progress.copied)
         request = prepared.request
         progress.starting()
-        events = run_state_process("rows", checkpoint.uri, request, debug=asked.debug)
+        events = run_state_process("rows", checkpoint.uri, request, debug=criteria.debug)
         tables = tuple(_listen(events, progress))
     before = request.before.batch if request.before else None
     return RowsFound(request.now.place, request.now.batch, before, prepared.version, tables)
 
 
 def prepare(
-    checkpoint: Checkpoint, asked: RowsAsked, directory: Path, advance: Advance
+    checkpoint: Checkpoint, criteria: RowsAsked, directory: Path, advance: Advance
 ) -> Prepared:
     """Copy the state that is wanted to an empty directory of this machine.
 
     Raises as `read_state_rows`, but for what Spark finds.
     """
-    keys = tuple(map(_parse_key, asked.keys))
-    _require_file(asked.to)
+    keys = tuple(map(_parse_key, criteria.keys))
+    _require_file(criteria.to)
     with _named(directory):
-        plan = _copy_state(checkpoint, asked, directory, advance)
+        plan = _copy_state(checkpoint, criteria, directory, advance)
     place = describe_place(checkpoint)
     required = plan.survey.required
     request = RowsRequest(
@@ -171,10 +171,10 @@ def prepare(
         now=_state(directory, _NOW, plan.survey, place),
         before=_state(directory, _BEFORE, plan.before, place) if plan.before else None,
         tables=plan.tables,
-        partition=asked.partition,
+        partition=criteria.partition,
         keys=keys,
-        limit=asked.limit,
-        to=asked.to and str(Path(asked.to).absolute()),
+        limit=criteria.limit,
+        to=criteria.to and str(Path(criteria.to).absolute()),
     )
     return Prepared(request, plan.version)
 
@@ -185,24 +185,24 @@ def _listen(events: Iterator[Event], progress: RowsProgress) -> Iterator[StateRo
             case StateRows() | StateChanges():
                 yield event
             case StateStep() | StateProgress():
-                progress.told(event)
+                progress.report(event)
 
 
 def _copy_state(
-    checkpoint: Checkpoint, asked: RowsAsked, directory: Path, advance: Advance
+    checkpoint: Checkpoint, criteria: RowsAsked, directory: Path, advance: Advance
 ) -> _Plan:
     """Copy the state. A running Spark may delete a file meanwhile: then a newer batch is taken."""
     for last_try in (*[False] * (TRIES - 1), True):
         newest = checkpoint.list_finished()[-1:]
         try:
-            plan = _plan(checkpoint, asked)
-            wanted = WantedState({each.operator for each in plan.tables}, asked.partition)
-            extract(plan.survey, wanted, _copy(directory, _NOW), advance)
+            plan = _plan(checkpoint, criteria)
+            selection = StateSelection({each.operator for each in plan.tables}, criteria.partition)
+            extract(plan.survey, selection, _copy(directory, _NOW), advance)
             if plan.before is not None:
-                extract(plan.before, wanted, _copy(directory, _BEFORE), advance)
+                extract(plan.before, selection, _copy(directory, _BEFORE), advance)
         except (PathMissing, CheckpointUnfit) as error:
             is_newer = checkpoint.list_finished()[-1:] != newest
-            if last_try or asked.batch is not None or not is_newer:
+            if last_try or criteria.batch is not None or not is_newer:
                 raise _as_unfit(error) from error
             for each in directory.iterdir():
                 shutil.rmtree(each)
@@ -221,19 +221,19 @@ def _as_unfit(error: PathMissing | CheckpointUnfit) -> CheckpointUnfit:
     )
 
 
-def _plan(checkpoint: Checkpoint, asked: RowsAsked) -> _Plan:
+def _plan(checkpoint: Checkpoint, criteria: RowsAsked) -> _Plan:
     place = describe_place(checkpoint)
-    survey = take_survey(checkpoint, asked.batch)
-    before = None if asked.before is None else take_survey(checkpoint, asked.before)
+    survey = take_survey(checkpoint, criteria.batch)
+    before = None if criteria.before is None else take_survey(checkpoint, criteria.before)
     version = read_kept(checkpoint)
     tables = choose_tables(
         plan_tables(survey.required, read_schemas(survey)),
-        (asked.operator, asked.store),
+        (criteria.operator, criteria.store),
         version.content if version else None,
         place,
     )
-    _require_partition(survey, tables, asked.partition, place)
-    if asked.to is not None and len(tables) > 1:
+    _require_partition(survey, tables, criteria.partition, place)
+    if criteria.to is not None and len(tables) > 1:
         known = "; ".join(f"--operator {each.operator} --store {each.name}" for each in tables)
         raise JobFileInvalid(
             f"{place} has {len(tables)} tables of state, and one file holds one table",
@@ -282,7 +282,7 @@ def _copy(directory: Path, name: str) -> Checkpoint:
 
 @contextmanager
 def _named(directory: Path) -> Iterator[None]:
-    """Say of an error of the copy where the copy is: nobody has named that directory."""
+    """Add the directory of the copy to an error: the user has not named it."""
     try:
         yield
     except StorageError as error:
@@ -301,7 +301,7 @@ def _state(directory: Path, name: str, survey: Survey, place: str) -> StateBatch
 
 
 def choose_batches(
-    where: str, query: str | None, wanted: tuple[int | None, int | None], clock: Clock
+    where: str, query: str | None, batches: tuple[int | None, int | None], clock: Clock
 ) -> tuple[int, int]:
     """Return the two batches that are compared: without numbers, the last two that are done.
 
@@ -312,7 +312,7 @@ def choose_batches(
     place = describe_place(checkpoint)
     require_checkpoint(checkpoint, place)
     done = checkpoint.list_finished()
-    first, last = wanted
+    first, last = batches
     last = last if last is not None else max(done, default=0)
     first = (
         first if first is not None else max((each for each in done if each < last), default=None)
@@ -331,7 +331,7 @@ def choose_batches(
 
 
 @dataclass(frozen=True, slots=True)
-class WantedState:
+class StateSelection:
     """Whose state is wanted: of some operators, and of one partition or of all."""
 
     operators: Collection[int]
@@ -353,7 +353,7 @@ class WantedState:
                 return True
 
 
-def extract(survey: Survey, wanted: WantedState, target: Checkpoint, advance: Advance) -> None:
+def extract(survey: Survey, wanted: StateSelection, target: Checkpoint, advance: Advance) -> None:
     """Copy what a batch needs to an empty directory of this machine, or give it second names.
 
     The checkpoint is only read: Spark never sees it. The copy has what the batch needs of some

@@ -1,8 +1,8 @@
 """A savepoint of a job's query: by the job, where it runs on this machine, else of its files.
 
 What it is: `save_query`.
-What it promises: a job that runs is asked, and goes on. One that has ended, or died, has left files
-to take it of. One that is there and does not answer is an error within seconds: nobody knows
+What it promises: a job that runs takes it, and continues. One that has ended, or died, has left
+files to take it of. One that is there and does not answer is an error within seconds: it is unknown
 whether it is about to take the savepoint.
 """
 
@@ -34,7 +34,7 @@ from ashore.topics.loop.sinks import sink_slice, sinks_of
 
 @dataclass(frozen=True, slots=True)
 class SavepointAsked:
-    """A savepoint that a person wants.
+    """A savepoint that a person requests.
 
     Arguments:
         job_file: of the job.
@@ -51,12 +51,12 @@ class SavepointAsked:
 
 
 def save_query(
-    wanted: SavepointAsked, clock: Clock, advance: Advance, report: Callable[[str], None]
+    request: SavepointAsked, clock: Clock, advance: Advance, report: Callable[[str], None]
 ) -> Saved:
     """Take a savepoint of a job's query.
 
     Arguments:
-        wanted: which, and where it goes.
+        request: which, and where it goes.
         clock: of this machine.
         advance: called as files are done, where it is this process that copies them.
         report: called with a sentence for people.
@@ -65,21 +65,21 @@ def save_query(
     If interrupted: a job that has accepted the request continues with it.
 
     """
-    job = load_job_file(wanted.job_file)
+    job = load_job_file(request.job_file)
     sinks = sinks_of(job)
-    name = sink_slice(job.job, sinks[choose_query(wanted.job_file, sinks, wanted.query)])
+    name = sink_slice(job.job, sinks[choose_query(request.job_file, sinks, request.query)])
     in_lake = partial(mailbox_in_lake, job)
     running = RunningJob(job.job, str(job.lake), clock, report, in_lake)
-    shelf = wanted.shelf
+    shelf = request.shelf
     is_shared = shelf.kind is SavepointKind.SHARED
-    request = SavepointRequest(name.slice, shelf.uri, shelf.links, is_shared)
+    text = write_request(SavepointRequest(name.slice, shelf.uri, shelf.links, is_shared))
     try:
-        _, answer = running.ask(TAKE_SAVEPOINT, write_request(request), Patience(math.inf))
+        _, answer = running.ask(TAKE_SAVEPOINT, text, Patience(math.inf))
     except JobNotRunning as error:
         report(f"{error.message}: its savepoint is taken of its files")
-        return take_savepoint(wanted.found, None, wanted.shelf, clock, advance)
+        return take_savepoint(request.found, None, request.shelf, clock, advance)
     except (JobNotAnswering, NotDone) as error:
-        place = describe_place(wanted.found)
+        place = describe_place(request.found)
         without = f"to copy its files without asking it, name {place} instead of the job file"
         hint = f"{error.hint}; {without}" if error.hint else without
         raise error_of(error.code, error.message, hint=hint) from error

@@ -44,8 +44,8 @@ def plan_savepoint(checkpoint: Checkpoint, batch: int | None, shelf: Shelf) -> P
     required = take_survey(checkpoint, batch).required
     if shelf.kind is SavepointKind.FULL:
         return PlannedSavepoint(required, shelf.kind)
-    wanted = [ExpectedFile(each.path, each.size_bytes) for each in required.files]
-    shared = plan_sharing(wanted, shelf.pool.find_saved())
+    files = [ExpectedFile(each.path, each.size_bytes) for each in required.files]
+    shared = plan_sharing(files, shelf.pool.find_saved())
     return PlannedSavepoint(required, shelf.kind, tuple(shared.values()))
 
 

@@ -17,14 +17,14 @@ from ashore.topics.use.requirements import require_landed_topic, require_stopped
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LogSkip:
     """What is to be given up, and in which log."""
 
     name: SliceName
     wish: SkipWish
 
 
-def wish_of(opened: OpenJob, place: str, to: int, why: str, table: str | None = None) -> Asked:
+def wish_of(opened: OpenJob, place: str, to: int, why: str, table: str | None = None) -> LogSkip:
     """Return what a command line asks for. Raises JobFileInvalid, QueryRefused, CheckpointUnfit.
 
     Arguments:
@@ -51,7 +51,7 @@ def wish_of(opened: OpenJob, place: str, to: int, why: str, table: str | None = 
         lambda shard, offsets: _find_too_large(opened, shard, offsets),
     )
     if table is not None:
-        return Asked(find_query(opened, table).name, wish)
+        return LogSkip(find_query(opened, table).name, wish)
     require_landed_topic(
         opened.job,
         topic,
@@ -59,23 +59,23 @@ def wish_of(opened: OpenJob, place: str, to: int, why: str, table: str | None = 
         hint="write to another table from what the topic still has; if the topic was truncated, "
         "name the query's table with --table",
     )
-    return Asked(opened.name, wish)
+    return LogSkip(opened.name, wish)
 
 
-def plan(opened: OpenJob, asked: Asked) -> ShardRange | None:
+def plan(opened: OpenJob, request: LogSkip) -> ShardRange | None:
     """Return what `apply` would give up; None: nothing. Raises what `find_skip` raises."""
-    return find_skip(opened.storage, asked.name, opened.source, asked.wish)
+    return find_skip(opened.storage, request.name, opened.source, request.wish)
 
 
-def apply(opened: OpenJob, asked: Asked, *, takes_over: bool) -> ShardRange | None:
+def apply(opened: OpenJob, request: LogSkip, *, takes_over: bool) -> ShardRange | None:
     """Give the offsets up, with an entry that says who and why; None: there was nothing to do.
 
     Raises LogGrows where the job runs, unless it `takes_over`; and as `skip`.
     """
-    if plan(opened, asked) is None:
+    if plan(opened, request) is None:
         return None
     require_stopped(opened, takes_over=takes_over)
-    return skip(opened.committer(asked.name), opened.source, asked.wish)
+    return skip(opened.committer(request.name), opened.source, request.wish)
 
 
 def _find_too_large(

@@ -1,7 +1,7 @@
 """Spark for one verb of `ashore checkpoint`.
 
-What it is: `run_state_process`, which starts it and passes on what it tells; `take_answer`,
-which returns its answer; `follow`, what any process tells that is started elsewhere.
+What it is: `run_state_process`, which starts it and passes on its events; `take_answer`, which
+returns its answer; `follow`, the events of a process that is started elsewhere.
 What it promises: its error is raised here, as it was raised there. It ends when this one does.
 """
 
@@ -20,12 +20,12 @@ E = TypeVar("E")
 def run_state_process(
     command: str, where: str, request: object, *, debug: bool = False
 ) -> Iterator[Event]:
-    """Start Spark for a verb, and yield what the process tells, until it has ended.
+    """Start Spark for a verb, and yield the events of the process, until it has ended.
 
     Arguments:
         command: of `ashore.queries.spark.state.main`.
         where: the checkpoint, for people who list processes.
-        request: what the command is asked.
+        request: of the command.
         debug: what it says on stderr is shown.
 
     Raises JavaMissing, JarMismatch, ServiceError; the error of the process.
@@ -40,16 +40,16 @@ def run_state_process(
 
 
 def follow(launch: JobLaunch) -> Iterator[Event]:
-    """Yield what a process tells, until it has ended. Raises its error, then."""
-    told: Failed | None = None
+    """Yield the events of a process, until it has ended. Raises its error, then."""
+    failure: Failed | None = None
     for event in launch.events():
         if isinstance(event, Failed):
-            told = event
+            failure = event
         else:
             yield event
     code = launch.wait()
-    if told is not None or code:
-        raise _error(code, told, launch)
+    if failure is not None or code:
+        raise _error(code, failure, launch)
 
 
 def take_answer(
@@ -60,7 +60,7 @@ def take_answer(
     """Follow a process that rewrites state, and return its answer.
 
     Arguments:
-        events: what it tells.
+        events: of the process.
         kind: of the event that is the answer.
         report: called with each step.
 
@@ -78,9 +78,9 @@ def take_answer(
     return answer
 
 
-def _error(code: int, told: Failed | None, launch: JobLaunch) -> AshoreError:
-    if told is not None:
-        return error_of(told.code, told.message, hint=told.hint or "", **told.more)
+def _error(code: int, failure: Failed | None, launch: JobLaunch) -> AshoreError:
+    if failure is not None:
+        return error_of(failure.code, failure.message, hint=failure.hint or "", **failure.more)
     return JobProcessEnded(
         f"the Spark process exited with {code if code >= 0 else 128 - code} without an error "
         "message; nothing was switched",

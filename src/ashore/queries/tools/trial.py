@@ -60,7 +60,7 @@ class CopyTrial:
         copy: all of it but `metadata` is written when it is tried.
         required: what its last batch needs.
         options: with which Hadoop reaches it.
-        is_wanted: whether it is tried.
+        is_enabled: whether it is tried.
         result: what became of that.
 
     """
@@ -68,14 +68,14 @@ class CopyTrial:
     copy: Checkpoint
     required: Required
     options: tuple[tuple[str, str], ...] = ()
-    is_wanted: bool = True
+    is_enabled: bool = True
     result: Trial = Trial(why_not=NOT_ASKED)
 
     def run(self) -> None:
         """Let Spark load each store. Raises CheckpointUnfit where it cannot."""
         if not self.required.chains:
             self.result = Trial()
-        elif self.is_wanted:
+        elif self.is_enabled:
             self.result = self._load()
 
     def _load(self) -> Trial:

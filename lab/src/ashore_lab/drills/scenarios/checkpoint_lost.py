@@ -18,7 +18,7 @@ from ashore.queries.state.later_batches import OutputSince
 from ashore.queries.state.savepoints.save import Saved
 from ashore.queries.state.savepoints.shelf import open_shelf
 from ashore.queries.tools.addresses import find_checkpoint
-from ashore.queries.tools.from_savepoint import FromAsked, WentOn, go_on_from
+from ashore.queries.tools.from_savepoint import FromAsked, ResumedQuery, resume_from
 from ashore.queries.tools.savepoint_request import SavepointAsked, save_query
 from ashore_lab.drills.drill import Drill
 from ashore_lab.drills.faults import Kill, Moment
@@ -136,11 +136,11 @@ class _Incident:
 
     def go_on(self, output: OutputSince) -> None:
         """Put the last savepoint in the place of the checkpoint, as `ashore run --from` does."""
-        found: list[WentOn] = []
+        found: list[ResumedQuery] = []
         place = self._saved().savepoint.place
         asked = FromAsked((place,), output)
         with self._site.opened() as opened:
-            go_on_from(opened, asked, lambda _done, _total: None, found.append)
+            resume_from(opened, asked, lambda _done, _total: None, found.append)
         for each in found:
             landed = f"{each.since.rows:,} rows in {each.since.batches:,} batches had landed since"
             self._stage.notes.append(f"{output}: from batch {each.since.batch}; {landed}")

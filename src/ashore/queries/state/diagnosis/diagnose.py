@@ -65,15 +65,15 @@ def _find_missing_line(seen: Observed) -> Iterator[CheckpointFinding]:
     done = seen.offsets.get(seen.done)
     if done is None or done.version != 1:
         return
-    wanted, lines = count_sources(seen), len(done.sources)
-    if wanted <= lines:
+    expected, lines = count_sources(seen), len(done.sources)
+    if expected <= lines:
         return
     file = BatchPath(BatchLog.OFFSETS, seen.done).path
     yield CheckpointFinding(
         Code.MISSING_LINE,
         file,
-        f"{file} has lines of {lines} sources, the query reads {wanted}",
-        f"the copy has a line `-` for each of the {wanted - lines} sources that are new, at the "
+        f"{file} has lines of {lines} sources, the query reads {expected}",
+        f"the copy has a line `-` for each of the {expected - lines} sources that are new, at the "
         "end: right if they come last in the query",
         seen.good is not None,
     )
@@ -81,8 +81,8 @@ def _find_missing_line(seen: Observed) -> Iterator[CheckpointFinding]:
 
 def count_sources(seen: Observed) -> int:
     """Return how many sources the query reads, as far as is known."""
-    if seen.wanted_sources is not None:
-        return seen.wanted_sources
+    if seen.expected_sources is not None:
+        return seen.expected_sources
     return 1 + max((int(each) for each in seen.source_directories if is_number(each)), default=-1)
 
 
@@ -131,7 +131,7 @@ def _find_two_lineages(seen: Observed) -> Iterator[CheckpointFinding]:
 
 
 def _find_state_ahead(seen: Observed) -> Iterator[CheckpointFinding]:
-    """Find state of batches that nobody has planned: what the next ones write would meet it."""
+    """Find state of batches that were never planned: what the next ones write would meet it."""
     planned = max(seen.batches[BatchLog.OFFSETS], default=NO_BATCH)
     ahead = [
         each.of
@@ -270,20 +270,20 @@ def _find_other_formats(seen: Observed) -> Iterator[CheckpointFinding]:
             f"the copy has only files of format {state_format}; start the query with that",
         )
     actual = actual_provider(seen)
-    said = _conf(seen.good.offsets).get(PROVIDER)
-    if actual is not None and said is not None and said in set(PROVIDERS.values()) - {actual}:
+    provider = _conf(seen.good.offsets).get(PROVIDER)
+    if actual is not None and provider in set(PROVIDERS.values()) - {actual}:
         file = BatchPath(BatchLog.OFFSETS, seen.good.batch).path
         yield CheckpointFinding(
             Code.WRONG_FORMAT,
             file,
-            f"{file} names {said.rpartition('.')[2]}, but the files of state are those of "
+            f"{file} names {provider.rpartition('.')[2]}, but the files of state are those of "
             f"{actual.rpartition('.')[2]}",
             f"the copy names {actual.rpartition('.')[2]}",
         )
 
 
 def actual_provider(seen: Observed) -> str | None:
-    """Return the class of the state store whose files the batch needs; None: they do not tell."""
+    """Return the class of the state store whose files the batch needs; None: unknown."""
     if seen.good is None:
         return None
     kinds = {
@@ -321,9 +321,9 @@ def _find_recreated(seen: Observed) -> Iterator[CheckpointFinding]:
 def _compare_topic(topic: str, partitions: Mapping[str, int], now: TopicEnds | None) -> str | None:
     if now is None or not now.end:
         return f"topic {topic} does not exist"
-    gone = [name for name in partitions if name not in now.end]
-    if gone:
-        return f"topic {topic} no longer has partition {gone[0]}: it was created again"
+    missing = [name for name in partitions if name not in now.end]
+    if missing:
+        return f"topic {topic} no longer has partition {missing[0]}: it was created again"
     for name, offset in partitions.items():
         if now.end[name] < offset:
             return (

@@ -89,7 +89,7 @@ class Observed:
         not_looked: what was not, in words.
         doubted: files whose content nothing proves, and in which words that is reported; N in
             them is how many files it is.
-        wanted_sources: how many the query reads now; None: nobody said.
+        expected_sources: how many the query reads now; None: unknown.
         topics: what Kafka has of each topic; None: it was not asked.
 
     """
@@ -104,7 +104,7 @@ class Observed:
     looked: Looked
     not_looked: Sequence[str] = ()
     doubted: Mapping[CheckpointPath, str] = field(default_factory=dict)
-    wanted_sources: int | None = None
+    expected_sources: int | None = None
     topics: Mapping[str, TopicEnds] | None = None
 
     @property

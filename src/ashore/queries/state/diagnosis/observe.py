@@ -2,7 +2,7 @@
 
 What it is: `observe`.
 What it promises: reads only. All texts of the logs are parsed. Of the newest batch, and of those
-before it until one is whole, all that a restart reads is looked at. Where a query goes on
+before it until one is whole, all that a restart reads is looked at. Where a query continues
 meanwhile it is looked at again, and refused where it does not stop.
 """
 
@@ -78,7 +78,7 @@ from ashore.queries.state.survey import describe_place, read_files, require_chec
 T = TypeVar("T")
 
 TRIES = 5  # of a checkpoint that a query writes meanwhile
-WHOLE_MAX = 64 << 20  # a file of state that is held in memory; a larger one is not followed
+WHOLE_MAX = 64 << 20  # a file of state that is read into memory; a larger one is not followed
 # What nothing proves. N is how many files it is.
 _TABLES = "blocks of N tables (--deep compares them with their checksums)"
 _OTHER_TABLES = "blocks of N tables of another kind than Spark 4.2 writes"
@@ -91,13 +91,13 @@ _QUERY_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def observe(
-    checkpoint: Checkpoint, wanted_sources: int | None = None, deep: ListFiles | None = None
+    checkpoint: Checkpoint, expected_sources: int | None = None, deep: ListFiles | None = None
 ) -> Observed:
     """Look through a checkpoint. Kafka is not asked.
 
     Arguments:
         checkpoint: of Ashore, or of any query of Spark.
-        wanted_sources: how many sources the query reads now; None: not known.
+        expected_sources: how many sources the query reads now; None: not known.
         deep: lists directories of sources of files; then tables are read whole, and logs of
             sources are compared with their files. None: neither.
 
@@ -113,7 +113,7 @@ def observe(
         except PathMissing:
             continue  # deleted since it was listed
         if checkpoint.list_batches(BatchLog.OFFSETS).keys() == before:
-            return replace(seen, wanted_sources=wanted_sources)
+            return replace(seen, expected_sources=expected_sources)
     raise CheckpointUnfit(
         f"{describe_place(checkpoint)}: a query writes to it while it is looked at",
         hint="stop the query first",
@@ -267,10 +267,10 @@ class _Observer:
             for each in required.offsets.sources
             if parse_log_offset(each.end) is not None
         )
-        asked = [each for each in required.files if each.of not in self.judged]
+        files = [each for each in required.files if each.of not in self.judged]
         with ThreadPoolExecutor(WORKERS) as pool:
-            judged = list(pool.map(lambda each: self._judge(each, codec), asked))
-        for each, found in zip(asked, judged, strict=True):
+            judged = list(pool.map(lambda each: self._judge(each, codec), files))
+        for each, found in zip(files, judged, strict=True):
             self.judged[each.of] = found
             self._note(found)
         wrong = [self.judged[each.of] for each in required.files]

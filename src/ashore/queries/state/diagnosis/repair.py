@@ -142,9 +142,9 @@ def _edit_offsets(
     return edited
 
 
-def _add_lines(offsets: OffsetsFile, wanted: int) -> OffsetsFile:
+def _add_lines(offsets: OffsetsFile, count: int) -> OffsetsFile:
     there = len(offsets.sources)
-    added = [SourceEnd(str(at), None) for at in range(there, wanted)]
+    added = [SourceEnd(str(at), None) for at in range(there, count)]
     return replace(offsets, sources=(*offsets.sources, *added))
 
 
@@ -157,7 +157,7 @@ def _name_provider(offsets: OffsetsFile, provider: str | None) -> OffsetsFile:
 
 
 def _list_begun(seen: Observed, good: Required) -> dict[str, TopicEnds]:
-    """Return the topics that were created again, as the last batch tells: for all batches."""
+    """Return the topics that were created again, from the last batch: for all batches."""
     topics = seen.topics or {}
     return {
         topic: topics[topic]
@@ -200,16 +200,16 @@ def write_repair(
 
     `judge`: is called where only `metadata` is left to write; what it raises refuses the copy.
 
-    Requires: nothing is at the target, and nobody else writes there.
+    Requires: nothing is at the target, and no other process writes there.
     If interrupted: files may be at the target, without `metadata`; delete them.
 
     Raises CheckpointUnfit where a file changes meanwhile; StorageError; what `judge` raises. Then
     what was written is deleted again, as far as the storage lets it. Nothing is deleted where
-    somebody else writes to the target (PathExists), and where only `metadata` failed.
+    another process writes to the target (PathExists), and where only `metadata` failed.
     """
-    wanted = [ExpectedFile(each.path, each.size_bytes) for each in plan.copied]
-    last = [each for each in wanted if each.path == QueryPath().path]
-    others = [each for each in wanted if each not in last]
+    files = [ExpectedFile(each.path, each.size_bytes) for each in plan.copied]
+    last = [each for each in files if each.path == QueryPath().path]
+    others = [each for each in files if each not in last]
     try:
         transfer_files(others, source, target, link_between(source, target), advance)
         _write_edited(target, plan)
@@ -217,7 +217,7 @@ def write_repair(
             _write_sums(target, sorted((plan.proven & plan.paths) - {each.path for each in last}))
         judge()
     except PathExists:
-        raise  # somebody else writes there: what is deleted might be theirs
+        raise  # another process writes there: what is deleted might be theirs
     except AshoreError:
         with contextlib.suppress(StorageError):
             delete_tree(target.storage, target.path)

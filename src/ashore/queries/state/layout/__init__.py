@@ -4,7 +4,7 @@ What it is: typed values for paths (`paths`), for the text files of a query (`lo
 stateful operator says of itself (`operators`), for the schemas of its state (`schemas`) and for
 what a snapshot of a state store names (`snapshots`), each with its parser, and its writer where one
 is needed.
-What it promises: pure; nobody else knows this grammar. Parsing is total: any path gives a value,
+What it promises: pure; the one place of this grammar. Parsing is total: any path gives a value,
 whatever is not known an `UnknownPath`; any bytes give a value or CheckpointUnfit, which names the
 file and what is wrong with it. A value keeps all that its file says: written again, a file of Spark
 4.2 is the same, byte for byte.
@@ -47,7 +47,7 @@ A file of `offsets` or `commits` is lines of text: the version, then JSON, on on
 
 In `offsets` of v1 a source is known by its place in the plan. The end of a source is its own JSON;
 that of Kafka is an offset for each topic partition: the one that comes next. Of what `conf` says
-Spark takes these settings, not the session's, when it goes on.
+Spark takes these settings, not the session's, when it continues.
 """
 
 from ashore.queries.state.layout.logs import (

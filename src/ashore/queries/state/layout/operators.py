@@ -97,7 +97,7 @@ class OperatorFile:
         ]
 
     def cut(self, partitions: int) -> Self:
-        """Return the same for stores of so many partitions."""
+        """Return the same for stores of another number of partitions."""
         return replace(
             self, stores=tuple(replace(each, partitions=partitions) for each in self.stores)
         )

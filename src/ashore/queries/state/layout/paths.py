@@ -208,7 +208,7 @@ class MigrationPath:
 
 @dataclass(frozen=True, slots=True)
 class HiddenPath:
-    """A file that is nobody's: a checksum of a local file system, or one that is being written."""
+    """A file that Spark does not read: a checksum of a local file system, or an unfinished one."""
 
     path: str
 

@@ -10,6 +10,6 @@ which is written last.
 
     <directory>/savepoint-118-3f9c0a12b4d5e6f7/      of batch 118; the rest is used once
         savepoint.json                               the manifest
-        checkpoint/                                  files as Spark wants them, at their own paths
+        checkpoint/                                  files as Spark reads them, at their own paths
     <directory>/pool/                                files of shared savepoints: see `pool`
 """

@@ -5,7 +5,7 @@ What it promises: the pool keeps no count. A file is needed while a savepoint be
 it: in its manifest, or in `references.json` as long as it has none, which is there before the
 savepoint relies on anything and goes last; and all that a savepoint has copied itself, while its
 directory is there. A name in the pool is used once, so that a deletion that arrives late deletes
-nothing that came after it. Where a savepoint does not tell what it needs, that is an error, and
+nothing that came after it. Where a savepoint does not list what it needs, that is an error, and
 nothing is known to be free.
 
     <directory>/pool/3f9c0a12b4d5e6f7/      what the savepoint of these digits has copied
@@ -87,7 +87,7 @@ class Pool:
         return [name for each in listed if is_unique(name := names.leaf(each.path))]
 
     def list_condemned(self) -> list[FileStat]:
-        """Return the lists of sweeps that go on, or were interrupted. Raises StorageError."""
+        """Return the lists of sweeps that run, or were interrupted. Raises StorageError."""
         listed = self.storage.list(names.join(self.path, POOL))
         return [each for each in listed if _CONDEMNED.fullmatch(names.leaf(each.path))]
 
@@ -105,7 +105,7 @@ class Pool:
     def read_references(self, without: Savepoint | None = None) -> References:
         """Return what savepoints need, all of them or all but one.
 
-        Raises CheckpointUnfit where one does not tell; StorageError.
+        Raises CheckpointUnfit where one does not list its files; StorageError.
         """
         found = find_savepoints(self.storage, self.path, self.uri)
         others = [each for each in found if without is None or each.path != without.path]

@@ -1,4 +1,4 @@
-"""Restoring a savepoint: a checkpoint that Spark goes on from, at a new place.
+"""Restoring a savepoint: a checkpoint that Spark continues from, at a new place.
 
 What it promises: the savepoint is only read, and each file is compared with its manifest. Nothing
 is overwritten: the place must be empty. The file `metadata` comes last, and at once: until then
@@ -59,7 +59,7 @@ def restore(
     Arguments:
         savepoint: that is read.
         target: where the checkpoint is made.
-        clock: to tell how long it took.
+        clock: measures how long it took.
         advance: called as files are done.
         links: whether files may get a second name instead of a copy, where the disk can.
 
@@ -75,7 +75,7 @@ def restore(
     try:
         linked = _transfer(savepoint, manifest, target, advance, links=links)
     except PathExists:
-        raise  # somebody else writes there: what is deleted might be theirs
+        raise  # another process writes there: what is deleted might be theirs
     except (StorageError, CheckpointUnfit):
         with contextlib.suppress(StorageError):
             delete_tree(target.storage, target.path)

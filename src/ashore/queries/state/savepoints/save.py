@@ -35,7 +35,7 @@ from ashore.queries.state.savepoints.transfer import (
 from ashore.queries.state.survey import Survey, take_survey
 from ashore.storage.base import Storage
 
-TRIES = 5  # with a newer batch each time: Spark keeps a hundred of them unless it is told otherwise
+TRIES = 5  # with a newer batch each time: Spark keeps a hundred of them by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ def _save(
     survey: Survey, savepoint: Savepoint, shelf: Shelf, clock: Clock, advance: Advance
 ) -> tuple[Manifest, int]:
     source, required = survey.checkpoint, survey.required
-    wanted = [ExpectedFile(each.path, each.size_bytes) for each in required.files]
-    done = _copy(source, wanted, savepoint, shelf, advance)
+    files = [ExpectedFile(each.path, each.size_bytes) for each in required.files]
+    done = _copy(source, files, savepoint, shelf, advance)
     manifest = Manifest(
         query_id=required.query_id,
         batch=required.batch,
@@ -151,7 +151,7 @@ def _save(
 
 def _copy(
     source: Checkpoint,
-    wanted: Sequence[ExpectedFile],
+    files: Sequence[ExpectedFile],
     savepoint: Savepoint,
     shelf: Shelf,
     advance: Advance,
@@ -160,9 +160,9 @@ def _copy(
     is_shared = shelf.kind is SavepointKind.SHARED
     try:
         if is_shared:
-            return share_files(source, wanted, savepoint, advance, links=shelf.links)
+            return share_files(source, files, savepoint, advance, links=shelf.links)
         link = link_between(source, savepoint.checkpoint) if shelf.links else None
-        return transfer_files(wanted, source, savepoint.checkpoint, link, advance)
+        return transfer_files(files, source, savepoint.checkpoint, link, advance)
     except (StorageError, CheckpointUnfit):
         with contextlib.suppress(StorageError, CheckpointUnfit):
             if is_shared:

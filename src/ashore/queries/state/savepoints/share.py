@@ -36,7 +36,7 @@ _TABLE = re.compile(r"[0-9]+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.sst")
 
 def share_files(
     source: Checkpoint,
-    wanted: Sequence[ExpectedFile],
+    files: Sequence[ExpectedFile],
     savepoint: Savepoint,
     advance: Advance,
     *,
@@ -46,12 +46,12 @@ def share_files(
 
     What is returned are all its files, sorted by path; linked are those of them that were copied.
 
-    Requires: nobody but the caller knows the savepoint.
+    Requires: only the caller knows the savepoint.
     If interrupted: references may be there, and files of its own in the pool; no manifest.
 
     Arguments:
         source: that is copied.
-        wanted: which files.
+        files: which files.
         savepoint: that is made, beside the pool.
         advance: called as files are done.
         links: whether files may get a second name instead of a copy, where the disk can.
@@ -60,28 +60,28 @@ def share_files(
 
     """
     pool = pool_of(savepoint)
-    candidates = plan_sharing(wanted, pool.find_saved())
+    candidates = plan_sharing(files, pool.find_saved())
     references = write_references([PoolFile(each.pool, each.path) for each in candidates.values()])
     pool.storage.create(savepoint.references_path, references)
     # Only now: a sweep that has not seen the references has condemned its files before.
     unfit = pool.read_condemned() | pool.find_missing(candidates.values())
     fit = [each for each in candidates.values() if PoolFile(each.pool, each.path) not in unfit]
     shared = {each.path: each for each in _find_same(source, fit)}
-    copied = [each for each in wanted if each.path not in shared]
+    copied = [each for each in files if each.path not in shared]
     part = pool.part(savepoint.unique)
     done = transfer_files(
         copied,
         source,
         part,
         link_between(source, part) if links else None,
-        lambda number, _: advance(len(shared) + number, len(wanted)),
+        lambda number, _: advance(len(shared) + number, len(files)),
     )
     own = [
         SavedFile(each.path, each.size_bytes, each.checksum, savepoint.unique)
         for each in done.files
     ]
-    files = sorted([*shared.values(), *own], key=lambda each: each.path)
-    return Transferred(tuple(files), done.linked)
+    saved = sorted([*shared.values(), *own], key=lambda each: each.path)
+    return Transferred(tuple(saved), done.linked)
 
 
 def finish_shared(savepoint: Savepoint, manifest: Manifest) -> None:
@@ -91,7 +91,7 @@ def finish_shared(savepoint: Savepoint, manifest: Manifest) -> None:
     that is seen here, or the unfinished manifest is seen there, and deleted before it has its name.
 
     If interrupted: the savepoint is complete, or it has no manifest.
-    Raises CheckpointUnfit where somebody has deleted the savepoint meanwhile; StorageError.
+    Raises CheckpointUnfit where the savepoint was deleted meanwhile; StorageError.
     """
     storage = savepoint.storage
     unfinished = names.join(savepoint.path, UNFINISHED)
@@ -107,12 +107,12 @@ def finish_shared(savepoint: Savepoint, manifest: Manifest) -> None:
 
 
 def plan_sharing(
-    wanted: Iterable[ExpectedFile], saved: "dict[tuple[str, int], SavedFile]"
+    files: Iterable[ExpectedFile], saved: "dict[tuple[str, int], SavedFile]"
 ) -> dict[str, SavedFile]:
     """Return what may be the same in the pool as a wanted file, by its path. Pure."""
     return {
         each.path: found
-        for each in wanted
+        for each in files
         if (found := saved.get((each.path, each.size_bytes))) and not has_paths(each.path)
     }
 
@@ -129,7 +129,7 @@ def is_named_once(path: str) -> bool:
 
 
 def _find_same(source: Checkpoint, candidates: Sequence[SavedFile]) -> list[SavedFile]:
-    """Return those whose content is that of the source, which is read where names do not tell."""
+    """Return those whose content is that of the source, read where names do not show it."""
     with ThreadPoolExecutor(WORKERS) as workers:
         same = workers.map(lambda each: _is_same(source, each), candidates)
         return [each for each, is_same in zip(candidates, same, strict=True) if is_same]

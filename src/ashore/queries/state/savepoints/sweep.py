@@ -1,8 +1,8 @@
 """Deleting savepoints, and what nothing needs of the pool then.
 
 What it is: `remove_savepoint` for any savepoint, and `sweep` over files of the pool.
-What it promises: a file of the pool is deleted only where no savepoint needs it, whoever takes or
-deletes another one meanwhile: see `pool`. A savepoint is no savepoint any more before any of its
+What it promises: a file of the pool is deleted only where no savepoint needs it, also while
+another one is taken or deleted: see `pool`. A savepoint is no savepoint any more before any of its
 files is deleted.
 """
 
@@ -42,7 +42,7 @@ def remove_savepoint(savepoint: Savepoint, make_unique: Callable[[], str]) -> in
         make_unique: returns 16 hexadecimal digits that it never returned before.
 
     Raises CheckpointUnfit where the directory has another name than a savepoint, and, before
-    anything is changed, where another one does not tell what it needs; StorageError.
+    anything is changed, where another one does not list what it needs; StorageError.
 
     """
     require_savepoint(savepoint)
@@ -59,10 +59,10 @@ def remove_savepoint(savepoint: Savepoint, make_unique: Callable[[], str]) -> in
 def abandon_shared(savepoint: Savepoint, make_unique: Callable[[], str]) -> None:
     """Delete what a taker has made of a savepoint. Raises as `remove_savepoint`.
 
-    What it has copied is deleted as it is, which a full disk allows too: nobody relies on that.
+    What it has copied is deleted as it is, which a full disk allows too: nothing relies on that.
 
     Requires: its manifest was never begun.
-    If interrupted: `remove_savepoint` goes on with it; where its directory is gone `clean` does.
+    If interrupted: `remove_savepoint` continues with it; where its directory is gone `clean` does.
     """
     pool = pool_of(savepoint)
     needed = _read_own_references(savepoint)
@@ -80,8 +80,8 @@ def count_removed(savepoint: Savepoint) -> int:
     pool = pool_of(savepoint)
     references = pool.read_references(without=savepoint)
     own = _list_part(pool, savepoint.unique)
-    wanted = {*_read_own_references(savepoint), *own}
-    there = wanted - _list_missing(pool, wanted - own)
+    candidates = {*_read_own_references(savepoint), *own}
+    there = candidates - _list_missing(pool, candidates - own)
     return count + sum(each not in references for each in there)
 
 
@@ -92,7 +92,7 @@ def sweep(
 
     If interrupted: the list of what it was about to delete is left in the pool, and keeps later
     savepoints from relying on that; `clean` finds the rest.
-    Raises CheckpointUnfit where a savepoint does not tell what it needs; StorageError.
+    Raises CheckpointUnfit where a savepoint does not list what it needs; StorageError.
     """
     references = pool.read_references()
     doomed = [each for each in candidates if each not in references]
@@ -104,10 +104,10 @@ def sweep(
     references = pool.read_references()
     doomed = [each for each in doomed if each not in references]
     with ThreadPoolExecutor(WORKERS) as workers:
-        gone = list(workers.map(lambda each: _delete(pool, each), doomed))
+        results = list(workers.map(lambda each: _delete(pool, each), doomed))
     _remove_emptied(pool, {each.pool for each in doomed}, references)
     delete_path(pool.storage, condemned)
-    return [each for each, is_gone in zip(doomed, gone, strict=True) if is_gone]
+    return [each for each, is_gone in zip(doomed, results, strict=True) if is_gone]
 
 
 def _delete(pool: Pool, file: PoolFile) -> bool:
@@ -157,7 +157,7 @@ def _list_missing(pool: Pool, files: Iterable[PoolFile]) -> set[PoolFile]:
 
 
 def _remove_directory(savepoint: Savepoint) -> int:
-    """Remove the directory of a savepoint, whoever takes it just now. Returns how many files."""
+    """Remove the directory of a savepoint, also while it is taken. Returns how many files."""
     storage, deleted = savepoint.storage, 0
     for last_round in (*[False] * (_ROUNDS - 1), True):
         # A manifest gets its name from the unfinished one, which may still happen until that is

@@ -56,7 +56,7 @@ class Transferred:
 
 
 def transfer_files(
-    wanted: Sequence[ExpectedFile],
+    expected: Sequence[ExpectedFile],
     source: Checkpoint,
     target: Checkpoint,
     link: Link | None,
@@ -68,7 +68,7 @@ def transfer_files(
     If interrupted: some files are there, maybe one of them in part.
 
     Arguments:
-        wanted: which; those with absolute paths in them are rewritten.
+        expected: which; those with absolute paths in them are rewritten.
         source: where they are.
         target: where they come.
         link: gives a file a second name; None: all are copied.
@@ -81,10 +81,10 @@ def transfer_files(
     one = _Transfer(source, target, link)
     done: list[tuple[SavedFile, bool]] = []
     with ThreadPoolExecutor(WORKERS) as pool:
-        for each in pool.map(one.transfer, wanted):
+        for each in pool.map(one.transfer, expected):
             done.append(each)
-            advance(len(done), len(wanted))
-    sync_directories(target, wanted)
+            advance(len(done), len(expected))
+    sync_directories(target, expected)
     return Transferred(
         tuple(file for file, _ in done), sum(1 for _, is_linked in done if is_linked)
     )
@@ -95,16 +95,16 @@ def shift(advance: Advance, before: int, total: int) -> Advance:
     return lambda done, _: advance(before + done, total)
 
 
-def read_whole(source: Checkpoint, wanted: ExpectedFile) -> bytes:
+def read_whole(source: Checkpoint, expected: ExpectedFile) -> bytes:
     """Return what a small file holds, as it has to be. Raises as `transfer_files`."""
-    data = source.storage.read(names.join(source.path, wanted.path))
-    _require(source, wanted, (len(data), _checksum(data)))
+    data = source.storage.read(names.join(source.path, expected.path))
+    _require(source, expected, (len(data), _checksum(data)))
     return data
 
 
-def sync_directories(target: Checkpoint, wanted: Iterable[ExpectedFile]) -> None:
+def sync_directories(target: Checkpoint, expected: Iterable[ExpectedFile]) -> None:
     """Make the names of files durable. Raises SyncFailed."""
-    directories = {names.parent(names.join(target.path, each.path)) for each in wanted}
+    directories = {names.parent(names.join(target.path, each.path)) for each in expected}
     target.storage.sync(sorted(directories))
 
 
@@ -138,39 +138,39 @@ class _Transfer:
     target: Checkpoint
     link: Link | None
 
-    def transfer(self, wanted: ExpectedFile) -> tuple[SavedFile, bool]:
+    def transfer(self, expected: ExpectedFile) -> tuple[SavedFile, bool]:
         """Return the file as it is at the target, and whether it was linked."""
-        if self.link is not None and _is_never_edited(wanted.path) and self.link(wanted.path):
-            found = digest_file(self.target, wanted.path)
-            _require(self.target, wanted, found)
-            return SavedFile(wanted.path, *found), True
-        found = self._copy_edited(wanted) if has_paths(wanted.path) else self._copy(wanted)
-        there = digest_file(self.target, wanted.path)
-        place = f"{describe_place(self.target)}/{wanted.path}"
+        if self.link is not None and _is_never_edited(expected.path) and self.link(expected.path):
+            found = digest_file(self.target, expected.path)
+            _require(self.target, expected, found)
+            return SavedFile(expected.path, *found), True
+        found = self._copy_edited(expected) if has_paths(expected.path) else self._copy(expected)
+        there = digest_file(self.target, expected.path)
+        place = f"{describe_place(self.target)}/{expected.path}"
         if (wrong := _compare(place, there, found)) is not None:
             raise wrong
-        return SavedFile(wanted.path, *found), False
+        return SavedFile(expected.path, *found), False
 
-    def _copy(self, wanted: ExpectedFile) -> tuple[int, str]:
+    def _copy(self, expected: ExpectedFile) -> tuple[int, str]:
         digest, size = hashlib.blake2b(digest_size=8), 0
-        writer = self.target.storage.open_write(names.join(self.target.path, wanted.path))
+        writer = self.target.storage.open_write(names.join(self.target.path, expected.path))
         try:
-            for data in read_pieces(self.source, wanted.path):
+            for data in read_pieces(self.source, expected.path):
                 writer.write(data)
                 digest.update(data)
                 size += len(data)
-            _require(self.source, wanted, (size, digest.hexdigest()))
+            _require(self.source, expected, (size, digest.hexdigest()))
             writer.close()
         finally:
             writer.abandon()
         return size, digest.hexdigest()
 
-    def _copy_edited(self, wanted: ExpectedFile) -> tuple[int, str]:
+    def _copy_edited(self, expected: ExpectedFile) -> tuple[int, str]:
         """Copy what an operator says of itself: with the paths that its schemas now have."""
-        data = read_whole(self.source, wanted)
-        place = f"{describe_place(self.source)}/{wanted.path}"
+        data = read_whole(self.source, expected)
+        place = f"{describe_place(self.source)}/{expected.path}"
         moved = OperatorFile.parse(data, place).move_to(self.target.uri).write()
-        writer = self.target.storage.open_write(names.join(self.target.path, wanted.path))
+        writer = self.target.storage.open_write(names.join(self.target.path, expected.path))
         try:
             writer.write(moved)
             writer.close()
@@ -182,11 +182,11 @@ class _Transfer:
 _OTHER = "choose another savepoint or batch; `ashore checkpoint list DIR` shows savepoints"
 
 
-def _require(checkpoint: Checkpoint, wanted: ExpectedFile, found: tuple[int, str]) -> None:
+def _require(checkpoint: Checkpoint, expected: ExpectedFile, found: tuple[int, str]) -> None:
     """Raise CheckpointUnfit where a file is not as it has to be."""
-    place = f"{describe_place(checkpoint)}/{wanted.path}"
-    checksum = wanted.checksum if wanted.checksum is not None else found[1]
-    if (wrong := _compare(place, found, (wanted.size_bytes, checksum))) is not None:
+    place = f"{describe_place(checkpoint)}/{expected.path}"
+    checksum = expected.checksum if expected.checksum is not None else found[1]
+    if (wrong := _compare(place, found, (expected.size_bytes, checksum))) is not None:
         raise wrong
 
 
