@@ -37,9 +37,8 @@ def write_task(
     """Write the records of one task and return what the log needs to know.
 
     Requires: batches as `runs` describes them. Raises StorageError, BadRecord, CountsDisagree,
-    TooManyFiles, or what reading `batches` raises.
-    Where it raises, what it has staged is deleted. If interrupted: in-progress files remain; no
-    entry names them.
+    TooManyFiles, or what reading `batches` raises. Where it raises, what it has staged is deleted.
+    If interrupted: in-progress files remain; no entry names them.
     """
     writer = _TaskWriter(order, task, FilePool(order, task, storage, entropy, limits))
     try:
