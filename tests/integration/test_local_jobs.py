@@ -197,7 +197,7 @@ def test_a_record_that_kills_its_worker_is_a_dead_letter_and_the_job_goes_on(
     events = finish(job_file, RECORDS + 1)
     assert any("crashes the decoder" in str(each) for each in events)
     dead = pq.read_table(tmp_path / "lake" / "ods.db" / "events__dead").to_pylist()
-    assert [(row["value"], row["reason"]) for row in dead] == [(FATAL, "crashes the decoder")]
+    assert [(row["value"], row["reason"]) for row in dead] == [(FATAL, "crash")]
 
 
 def entries(job_file: Path) -> list[Entry]:

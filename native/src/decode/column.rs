@@ -58,6 +58,7 @@ pub enum Values {
 }
 
 /// Texts, or bytes: where each begins, and all of them.
+#[derive(Debug, PartialEq)]
 pub struct Bytes {
     /// One more than there are values.
     pub offsets: Vec<i32>,
@@ -155,12 +156,6 @@ impl Bytes {
     pub fn end_value(&mut self) {
         // A block is bounded so that its bytes can be counted in 31 bits (`Decoder::decode`).
         self.offsets.push(self.data.len() as i32);
-    }
-
-    /// One of them.
-    #[inline(always)]
-    pub fn get(&self, number: usize) -> &[u8] {
-        &self.data[self.offsets[number] as usize..self.offsets[number + 1] as usize]
     }
 
     /// The values from one on.
@@ -272,16 +267,6 @@ impl Column {
     /// Append a null.
     pub fn push_null(&mut self) {
         self.validity.push_null(self.len());
-        self.push_nothing();
-    }
-
-    /// Append something in the place of a value that does not fit. Its record is taken back.
-    pub fn push_misfit(&mut self) {
-        self.validity.push_valid();
-        self.push_nothing();
-    }
-
-    fn push_nothing(&mut self) {
         match &mut self.values {
             Values::Bool(each) => each.push(0),
             Values::I8(each) => each.push(0),

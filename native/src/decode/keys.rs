@@ -138,6 +138,11 @@ impl Keys {
         self.find_further::<E>(at, line, spare)
     }
 
+    /// The name of a field.
+    pub fn field_name(&self, field: usize) -> &[u8] {
+        &self.names[field]
+    }
+
     /// The name of a key that is no field.
     pub fn name_of(&self, learnt: usize) -> &[u8] {
         &self.unknown[learnt]
@@ -266,7 +271,7 @@ impl Keys {
 }
 
 /// A number that differs for most texts, unless someone wants them alike: compare the texts.
-pub fn hash(text: &[u8]) -> usize {
+fn hash(text: &[u8]) -> usize {
     let mut state = text.len() as u64;
     let mut add = |part: &[u8; 16]| {
         let (low, high) = part.split_at(8);
@@ -289,4 +294,4 @@ pub fn hash(text: &[u8]) -> usize {
 }
 
 /// What spreads the bits of a number that it is multiplied by.
-pub const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,10 +1,11 @@
-//! Kinds of JSON values, as the parser of `JsonDecoder` names them.
+//! Kinds of JSON values, and the names of types in SQL.
+
+use std::borrow::Cow;
 
 use arrow_schema::DataType;
 
 /// A kind of JSON values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Kind {
     /// `true`, `false`
     Boolean,
@@ -21,18 +22,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What the parser calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Boolean => "boolean",
-            Kind::String => "string",
-            Kind::Number => "number",
-            Kind::NumberOrString => "number_or_string",
-            Kind::Array => "array",
-            Kind::Object => "object",
-        }
-    }
-
     /// Whether a column of this kind takes values of another one.
     pub fn takes(self, kind: Kind) -> bool {
         self == kind || self == Kind::NumberOrString && matches!(kind, Kind::Number | Kind::String)
@@ -66,12 +55,26 @@ pub fn kind_at(first: u8) -> Option<Kind> {
     })
 }
 
-/// Whether a type is a MAP, or has one in it.
-pub fn holds_map(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Map(..) => true,
-        DataType::List(inner) => holds_map(inner.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| holds_map(field.data_type())),
-        _ => false,
-    }
+/// The name of a type in SQL; of one that holds others, without these.
+pub fn sql_name(data_type: &DataType) -> Cow<'static, str> {
+    Cow::Borrowed(match data_type {
+        DataType::Boolean => "BOOLEAN",
+        DataType::Int8 => "TINYINT",
+        DataType::Int16 => "SMALLINT",
+        DataType::Int32 => "INT",
+        DataType::Int64 => "BIGINT",
+        DataType::Float32 => "FLOAT",
+        DataType::Float64 => "DOUBLE",
+        DataType::Utf8 => "STRING",
+        DataType::Binary => "BINARY",
+        DataType::Date32 => "DATE",
+        DataType::Timestamp(_, Some(_)) => "TIMESTAMP",
+        DataType::Timestamp(_, None) => "TIMESTAMP_NTZ",
+        DataType::List(_) => "ARRAY",
+        DataType::Map(..) => "MAP",
+        DataType::Decimal128(precision, scale) => {
+            return Cow::Owned(format!("DECIMAL({precision},{scale})"));
+        }
+        _ => "STRUCT",
+    })
 }

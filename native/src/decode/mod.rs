@@ -1,14 +1,13 @@
 //! JSON objects to Arrow, in one pass.
 //!
-//! A value is a row, or bad, with a reason; or it is left to `JsonDecoder`, the decoder in Python that this
+//! A value is a row, or bad, with a reason (`reason`); or it is left to `JsonDecoder`, the decoder in Python that this
 //! one agrees with: the rules are in docs/decisions/0001-json-decoder.md. What this one takes, that
 //! one takes too, with the same values.
 
 mod bad;
 mod column;
 mod escapes;
-mod faults;
-mod judge;
+mod explain;
 mod keys;
 mod kinds;
 mod numbers;
@@ -25,8 +24,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Fields, Schema};
 
 pub use bad::{BadValues, Verdicts};
-use judge::Judge;
-use record::{Context, Object, Parsed};
+use record::{Context, Object};
 use scan::Engine;
 pub use scan::{Chosen, choose};
 
@@ -68,7 +66,6 @@ pub struct Decoded {
 pub struct Decoder {
     object: Object,
     context: Context,
-    judge: Judge,
     fields: Fields,
     engine: Chosen,
 }
@@ -78,8 +75,7 @@ impl Decoder {
     pub fn new(schema: &Schema, engine: Chosen) -> Result<Self, String> {
         Ok(Decoder {
             object: Object::new(schema.fields.iter().map(AsRef::as_ref))?,
-            context: Context::new(&schema.fields),
-            judge: Judge::new(&schema.fields),
+            context: Context::default(),
             fields: schema.fields.clone(),
             engine,
         })
@@ -122,12 +118,10 @@ impl Decoder {
             bytes += size;
             let record = value.unwrap_or_default();
             // SAFETY: this function's own contract.
-            match unsafe { E::parse_record(&mut self.object, &mut self.context, record) } {
-                Parsed::Row => self.count_unknown(decoded),
-                refused => {
-                    self.explain(record, refused, index, &mut decoded.bad);
-                    self.context.faults.clear();
-                }
+            if unsafe { E::parse_record(&mut self.object, &mut self.context, record) } {
+                self.count_unknown(decoded);
+            } else {
+                self.refuse(record, index, &mut decoded.bad);
             }
         }
         self.end_block(decoded);
@@ -143,14 +137,17 @@ impl Decoder {
             .reserve(left.min(fitting).min(BLOCK_ROWS - SAMPLE_ROWS));
     }
 
-    /// Say of a record that was just refused why it is no row, or that it is not known.
+    /// Note a record that was just refused, with its reason.
+    #[cold]
     #[inline(never)]
-    fn explain(&mut self, record: &[u8], refused: Parsed, index: usize, bad: &mut BadValues) {
-        let reason = match refused {
-            Parsed::Unfit => self.context.faults.first(),
-            _ => self.judge.judge(record, &self.object, &mut self.context),
-        };
-        bad.push(index, reason, &self.fields);
+    fn refuse(&mut self, record: &[u8], index: usize, bad: &mut BadValues) {
+        let fault = &mut self.context.fault;
+        if let Some(code) = explain::find_outer_fault(record) {
+            fault.clear();
+            fault.set(Some(code));
+        }
+        bad.push(index, fault.reason());
+        fault.clear();
     }
 
     fn end_block(&mut self, decoded: &mut Decoded) {

@@ -166,6 +166,30 @@ pub fn skip_number(start: Cursor) -> Option<Cursor> {
     (at.since(start) <= LENGTH_MAX).then_some(at)
 }
 
+/// The place behind a number of JSON of any size: the longest that begins here.
+pub fn lex_number(start: Cursor) -> Option<Cursor> {
+    let digits = |mut at: Cursor| {
+        while at.byte().is_ascii_digit() {
+            at = at.skip(1);
+        }
+        at
+    };
+    let some_digits = |at: Cursor| at.byte().is_ascii_digit().then(|| digits(at));
+    let (_, first) = skip_sign(start);
+    let mut at = match first.byte() {
+        b'0' => first.skip(1),
+        _ => some_digits(first)?,
+    };
+    if at.byte() == b'.' {
+        at = some_digits(at.skip(1))?;
+    }
+    if matches!(at.byte(), b'e' | b'E') {
+        at = at.skip(1);
+        at = some_digits(at.skip(matches!(at.byte(), b'-' | b'+') as usize))?;
+    }
+    Some(at)
+}
+
 /// An exponent that is not too large, from its letter on, and the place behind it.
 #[inline(never)]
 fn skip_exponent(at: Cursor) -> Option<(i32, Cursor)> {

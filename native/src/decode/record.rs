@@ -1,25 +1,18 @@
 //! One record to one row: a single pass over its bytes, straight into the columns.
 //!
-//! What is accepted here is a row, with the very values that `JsonDecoder` gives. A value that does
-//! not fit is passed over, and [`super::faults`] says why; where the text itself is not in order, or
-//! a value is of another kind, parsing stops, and [`super::judge`] says why. Beside a MAP it goes on
-//! behind a value of another kind, as what is wrong with the rest may come first. What is refused may
-//! still be a row.
+//! What is accepted here is a row, with the very values that `JsonDecoder` gives. Parsing stops at the
+//! first fault, and [`super::explain`] notes it in the context.
 
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::Field;
 
 use super::column::{Bytes, Column, Growth, Lists, Maps, Values, keys_of};
-use super::faults::Faults;
 use super::keys::{Keys, Target};
-use super::kinds::{holds_map, kind_at, kind_of};
-use super::reason::Common;
+use super::reason::{Code, Fault};
 use super::scan::Engine;
 use super::text::{Cursor, Text};
 use super::{escapes, numbers, times};
 use crate::base64;
-
-const NOT_UTF8: &str = "not UTF-8";
 
 /// The fields of the objects in one place of a schema.
 pub struct Object {
@@ -37,59 +30,18 @@ struct Slot {
 /// What parsing needs beside the columns.
 #[derive(Default)]
 pub struct Context {
-    text: Text,
+    /// The record.
+    pub text: Text,
+    /// How many objects and lists of columns are open.
+    pub depth: usize,
+    /// The first fault of the record.
+    pub fault: Fault,
     spare: Vec<u8>,
     objects: u64,
-    depth: usize,
-    record: u64, // the number of the record's own object
-    /// What is wrong with values of the record.
-    pub faults: Faults,
-    /// The field of the record's own object whose value is not in order, and where it begins.
-    pub stuck: Option<(usize, usize)>,
-    /// How many bytes of the record are in order, up to behind a value of its own object.
-    pub done: usize,
-    /// Why it is no row, where that is known for certain.
-    pub told: Option<Common>,
-    has_map: bool, // `JsonDecoder` reads such a record to its end before it looks at columns
     /// The keys of the record's own object that are no fields: those that were learnt.
     pub unknown: Vec<usize>,
     /// Those that were not, by name.
     pub unknown_names: Vec<Box<[u8]>>,
-}
-
-/// What became of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed {
-    /// It is a row.
-    Row,
-    /// Its text is in order, and values do not fit: the faults say which.
-    Unfit,
-    /// It is not in order: see `Context::told`, or, where parsing stopped, `stuck` and `done`.
-    Stopped,
-}
-
-impl Context {
-    /// For records of these columns.
-    pub fn new(fields: &Fields) -> Self {
-        Context {
-            faults: Faults::new(fields),
-            has_map: fields.iter().any(|field| holds_map(field.data_type())),
-            ..Context::default()
-        }
-    }
-
-    /// The number of the record's own object, see `Object::has_seen`.
-    pub fn record(&self) -> u64 {
-        self.record
-    }
-
-    /// Forget what is known of the record: it is to be judged from its first byte on.
-    fn forget(&mut self) {
-        self.told = None;
-        self.stuck = None;
-        self.done = 0;
-        self.faults.clear();
-    }
 }
 
 impl Object {
@@ -156,56 +108,37 @@ impl Object {
             .collect()
     }
 
-    /// Whether the part that is done of the record whose own object has this number has a field.
-    pub fn has_seen(&self, field: usize, record: u64) -> bool {
-        self.fields[field].seen == record
-    }
-
     /// The name of a key that is no field.
     pub fn unknown_name(&self, learnt: usize) -> &[u8] {
         self.keys.name_of(learnt)
     }
 }
 
-/// Append a record as a row. If it is none, the columns are as they were.
+/// Append a record as a row. False: it is none, the columns are as they were, and the context has its
+/// fault.
 #[inline(always)]
-pub fn parse_record<E: Engine>(
-    object: &mut Object,
-    context: &mut Context,
-    record: &[u8],
-) -> Parsed {
+pub fn parse_record<E: Engine>(object: &mut Object, context: &mut Context, record: &[u8]) -> bool {
     context.unknown.clear();
     context.unknown_names.clear();
-    context.done = 0;
-    context.stuck = None;
-    context.told = None;
     let is_ascii = context.text.set::<E>(record);
     if !is_ascii && simdutf8::basic::from_utf8(context.text.bytes()).is_err() {
-        context.told = Some(Common::Fixed(NOT_UTF8));
-        return Parsed::Stopped;
+        context.fault.set(Some(Code::NotUtf8));
+        return false;
     }
     let rows = object.len;
     let start = context.text.start().skip_space();
-    let parsed = if start.byte() == b'{'
+    if start.byte() == b'{'
         && let Some(end) = parse_object::<E>(object, context, start.skip(1), true)
-        && end.skip_space().left() == 0
     {
-        if context.told.is_some() {
-            Parsed::Stopped
-        } else if context.faults.is_any() {
-            Parsed::Unfit
-        } else {
-            return Parsed::Row;
+        let end = end.skip_space();
+        if end.left() == 0 {
+            return true;
         }
-    } else {
-        context.depth = 0;
-        if context.has_map && context.told.is_some() {
-            context.forget(); // something behind what was told comes first
-        }
-        Parsed::Stopped
-    };
+        context.refuse_text(end);
+    }
+    context.depth = 0;
     object.truncate(rows);
-    parsed
+    false
 }
 
 /// Append the object whose `{` is behind.
@@ -218,29 +151,16 @@ fn parse_object<E: Engine>(
 ) -> Option<Cursor> {
     context.objects += 1;
     let number = context.objects;
-    if is_top {
-        context.record = number;
+    let mut at = at.skip_space();
+    if at.byte() == b'}' {
+        return end_object(object, context, number, 0).then(|| at.skip(1));
     }
-    if at.byte() == b'}' || at.skip_space().byte() == b'}' {
-        end_object(object, context, number, 0);
-        return Some(at.skip_space().skip(1));
-    }
-    parse_members::<E>(object, context, number, at, 0, is_top)
-}
-
-/// The members of an object from a key on, and its end. `line`: of the script of its keys.
-#[inline(always)]
-fn parse_members<E: Engine>(
-    object: &mut Object,
-    context: &mut Context,
-    number: u64,
-    mut at: Cursor,
-    mut line: usize,
-    is_top: bool,
-) -> Option<Cursor> {
-    let mut found = 0;
+    let (mut line, mut found) = (0, 0);
     loop {
-        let (target, value) = object.keys.find::<E>(at, &mut line, &mut context.spare)?;
+        let Some((target, value)) = object.keys.find::<E>(at, &mut line, &mut context.spare) else {
+            context.refuse_key(at);
+            return None;
+        };
         at = if value.byte() <= b' ' {
             value.skip_space()
         } else {
@@ -248,36 +168,29 @@ fn parse_members<E: Engine>(
         };
         if let Target::Field(field) = target {
             let slot = &mut object.fields[field];
-            if slot.seen == number {
-                if is_top {
-                    // SAFETY: whoever runs this engine has looked for its instructions.
-                    return unsafe { E::pass_told(object, context, field, line, at) };
-                }
-                return None;
-            }
-            found += 1;
-            if is_top {
-                context.faults.column = field;
-            }
-            let Some(end) = parse_value::<E>(&mut slot.column, slot.is_required, context, at)
-            else {
-                if is_top {
-                    // SAFETY: whoever runs this engine has looked for its instructions.
-                    return unsafe { E::pass_told(object, context, field, line, at) };
-                }
+            let end = if slot.seen == number {
+                context.fault.set(Some(Code::FieldTwice));
+                None
+            } else {
+                parse_value::<E>(&mut slot.column, slot.is_required, context, at)
+            };
+            let Some(end) = end else {
+                context.fault.enter(object.keys.field_name(field));
                 return None;
             };
             at = end;
+            found += 1;
             slot.seen = number;
         } else {
             if is_top {
                 note_unknown(context, target);
             }
             // SAFETY: whoever runs this engine has looked for its instructions.
-            at = unsafe { E::skip_inner(at, context.depth) }?;
-        }
-        if is_top {
-            context.done = context.text.offset(at);
+            let Some(end) = (unsafe { E::skip_inner(at, context.depth) }) else {
+                context.refuse_skipped(at);
+                return None;
+            };
+            at = end;
         }
         if at.byte() <= b' ' {
             at = at.skip_space();
@@ -285,90 +198,34 @@ fn parse_members<E: Engine>(
         match at.byte() {
             b',' => at = at.skip(1),
             b'}' => break,
-            _ => return None,
-        }
-    }
-    end_object(object, context, number, found);
-    Some(at.skip(1))
-}
-
-/// Tell what is wrong with the value at the cursor, which no field of the record's own object may
-/// have. Parsing stops, as this comes first; only beside a MAP it may go on behind the value.
-#[inline(always)]
-pub fn pass_told<E: Engine>(
-    object: &mut Object,
-    context: &mut Context,
-    field: usize,
-    line: usize,
-    at: Cursor,
-) -> Option<Cursor> {
-    let told = told_of(&object.fields[field], context, field, at)?;
-    if context.has_map {
-        return pass_beside_map::<E>(object, context, field, told, line, at);
-    }
-    // A key that is there twice comes before what is wrong with its value.
-    // SAFETY: whoever runs this engine has looked for its instructions.
-    let is_certain =
-        matches!(told, Common::Twice(_)) || unsafe { E::skip_inner(at, context.depth) }.is_some();
-    context.told = is_certain.then_some(told);
-    None
-}
-
-/// What no field of the record's own object may have, and this one has, as far as the first byte of
-/// its value shows.
-#[inline(always)]
-fn told_of(slot: &Slot, context: &mut Context, field: usize, at: Cursor) -> Option<Common> {
-    if slot.seen == context.record {
-        return Some(Common::Twice(field));
-    }
-    context.stuck = Some((field, context.text.offset(at)));
-    let kind = kind_at(at.byte())?;
-    let is_other = !kind_of(&slot.column.data_type).takes(kind);
-    is_other.then_some(Common::Kind(field, kind))
-}
-
-/// Go on behind a value that is told of, once: the rest may have something that comes before it.
-#[inline(always)]
-fn pass_beside_map<E: Engine>(
-    object: &mut Object,
-    context: &mut Context,
-    field: usize,
-    told: Common,
-    line: usize,
-    at: Cursor,
-) -> Option<Cursor> {
-    let slot = &mut object.fields[field];
-    if context.told.is_some() || holds_map(&slot.column.data_type) {
-        return None;
-    }
-    // SAFETY: whoever runs this engine has looked for its instructions.
-    let end = unsafe { E::skip_inner(at, context.depth) }?;
-    context.told = Some(told);
-    slot.seen = context.record;
-    let at = end.skip_space();
-    match at.byte() {
-        b',' => parse_members::<E>(object, context, context.record, at.skip(1), line, true),
-        b'}' => Some(at.skip(1)),
-        _ => None,
-    }
-}
-
-/// Count an object, and put nulls where it has no value. `found`: how many fields it has at least.
-#[inline(always)]
-fn end_object(object: &mut Object, context: &mut Context, number: u64, found: usize) {
-    object.len += 1;
-    if found < object.fields.len() {
-        for slot in &mut object.fields {
-            if slot.seen != number {
-                if slot.is_required {
-                    context.faults.note_null();
-                    slot.column.push_misfit();
-                } else {
-                    slot.column.push_null();
-                }
+            _ => {
+                context.refuse_text(at);
+                return None;
             }
         }
     }
+    end_object(object, context, number, found).then(|| at.skip(1))
+}
+
+/// Count an object, and put nulls where it has no value. `found`: how many fields it has at least.
+/// False: a field that needs a value has none.
+#[inline(always)]
+fn end_object(object: &mut Object, context: &mut Context, number: u64, found: usize) -> bool {
+    object.len += 1;
+    if found < object.fields.len() {
+        for (field, slot) in object.fields.iter_mut().enumerate() {
+            if slot.seen == number {
+                continue;
+            }
+            if slot.is_required {
+                context.fault.set(Some(Code::Null));
+                context.fault.enter(object.keys.field_name(field));
+                return false;
+            }
+            slot.column.push_null();
+        }
+    }
+    true
 }
 
 /// Keep a key of the record's own object that is no field.
@@ -380,7 +237,7 @@ fn note_unknown(context: &mut Context, target: Target) {
     }
 }
 
-/// Append a value to its column. One that does not fit has something in its place.
+/// Append a value to its column; none: it does not fit, and the context has the fault.
 #[inline(always)]
 fn parse_value<E: Engine>(
     column: &mut Column,
@@ -390,61 +247,21 @@ fn parse_value<E: Engine>(
 ) -> Option<Cursor> {
     if at.byte() == b'n' {
         if at.look::<4>() != *b"null" {
+            context.refuse_text(at);
             return None;
         }
         if is_required {
-            context.faults.note_null();
-            column.push_misfit();
-        } else {
-            column.push_null();
+            context.fault.set(Some(Code::Null));
+            return None;
         }
+        column.push_null();
         return Some(at.skip(4));
     }
-    match push_value::<E>(column, context, at) {
-        None => pass_misfit::<E>(column, context, at),
-        end => end,
+    let end = push_value::<E>(column, context, at);
+    if end.is_none() {
+        context.refuse_value(&column.data_type, at);
     }
-}
-
-/// Note what is wrong with a value that is not null, and put something in its place; none: it is
-/// not in order, or not of the kind of its column.
-#[cold]
-#[inline(never)]
-fn pass_misfit<E: Engine>(
-    column: &mut Column,
-    context: &mut Context,
-    at: Cursor,
-) -> Option<Cursor> {
-    let is_text = at.byte() == b'"';
-    let is_its_kind = match &column.data_type {
-        DataType::Date32 | DataType::Timestamp(..) | DataType::Binary => is_text,
-        DataType::Decimal128(..) => is_text || is_number(at),
-        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => is_number(at),
-        DataType::Float32 => is_number(at),
-        _ => false, // every text is one, of a DOUBLE the parser of `JsonDecoder` has its own limits
-    };
-    if !is_its_kind {
-        return None;
-    }
-    let end = if is_text {
-        // SAFETY: whoever runs this engine has looked for its instructions.
-        let end = unsafe { E::skip_inner(at, context.depth) }?;
-        let token = end.from(at);
-        let text = &token[1..token.len() - 1];
-        let is_plain = !text.contains(&b'\\');
-        context.faults.note_text(&column.data_type, text, is_plain);
-        end
-    } else {
-        let end = numbers::skip_number(at)?;
-        context.faults.note_number(&column.data_type, end.from(at));
-        end
-    };
-    column.push_misfit();
-    Some(end)
-}
-
-fn is_number(at: Cursor) -> bool {
-    matches!(at.byte(), b'-' | b'0'..=b'9' | b'N' | b'I')
+    end
 }
 
 /// Append a value that is not null to its column; none: it is not there, or only in part.
@@ -577,14 +394,21 @@ fn parse_list<E: Engine>(lists: &mut Lists, context: &mut Context, at: Cursor) -
         at = at.skip(1);
     } else {
         loop {
-            at = parse_value::<E>(&mut lists.items, false, context, at)?.skip_space();
+            let Some(end) = parse_value::<E>(&mut lists.items, false, context, at) else {
+                context.fault.enter(b"element");
+                return None;
+            };
+            at = end.skip_space();
             match at.byte() {
                 b',' => at = at.skip(1).skip_space(),
                 b']' => {
                     at = at.skip(1);
                     break;
                 }
-                _ => return None,
+                _ => {
+                    context.refuse_text(at);
+                    return None;
+                }
             }
         }
     }
@@ -605,24 +429,33 @@ fn parse_map<E: Engine>(maps: &mut Maps, context: &mut Context, at: Cursor) -> O
         at = at.skip(1);
     } else {
         loop {
-            at = parse_text::<E>(&mut maps.keys, at)?.skip_space();
-            if at.byte() != b':' {
+            let colon = parse_text::<E>(&mut maps.keys, at).map(Cursor::skip_space);
+            let Some(colon) = colon.filter(|colon| colon.byte() == b':') else {
+                context.refuse_key(at);
                 return None;
-            }
-            at = at.skip(1).skip_space();
-            at = parse_value::<E>(&mut maps.items, false, context, at)?.skip_space();
+            };
+            at = colon.skip(1).skip_space();
+            let Some(end) = parse_value::<E>(&mut maps.items, false, context, at) else {
+                context.fault.enter(b"value");
+                return None;
+            };
+            at = end.skip_space();
             match at.byte() {
                 b',' => at = at.skip(1).skip_space(),
                 b'}' => {
                     at = at.skip(1);
                     break;
                 }
-                _ => return None,
+                _ => {
+                    context.refuse_text(at);
+                    return None;
+                }
             }
         }
     }
     context.depth -= 1;
     if has_twice(&maps.keys, first) {
+        context.fault.set(Some(Code::KeyTwice));
         return None;
     }
     maps.offsets.push(maps.items.len() as i32);

@@ -4,7 +4,7 @@
 //! functions that are inlined into the engine's own, so that all of it is compiled for it.
 
 use super::column::Column;
-use super::record::{Context, Object, Parsed};
+use super::record::{Context, Object};
 use super::text::Cursor;
 
 /// A set of instructions of a processor.
@@ -42,7 +42,7 @@ pub unsafe trait Engine {
     /// # Safety
     ///
     /// The processor has the instructions.
-    unsafe fn parse_record(object: &mut Object, context: &mut Context, record: &[u8]) -> Parsed;
+    unsafe fn parse_record(object: &mut Object, context: &mut Context, record: &[u8]) -> bool;
 
     /// [`super::record::parse_inner`], compiled for this engine.
     ///
@@ -51,19 +51,6 @@ pub unsafe trait Engine {
     /// The processor has the instructions.
     unsafe fn parse_inner(column: &mut Column, context: &mut Context, at: Cursor)
     -> Option<Cursor>;
-
-    /// [`super::record::pass_told`], compiled for this engine.
-    ///
-    /// # Safety
-    ///
-    /// The processor has the instructions.
-    unsafe fn pass_told(
-        object: &mut Object,
-        context: &mut Context,
-        field: usize,
-        line: usize,
-        at: Cursor,
-    ) -> Option<Cursor>;
 
     /// [`super::skip::skip_inner`], compiled for this engine.
     ///
@@ -81,7 +68,7 @@ macro_rules! compile_for {
             object: &mut Object,
             context: &mut Context,
             record: &[u8],
-        ) -> Parsed {
+        ) -> bool {
             crate::decode::record::parse_record::<Self>(object, context, record)
         }
 
@@ -92,19 +79,6 @@ macro_rules! compile_for {
             at: Cursor,
         ) -> Option<Cursor> {
             crate::decode::record::parse_inner::<Self>(column, context, at)
-        }
-
-        $(#[$feature])?
-        #[cold]
-        #[inline(never)]
-        unsafe fn pass_told(
-            object: &mut Object,
-            context: &mut Context,
-            field: usize,
-            line: usize,
-            at: Cursor,
-        ) -> Option<Cursor> {
-            crate::decode::record::pass_told::<Self>(object, context, field, line, at)
         }
 
         $(#[$feature])?

@@ -23,8 +23,9 @@ pub fn skip_inner<E: Engine>(at: Cursor, depth: usize) -> Option<Cursor> {
     }
 }
 
+/// The place behind a text, whose opening quote is behind.
 #[inline(always)]
-fn skip_text<E: Engine>(mut at: Cursor) -> Option<Cursor> {
+pub fn skip_text<E: Engine>(mut at: Cursor) -> Option<Cursor> {
     loop {
         // SAFETY: whoever runs this engine has looked for its instructions.
         at = at.skip(unsafe { E::count_plain(at) });

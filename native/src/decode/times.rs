@@ -2,8 +2,6 @@
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 const FIRST_DAY: i64 = -719_162; // 0001-01-01
-/// A text that is no longer has no digits to be cut.
-const LONGEST_UNCUT: usize = "2026-11-21T08:00:00.123456".len();
 const LAST_DAY: i64 = 2_932_896; // 9999-12-31
 
 /// The days since 1970 of a `2026-11-21`; none for any other text, and for other years than 1 to
@@ -130,68 +128,7 @@ fn two(text: &[u8]) -> Option<i64> {
     (tens <= 9 && ones <= 9).then_some(10 * tens + ones)
 }
 
-/// Whether a text is a date or a time, with or without a zone, in any year.
-pub fn is_time(text: &[u8]) -> bool {
-    read_time(text).is_some()
-}
-
-/// A text without the digits of a second beyond the sixth, as `_cut_fractions` of `JsonDecoder` leaves
-/// it; none where that depends on other values of the column.
-pub fn cut_fractions(text: &[u8]) -> Option<Vec<u8>> {
-    let mut shorter = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(point) = rest.iter().position(|byte| *byte == b'.') {
-        let (before, behind) = rest.split_at(point + 1);
-        let digits = behind.iter().take_while(|byte| byte.is_ascii_digit());
-        let digits = digits.count();
-        shorter.extend_from_slice(before);
-        shorter.extend_from_slice(&behind[..digits.min(6)]);
-        rest = &behind[digits..];
-    }
-    shorter.extend_from_slice(rest);
-    (shorter.len() == text.len() || text.len() > LONGEST_UNCUT).then_some(shorter)
-}
-
-/// Whether Arrow comes to see a zone in a text, be the rest of it a time or not.
-pub fn is_zone_seen(text: &[u8]) -> bool {
-    let Some((date, rest)) = text.split_first_chunk::<10>() else {
-        return false;
-    };
-    let is_begun = read_date(*date).is_some() && matches!(rest.first(), Some(b'T' | b' '));
-    is_begun
-        && zone_length(text).is_some_and(|length| read_zone(&text[text.len() - length..]).is_some())
-}
-
-/// How long the zone is that a text of more than ten bytes ends with, where Arrow looks for one.
-fn zone_length(text: &[u8]) -> Option<usize> {
-    let from_end = |count: usize| text[text.len() - count];
-    let is_sign = |byte| matches!(byte, b'+' | b'-');
-    if from_end(1) == b'Z' {
-        return Some(1);
-    }
-    let is_apart = |count| count != 6 || from_end(3) == b':';
-    [3, 5, 6]
-        .into_iter()
-        .find(|count| is_sign(from_end(*count)) && is_apart(*count))
-}
-
-/// Whether a text ends as if there were a zone: `[T ].*(Z|[+-]\d\d(:?\d\d)?)$`.
-pub fn ends_like_zone(text: &[u8]) -> bool {
-    let is_digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
-    let is_zone = |zone: &[u8]| match zone {
-        [b'Z'] => true,
-        [b'+' | b'-', digits @ ..] => match digits.len() {
-            2 | 4 => is_digits(digits),
-            5 => is_digits(&digits[..2]) && digits[2] == b':' && is_digits(&digits[3..]),
-            _ => false,
-        },
-        _ => false,
-    };
-    [1, 3, 5, 6].into_iter().any(|length| {
-        length < text.len() && is_zone(&text[text.len() - length..]) && {
-            let before = text[..text.len() - length].iter().rev();
-            let mut line = before.take_while(|byte| **byte != b'\n');
-            line.any(|byte| matches!(byte, b'T' | b' '))
-        }
-    })
+/// Whether a text is a date or a time, in any year. A zone is refused unless asked for.
+pub fn is_time(text: &[u8], may_have_zone: bool) -> bool {
+    read_time(text).is_some_and(|(_, has_zone)| may_have_zone || !has_zone)
 }

@@ -73,7 +73,13 @@ def test_only_what_the_other_decoder_must_judge_is_given_to_it(monkeypatch):
 
     monkeypatch.setattr(JsonDecoder, "decode", counted)
     usual = [b'{"a":"x"}', b"", b"7", b'{"a":1', b'{"a":1.5}', b'{"a":}', b'{"a":1,"a":1}', b"\xff"]
-    usual += [b'{"a":1,"d":true}', b'{"a":"\\q"}', b'{"a":1,}']
+    usual += [
+        b'{"a":1,"d":1e400}',
+        b'{"a":"one-way"}',
+        b'{"a":1,"d":true}',
+        b'{"a":"\\q"}',
+        b'{"a":1,}',
+    ]
     for decoder in other_decoders(SCHEMA):
         decoded = decoder.decode(pa.array([*usual, b'{"a":1,"d":Inf}'], pa.binary()))
         assert len(decoded.bad) == len(usual)
@@ -81,7 +87,7 @@ def test_only_what_the_other_decoder_must_judge_is_given_to_it(monkeypatch):
 
 
 def test_broken_text_beside_a_map_is_not_given_to_the_other_decoder(monkeypatch):
-    """Python's words for it, and where: a record that is asked about costs as much as fifty."""
+    """A record that is asked about costs as much as fifty."""
     values = [
         b'{"a" 1}',
         b'{"a":1 "m":{}}',
@@ -93,7 +99,7 @@ def test_broken_text_beside_a_map_is_not_given_to_the_other_decoder(monkeypatch)
     schema = parse_ddl("a BIGINT, m MAP<STRING, INT>")
     array = pa.array(values, pa.binary())
     expected = decode_with_all(schema, array)
-    assert expected.bad[3].reason == "Expecting value: line 3 column 10 (char 18)"
+    assert expected.bad[3].reason == "not-json: byte 20"
     monkeypatch.setattr(JsonDecoder, "decode", None)
     for decoder in other_decoders(schema):
         assert decoder.decode(array).bad == expected.bad

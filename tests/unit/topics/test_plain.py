@@ -12,9 +12,9 @@ def test_text_keeps_what_is_utf8(arrow_type):
     assert decoded.table.to_pydict() == {"line": ["x", "", "ä"]}
     assert decoded.good.to_pylist() == [0, 2, 3]
     assert [(row.index, row.reason) for row in decoded.bad] == [
-        (1, "no value"),
-        (4, "not UTF-8"),
-        (5, "not UTF-8"),
+        (1, "empty"),
+        (4, "not-utf8"),
+        (5, "not-utf8"),
     ]
 
 

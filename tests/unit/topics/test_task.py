@@ -28,6 +28,7 @@ from ashore.errors import BadRecord, CountsDisagree, InvariantBroken, StorageErr
 from ashore.log.files import FileSpan, Role
 from ashore.log.positions import OffsetRange
 from ashore.storage.memory import MemoryStorage
+from ashore.topics.decode.reasons import describe
 from ashore.topics.read.record_columns import FETCHED
 from ashore.topics.write import task
 from ashore.topics.write.batch import KeepSpan, TaskResult, merge_results
@@ -189,7 +190,8 @@ def test_a_bad_record_fails_the_task_by_name():
         land([click(4), a_record(5, b"bad"), a_record(6, b"worse")], on_invalid="fail")
     fields = caught.value.fields
     assert (fields["topic"], fields["partition"], fields["offset"]) == ("clicks", 0, 5)
-    assert fields["reason"] in str(caught.value)
+    assert fields["reason"] == "not-object"
+    assert describe("not-object") in str(caught.value)
 
 
 def test_a_value_that_no_directory_can_be_named_for_is_bad():
@@ -285,9 +287,7 @@ def test_a_time_that_orc_cannot_hold_makes_a_record_bad_in_orc_only():
     landed = land(records, format="orc", **settings)
     main, dead = landed.files
     assert [row["kafka_offset"] for row in main.rows] == [1, 3]
-    assert [(row["offset"], row["reason"]) for row in dead.rows] == [
-        (2, "a time that the table's format cannot hold")
-    ]
+    assert [(row["offset"], row["reason"]) for row in dead.rows] == [(2, "unwritable-time")]
 
 
 def test_unknown_fields_are_counted():
@@ -308,7 +308,9 @@ def spark_batch(*records):
 
 def test_what_spark_has_decoded_is_taken_over():
     good = {"id": 1, "ts": NOW_MS, "country": "CN"}
-    order = an_order({"clicks": spec(where="true", schema=SCHEMA_NOT_NULL)})
+    order = an_order(
+        {"clicks": spec(where="true", schema=SCHEMA_NOT_NULL, decode_schema="id BIGINT, ts BIGINT")}
+    )
     landed = Landed(
         order,
         spark_batch(
@@ -319,17 +321,21 @@ def test_what_spark_has_decoded_is_taken_over():
             (5, None, None, None),
             (6, b"e", {**good, "country": None}, True),
             (7, b"f", {**good, "id": 7}, True),
+            (8, b' {"id":"x"}', None, None),
+            (9, b'{"id":8}', None, None),
         ),
     )
     main, dead = landed.files
     assert [(row["kafka_offset"], row["id"]) for row in main.rows] == [(1, 1), (7, 7)]
     assert {row["offset"]: row["reason"] for row in dead.rows} == {
-        4: "Spark could not decode the value",
-        5: "no value",
-        6: "null or no value in a NOT NULL column",
+        4: "not-object",
+        5: "empty",
+        6: "null",
+        8: 'wrong-type: id BIGINT "x"',
+        9: "not-decoded",
     }
     (read,) = landed.result.reads
-    assert (read.fetched, read.landed, read.dead, read.filtered) == (7, 2, 3, 2)
+    assert (read.fetched, read.landed, read.dead, read.filtered) == (9, 2, 5, 2)
 
 
 @pytest.mark.parametrize("extension", ["parquet", "orc", "jsonl"])

@@ -24,21 +24,18 @@ class BadRow(NamedTuple):
     reason: str
 
 
-REASONS = pa.dictionary(pa.int32(), pa.string())  # few are met often
-
-
 class BadRows(Sequence[BadRow]):
-    """Bad rows as columns, as there may be many: a value each, and few reasons.
+    """Bad rows as columns, as there may be many.
 
     Arguments:
         indices: of the values, int64.
-        reasons: one for each, of the type REASONS.
+        reasons: one for each (`ashore.topics.decode.reasons`).
 
     """
 
     __slots__ = ("indices", "reasons")
 
-    def __init__(self, indices: np.ndarray, reasons: pa.DictionaryArray) -> None:
+    def __init__(self, indices: np.ndarray, reasons: pa.StringArray) -> None:
         check(len(indices) == len(reasons), "a bad row without a reason")
         self.indices = indices
         self.reasons = reasons
@@ -48,13 +45,12 @@ class BadRows(Sequence[BadRow]):
         """Return rows that were met one by one."""
         listed = list(rows)
         indices = np.array([row.index for row in listed], np.int64)
-        return cls(indices, pa.array([row.reason for row in listed], REASONS))
+        return cls(indices, pa.array([row.reason for row in listed], pa.string()))
 
     @classmethod
     def because(cls, indices: np.ndarray, reason: str) -> "BadRows":
         """Return rows that are bad for one reason."""
-        codes = pa.array(np.zeros(len(indices), np.int32))
-        return cls(indices, pa.DictionaryArray.from_arrays(codes, pa.array([reason], pa.string())))
+        return cls(indices, pa.repeat(reason, len(indices)))
 
     @classmethod
     def merge(cls, parts: Sequence["BadRows"]) -> "BadRows":
@@ -63,9 +59,8 @@ class BadRows(Sequence[BadRow]):
         if len(parts) == 1:
             (merged,) = parts
         elif parts:
-            reasons = pa.chunked_array([part.reasons for part in parts])
             indices = np.concatenate([part.indices for part in parts])
-            merged = cls(indices, reasons.unify_dictionaries().combine_chunks())
+            merged = cls(indices, pa.concat_arrays([part.reasons for part in parts]))
         else:
             return NO_BAD_ROWS
         if (np.diff(merged.indices) > 0).all():
@@ -99,7 +94,7 @@ class BadRows(Sequence[BadRow]):
 
 
 # Not of a list: Arrow loads pandas to look at one, and whoever imports this would wait for it.
-NO_BAD_ROWS = BadRows(np.array([], np.int64), pa.nulls(0, REASONS))
+NO_BAD_ROWS = BadRows(np.array([], np.int64), pa.nulls(0, pa.string()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,21 @@ from ashore.errors import check
 from ashore.tables.ddl import Schema
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.decode import BadRow, BadRows, Decoded, Values, rows_without
+from ashore.topics.decode.explain import Explainer
 from ashore.topics.decode.json_decimals import ExponentJudge
 from ashore.topics.decode.json_maps import rewrite_maps
 from ashore.topics.decode.json_types import has_map, json_supports
+from ashore.topics.decode.reasons import (
+    DECIMAL_DIGITS,
+    EMPTY,
+    NOT_JSON,
+    NOT_OBJECT,
+    NOT_UTF8,
+    NULL,
+    NUMBER_RANGE,
+)
 from ashore.topics.decode.wire import RowRefused, convert, find_missing, wire_schema
 
-TOO_LARGE = "a number does not fit into DOUBLE"
 _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*', re.DOTALL)
 
 # A block stays in the processor's cache, and little is parsed twice where a record is bad.
@@ -41,11 +50,12 @@ SPLIT = 16  # into so many parts, where it is not known which record is bad
 SAMPLE_ROWS = 64
 FEW_ROWS = 16  # so many that are no objects are stepped over; for more the others are copied
 UNKNOWN_NAMES_MAX = 20
-REASON_CHARS_MAX = 200
-
-EMPTY = "empty value"
-NOT_AN_OBJECT = "not a JSON object"
-NULL_IN_NOT_NULL = "null or no value in a NOT NULL column"
+# What Arrow says of a number that is one, and that it does not take.
+_LIMITS = {
+    "too big": NUMBER_RANGE,
+    "requires precision": NUMBER_RANGE,
+    "requires scale": DECIMAL_DIGITS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,10 @@ class _Source:
 
 @dataclass(slots=True)
 class _Batch:
-    """What a `decode` call has found so far. Rows of `bad` count within the texts."""
+    """What a `decode` call has found so far. Rows of `bad` count within the texts.
+
+    The reasons in `bad` are for records that the Explainer finds no fault in.
+    """
 
     sources: list[_Source]
     tables: list[pa.Table] = field(default_factory=list)
@@ -78,6 +91,7 @@ class JsonDecoder:
         self._schema = to_arrow(schema)
         self._names = frozenset(schema.names)
         self._exponents = ExponentJudge(schema)
+        self._explainer = Explainer(schema)
         self._slow = tuple(column for column in schema.fields if has_map(column.type))
         fast = tuple(column for column in schema.fields if not has_map(column.type))
         self._fast_wire = wire_schema(fast)
@@ -98,7 +112,8 @@ class JsonDecoder:
         holes = [row.index for row in outside] if rows is None else []
         for start, count in _cut_between(batch.sources[0].texts, holes):
             self._decode_safely(batch, start, count)
-        bad = BadRows.merge([BadRows.of(outside), _place(batch.bad, rows)])
+        explained = self._explain(batch.sources[0].texts, batch.bad)
+        bad = BadRows.merge([BadRows.of(outside), _place(explained, rows)])
         table = pa.concat_tables([self._schema.empty_table(), *batch.tables])
         check(table.num_rows + len(bad) == len(values), "a value was lost while decoding JSON")
         unknown, names = self._count_unknown(batch, holes)
@@ -112,11 +127,16 @@ class JsonDecoder:
         rewritten, refused = rewrite_maps(texts, self._slow)
         if refused:
             kept = rows_without(len(texts), BadRows.of(refused).indices)
-            outside += _place(refused, rows)
+            outside += _place(self._explain(texts, refused), rows)
             rows = kept if rows is None else rows.take(kept)
             batch.sources[0] = _Source(texts.take(kept), self._fast_wire)
         batch.sources.append(_Source(rewritten, self._slow_wire))
         return rows
+
+    def _explain(self, texts: Values, bad: Sequence[BadRow]) -> list[BadRow]:
+        """Return bad rows of texts with the reasons that the Explainer gives."""
+        explain = self._explainer.explain
+        return [BadRow(row, explain(texts[row].as_py()) or reason) for row, reason in bad]
 
     def _decode_safely(self, batch: _Batch, start: int, count: int) -> None:
         """Decode rows `start` and following but those that would end this process."""
@@ -141,7 +161,7 @@ class JsonDecoder:
                 rows_max *= 2
             except (RowRefused, pa.ArrowInvalid, pa.ArrowCapacityError) as error:
                 if rows == 1:
-                    batch.bad.append(BadRow(at, _reason(error)))
+                    batch.bad.append(BadRow(at, _code_of(error)))
                     continue
                 row = _row_of(error)
                 left += reversed(_take_apart(at, rows, row))
@@ -158,7 +178,7 @@ class JsonDecoder:
         self._refuse_overflow(batch.sources, table, start, missing)
         if missing is not None:
             at = pc.indices_nonzero(missing).to_pylist()
-            batch.bad += [BadRow(start + row, NULL_IN_NOT_NULL) for row in at]
+            batch.bad += [BadRow(start + row, NULL) for row in at]
         batch.tables.append(converted)
 
     def _refuse_overflow(
@@ -181,7 +201,7 @@ class JsonDecoder:
                 continue
             # The number may be of a field that no column wants.
             if _count_infinite(self._parse(own, 0, 1)) > _count_infinite(self._parse(small, 0, 1)):
-                raise RowRefused(f"{TOO_LARGE} in row {row - start}")
+                raise RowRefused(NUMBER_RANGE, row - start)
 
     def _parse(self, sources: Sequence[_Source], start: int, count: int) -> pa.Table:
         """Return the wire table of a block: row i is the record of value i.
@@ -205,7 +225,7 @@ class JsonDecoder:
                 ),
             )
             if table.num_rows != count:
-                raise RowRefused("more than one JSON document in a value")
+                raise RowRefused(NOT_JSON)
             columns.update(zip(table.column_names, table.columns, strict=True))
         return pa.table({name: columns[name] for name in self._ddl.names})
 
@@ -249,6 +269,8 @@ def _without_too_large(text: Values) -> Values:
 
 def _row_of(error: Exception) -> int | None:
     """Return the row of its block that an error is about, if it says so. A hint, no more."""
+    if isinstance(error, RowRefused):
+        return error.row
     match = re.search(r" in row (\d+)$", str(error))
     return int(match[1]) if match else None
 
@@ -288,7 +310,7 @@ def _trim(values: Values, bad: list[BadRow]) -> tuple[Values, pa.Int64Array]:
     is_object = _are_objects(trimmed)
     for mask, reason in (
         (is_empty, EMPTY),
-        (pc.and_not(pc.invert(is_object), is_empty), NOT_AN_OBJECT),
+        (pc.and_not(pc.invert(is_object), is_empty), NOT_OBJECT),
     ):
         bad += [BadRow(row, reason) for row in pc.indices_nonzero(mask).to_pylist()]
     rows = pc.indices_nonzero(is_object).cast(pa.int64())
@@ -332,7 +354,7 @@ def _join(texts: Values) -> pa.Buffer:
     try:
         joined.view(text_type).validate(full=True)
     except pa.ArrowInvalid:
-        raise RowRefused("not UTF-8") from None
+        raise RowRefused(NOT_UTF8) from None
     return joined.buffers()[2]
 
 
@@ -344,9 +366,10 @@ def _top_level_names(text: bytes) -> frozenset[str]:
         return frozenset()
 
 
-def _reason(error: Exception) -> str:
-    text = str(error).removeprefix("JSON parse error: ").removesuffix(" in row 0")
-    return text[:REASON_CHARS_MAX]
+def _code_of(error: Exception) -> str:
+    if isinstance(error, RowRefused):
+        return error.code
+    return next((code for words, code in _LIMITS.items() if words in str(error)), NOT_JSON)
 
 
 def count_infinite(column: pa.Array) -> int:

@@ -15,11 +15,11 @@ import pyarrow as pa
 from ashore.tables.ddl import Array, DataType, Decimal, Map, Schema, Struct
 from ashore.topics.decode.decode import BadRow, Values
 from ashore.topics.decode.json_maps import read_pairs
+from ashore.topics.decode.reasons import DECIMAL_DIGITS, NOT_JSON, NOT_UTF8, TOO_DEEP
 
 # Arrow is told to read decimals with 38 digits after the point (see `wire`), and its table reaches
 # 76 further. So many may a text have after its point, its exponent counted in.
 SCALE_MAX = 38 + 76
-TOO_SMALL = f"a DECIMAL has more than {SCALE_MAX} digits after its point"
 # Arrow refuses more than 76 digits, whatever the exponent: those down to this one are within.
 _EXPONENT_SAFE_MAX = SCALE_MAX - 76
 _DIGITS_LOOKED_AT = 16
@@ -72,13 +72,13 @@ class ExponentJudge:
         try:
             document = read_pairs(text or b"")
         except UnicodeDecodeError:
-            return "not UTF-8"
+            return NOT_UTF8
         except RecursionError:
-            return "nested too deep"
-        except ValueError as error:
-            return str(error)
-        is_small = any(_scale(each) > SCALE_MAX for each in _decimals(document, self._type))
-        return TOO_SMALL if is_small else None
+            return TOO_DEEP
+        except ValueError:
+            return NOT_JSON
+        is_small = any(scale_of(each) > SCALE_MAX for each in _decimals(document, self._type))
+        return DECIMAL_DIGITS if is_small else None
 
 
 def _bytes_of(texts: Values) -> tuple[np.ndarray, np.ndarray]:
@@ -175,7 +175,7 @@ def _decimals(value: object, data_type: DataType) -> Iterator[str]:
             pass
 
 
-def _scale(digits: str) -> int:
+def scale_of(digits: str) -> int:
     """Return how many digits a number has after its point, its negative exponent counted in."""
     found = _WITH_EXPONENT.search(digits)
     if found is None:

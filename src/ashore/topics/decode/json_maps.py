@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from ashore.tables.ddl import Array, DataType, Field, Map, Struct
 from ashore.topics.decode.decode import BadRow, Values
+from ashore.topics.decode.reasons import KEY_TWICE, NOT_JSON, NOT_UTF8, TOO_DEEP, WRONG_TYPE
+from ashore.topics.decode.wire import RowRefused
 
 
 class _Number(str):
@@ -51,11 +53,13 @@ def rewrite_maps(texts: Values, columns: Sequence[Field]) -> tuple[Values, list[
             pairs = (pair for pair in record if pair[0] in types)
             rewritten.append("".join(_object(pairs, types)).encode())
         except UnicodeDecodeError:
-            refused.append(BadRow(row, "not UTF-8"))
+            refused.append(BadRow(row, NOT_UTF8))
         except RecursionError:
-            refused.append(BadRow(row, "nested too deep"))
-        except ValueError as error:
-            refused.append(BadRow(row, str(error)))
+            refused.append(BadRow(row, TOO_DEEP))
+        except RowRefused as error:
+            refused.append(BadRow(row, error.code))
+        except ValueError:
+            refused.append(BadRow(row, NOT_JSON))
     return pa.array(rewritten, texts.type), refused
 
 
@@ -67,7 +71,7 @@ def _write(value: object, data_type: DataType | None) -> Iterator[str]:
         case tuple(), Map(_, inner):
             yield from _entries(value, inner)
         case _, Map():
-            raise ValueError("the value of a MAP column is not an object")
+            raise RowRefused(WRONG_TYPE)
         case tuple(), _:
             fields = data_type.fields if isinstance(data_type, Struct) else ()
             yield from _object(iter(value), {field.name: field.type for field in fields})
@@ -96,7 +100,7 @@ def _object(pairs: Iterator[tuple[str, object]], types: dict[str, DataType]) -> 
 
 def _entries(pairs: tuple[tuple[str, object], ...], inner: DataType) -> Iterator[str]:
     if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a key appears twice in a MAP")
+        raise RowRefused(KEY_TWICE)
     yield "["
     for i, (name, value) in enumerate(pairs):
         yield f'{"," if i else ""}{{"key":{encode_basestring_ascii(name)},"value":'

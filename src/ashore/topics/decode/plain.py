@@ -11,9 +11,7 @@ import pyarrow as pa
 from ashore.tables.ddl import Atom, Schema
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.decode import NO_BAD_ROWS, BadRows, Decoded, Values, rows_without
-
-NO_VALUE = "no value"
-NOT_UTF8 = "not UTF-8"
+from ashore.topics.decode.reasons import EMPTY, NOT_UTF8
 
 
 class TextDecoder:
@@ -74,7 +72,7 @@ def _absent(values: Values) -> BadRows:
     if not values.null_count:
         return NO_BAD_ROWS
     rows = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
-    return BadRows.because(rows, NO_VALUE)
+    return BadRows.because(rows, EMPTY)
 
 
 def _table(column: pa.Array, schema: pa.Schema) -> pa.Table:

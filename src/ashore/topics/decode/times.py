@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from ashore.base.calendar import FIRST_DAY, LAST_DAY, LAST_US
 from ashore.topics.decode.wire import either, map_entries
 
-UNWRITABLE = "a time that the table's format cannot hold"
 _US_PER_SECOND = 1_000_000
 _US_PER_DAY = 86_400 * _US_PER_SECOND
 _GREGORIAN_FROM_DAY = -141_427  # 1582-10-15
@@ -106,7 +105,7 @@ def _null(column: pa.Array, extension: str) -> tuple[pa.Array, int]:
         return struct, sum(count for _, count in parts)
     if pa.types.is_map(kind):
         if _find(column.keys, extension) is not None:
-            raise TimeInKey(UNWRITABLE)
+            raise TimeInKey("a time that the table's format cannot hold")
         items, count = _null(column.items, extension)
         return pa.MapArray.from_arrays(
             column.offsets, column.keys, items, type=kind, mask=mask

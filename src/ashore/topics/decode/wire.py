@@ -17,10 +17,16 @@ import pyarrow.compute as pc
 from ashore.base.calendar import FIRST_US, LAST_US
 from ashore.tables.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct
 from ashore.topics.decode.arrow_types import arrow_field, arrow_type
+from ashore.topics.decode.reasons import DECIMAL_DIGITS, NOT_BASE64, NUMBER_RANGE, TIME_RANGE
 
 
 class RowRefused(ValueError):
-    """Some row of a block cannot be read; which one is known only when the block is one row."""
+    """Some row of a block cannot be read; `row` of it, if that is known. `code`: of its reason."""
+
+    def __init__(self, code: str, row: int | None = None) -> None:
+        super().__init__(code)
+        self.code = code
+        self.row = row
 
 
 # Read wide, then narrowed with a check: so 1.500 is a DECIMAL(2,1), and 1.55 is not.
@@ -107,9 +113,9 @@ def _rescale(number: decimals.Decimal, decimal: pa.Decimal128Type) -> decimals.D
     whole = int("".join(map(str, digits)))
     whole, lost = divmod(whole * 10 ** max(0, places), 10 ** max(0, -places))
     if lost:
-        raise RowRefused("Rescaling Decimal value would cause data loss")
+        raise RowRefused(DECIMAL_DIGITS)
     if whole >= 10**decimal.precision:
-        raise RowRefused(f"Decimal value does not fit in precision {decimal.precision}")
+        raise RowRefused(NUMBER_RANGE)
     return decimals.Decimal((sign, tuple(map(int, str(whole))), -decimal.scale))
 
 
@@ -141,7 +147,7 @@ def _to_float(column: pa.Array) -> pa.Array:
     narrow = column.cast(pa.float32())
     overflow = pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(column)))
     if pc.any(overflow).as_py():
-        raise RowRefused("a number does not fit into FLOAT")
+        raise RowRefused(NUMBER_RANGE)
     return narrow
 
 
@@ -172,7 +178,7 @@ def _check_years(times: pa.Array) -> None:
     limits = pc.min_max(times.cast(pa.int64()))
     low, high = limits["min"].as_py(), limits["max"].as_py()
     if low is not None and (low < FIRST_US or high > LAST_US):
-        raise RowRefused("a time is not within the years 1 to 9999, in UTC")
+        raise RowRefused(TIME_RANGE)
 
 
 def _from_base64(column: pa.Array) -> pa.Array:
@@ -182,8 +188,8 @@ def _from_base64(column: pa.Array) -> pa.Array:
             None if text is None else base64.b64decode(text, validate=True)
             for text in column.to_pylist()
         ]
-    except (binascii.Error, ValueError) as error:
-        raise RowRefused(f"not base64: {error}") from None
+    except (binascii.Error, ValueError):
+        raise RowRefused(NOT_BASE64) from None
     return pa.array(rows, pa.binary())
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from ashore.errors import WorkerCrashed
 from ashore.log.plan_batch import BatchPlan
 from ashore.log.positions import OffsetRange, ShardRange
-from ashore.topics.write.batch import CRASHES, BatchOrder, BatchRunner, TaskResult
+from ashore.topics.decode.reasons import CRASH, describe
+from ashore.topics.write.batch import BatchOrder, BatchRunner, TaskResult
 
 Report = Callable[[str], None]
 
@@ -40,7 +41,7 @@ def run_apart(
                 raise
             else:
                 (alone,) = part.ranges
-                report(f"{alone.key}: the record at {alone.offsets.start} {CRASHES}")
+                report(f"{alone.key} offset {alone.offsets.start}: {describe(CRASH)}")
                 left.append((replace(part, is_decoded=False), its_plan))
     return results
 

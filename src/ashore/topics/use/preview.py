@@ -21,6 +21,7 @@ from ashore.log.names import SliceName
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import LakeAddress
+from ashore.topics.decode.reasons import describe
 from ashore.topics.loop.job import landing_spec
 from ashore.topics.read.base import Source
 from ashore.topics.read.kafka import stream_missing
@@ -142,7 +143,7 @@ def _show(storage: MemoryStorage, result: TaskResult) -> _Shown:
 
 def _dead_of(row: dict[str, object]) -> tuple[str, str, str]:
     place = f"{row['topic']}/{row['partition']} at {row['offset']}"
-    return place, str(row["reason"]), _text(row["value"])
+    return place, describe(str(row["reason"])), _text(row["value"])
 
 
 def _text(value: object) -> str:

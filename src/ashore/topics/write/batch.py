@@ -24,7 +24,6 @@ from ashore.storage.open import LakeAddress
 from ashore.topics.write.specs import LandingSpec, OutputSpec
 
 FILES_MAX = 20_000  # that one entry is to list: 5 MB, which every start, reader and archiver reads
-CRASHES = "crashes the decoder"  # why a record is bad that ends the process that decodes it
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,5 +49,5 @@ def build_dead_rows(records: pa.RecordBatch, bad: BadRows, ddl: str) -> pa.Table
     schema = _dead_schema(ddl)
     rows = records.take(pa.array(bad.indices))
     columns = {name: rows.column(name) for name in rows.schema.names}
-    columns["reason"] = bad.reasons.cast(pa.string())
+    columns["reason"] = bad.reasons
     return pa.table([columns[name] for name in schema.names], schema=schema)

@@ -17,7 +17,7 @@ from ashore.log.entries import ShardRead
 from ashore.log.positions import OffsetRange, ShardKey
 from ashore.log.tables import dead_ddl
 from ashore.storage.base import Storage
-from ashore.topics.decode.decode import REASONS, BadRows
+from ashore.topics.decode.decode import BadRows
 from ashore.topics.write.batch import LettersOrder, TaskResult
 from ashore.topics.write.data_file import Extent, Piece, Stretch
 from ashore.topics.write.dead import build_dead_rows, dead_target
@@ -80,8 +80,7 @@ class _LetterWriter:
         account.end = max(account.end, run.last + 1)
         account.count += run.records.num_rows
         account.size_bytes += run.size_bytes
-        reasons = run.records.column(REASON).cast(REASONS)
-        bad = BadRows(np.arange(run.records.num_rows), reasons)
+        bad = BadRows(np.arange(run.records.num_rows), run.records.column(REASON))
         records = with_writable_times(run.records, self._output.format)
         rows = build_dead_rows(records, bad, self._ddl)
         stretch = Stretch(self._stretches, index, account.key)

@@ -26,6 +26,7 @@ from ashore.tables.ddl import Schema, parse_ddl, to_ddl
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.decode import BadRow, BadRows
+from ashore.topics.decode.reasons import UNNAMEABLE, describe
 from ashore.topics.decode.registry import make_decoder
 from ashore.topics.decode.times import null_unwritable
 from ashore.topics.route.buckets import Bucketer, Buckets
@@ -42,7 +43,6 @@ from ashore.topics.write.specs import LandingSpec
 from ashore.topics.write.values import DecodingReader, NoReader, RowReader, Rows, SparkReader
 
 NEVER = -(1 << 63)  # before all event times: calendars end far above it
-UNNAMEABLE = "a partition value is too long for the name of a directory"
 
 
 @dataclass(slots=True)
@@ -329,7 +329,7 @@ def _make_reader(order: BatchOrder, spec: LandingSpec, own: Schema) -> RowReader
     if not order.is_decoded:
         return NoReader(to_arrow(own))
     if spec.is_decoded_by_spark:
-        return SparkReader(spec.output.schema)
+        return SparkReader(spec)
     return DecodingReader(make_decoder(spec.decode, own, spec.reader))
 
 
@@ -356,7 +356,7 @@ def _bad_record(sheaf: Sheaf, bad: BadRow) -> BadRecord:
     offset = sheaf.records.column("offset")[bad.index].as_py()
     partition = sheaf.partitions[bisect_right(sheaf.starts, bad.index) - 1]
     return BadRecord(
-        f"{sheaf.topic}/{partition}, offset {offset}: {bad.reason}",
+        f"{sheaf.topic}/{partition}, offset {offset}: {describe(bad.reason)}",
         hint="fix the record's schema, or set `on_invalid: dead_letter` for its table",
         topic=sheaf.topic,
         partition=partition,

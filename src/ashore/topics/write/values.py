@@ -13,15 +13,13 @@ import pyarrow.compute as pc
 
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
-from ashore.topics.decode.decode import NO_BAD_ROWS, BadRows, Decoder
-from ashore.topics.decode.times import UNWRITABLE, find_unwritable
+from ashore.topics.decode.decode import BadRow, BadRows, Decoder
+from ashore.topics.decode.explain import Explainer
+from ashore.topics.decode.reasons import CRASH, EMPTY, NOT_DECODED, NULL, UNWRITABLE_TIME
+from ashore.topics.decode.times import find_unwritable
 from ashore.topics.decode.wire import find_missing
-from ashore.topics.write.batch import CRASHES
 from ashore.topics.write.runs import DECODED, KEEP
-
-NOT_DECODED = "Spark could not decode the value"
-NO_VALUE = "no value"
-NULL_IN_NOT_NULL = "null or no value in a NOT NULL column"
+from ashore.topics.write.specs import LandingSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class Rows:
         records = self.records
         if records is None:
             records = pa.array(range(self.table.num_rows), pa.int64())
-        bad = BadRows.because(records.filter(refused).to_numpy(), UNWRITABLE)
+        bad = BadRows.because(records.filter(refused).to_numpy(), UNWRITABLE_TIME)
         kept = pc.invert(refused)
         return replace(
             self,
@@ -91,38 +89,43 @@ class NoReader:
 
     def read(self, records: pa.RecordBatch) -> Rows:
         """See RowReader."""
-        bad = BadRows.because(np.arange(records.num_rows), CRASHES)
+        bad = BadRows.because(np.arange(records.num_rows), CRASH)
         return Rows(self._schema.empty_table(), pa.array([], pa.int64()), bad)
 
 
 class SparkReader:
-    """Takes rows that Spark has decoded and filtered."""
+    """Takes rows that Spark has decoded and filtered.
 
-    def __init__(self, ddl: str) -> None:
-        self._ddl = parse_ddl(ddl)
+    The reason of a value that Spark could not decode is its first fault for `decode: json`.
+    """
+
+    def __init__(self, spec: LandingSpec) -> None:
+        self._ddl = parse_ddl(spec.output.schema)
         self._schema = to_arrow(self._ddl)
+        is_json = spec.decode == "json" and spec.decode_schema
+        self._explainer = Explainer(parse_ddl(spec.decode_schema)) if is_json else None
 
     def read(self, records: pa.RecordBatch) -> Rows:
         """See RowReader. A value that could not be decoded is bad, whatever the filter says."""
         decoded = records.column(DECODED)
         is_kept = pc.and_(pc.fill_null(records.column(KEEP), False), decoded.is_valid())
         rows = pc.indices_nonzero(is_kept).cast(pa.int64())
-        bad = _undecoded(records, decoded)
+        bad = self._undecoded(records, decoded)
         filtered = records.num_rows - len(rows) - len(bad)
         table = pa.Table.from_struct_array(decoded.take(rows)).select(self._schema.names)
         missing = find_missing(table, self._ddl)
         if missing is not None and missing.true_count:
-            null = BadRows.because(rows.filter(missing).to_numpy(), NULL_IN_NOT_NULL)
+            null = BadRows.because(rows.filter(missing).to_numpy(), NULL)
             bad = BadRows.merge([bad, null])
             is_whole = pc.invert(missing)
             table, rows = table.filter(is_whole), rows.filter(is_whole)
         return Rows(table.cast(self._schema), rows, bad, filtered)
 
+    def _undecoded(self, records: pa.RecordBatch, decoded: pa.Array) -> BadRows:
+        rows = pc.indices_nonzero(decoded.is_null())
+        values = records.column("value").take(rows).to_pylist()
+        return BadRows.of(map(BadRow, rows.to_pylist(), map(self._explain, values)))
 
-def _undecoded(records: pa.RecordBatch, decoded: pa.Array) -> BadRows:
-    if not decoded.null_count:
-        return NO_BAD_ROWS
-    rows = np.flatnonzero(decoded.is_null().to_numpy(zero_copy_only=False))
-    is_there = records.column("value").is_valid().to_numpy(zero_copy_only=False)[rows]
-    why = {NO_VALUE: rows[~is_there], NOT_DECODED: rows[is_there]}
-    return BadRows.merge([BadRows.because(each, reason) for reason, each in why.items()])
+    def _explain(self, value: bytes | None) -> str:
+        found = self._explainer.explain_value(value) if self._explainer else None
+        return found or (EMPTY if value is None else NOT_DECODED)
