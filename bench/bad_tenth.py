@@ -35,7 +35,7 @@ BYTES = 16 << 20
 EVERY = 10
 ROUNDS = 25
 SLOW_S = 0.5
-AT_MOST = 1.1
+AT_MOST = 1.2
 
 Damage = Callable[[bytes], bytes]
 

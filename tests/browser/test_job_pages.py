@@ -48,7 +48,7 @@ def put_dead_letters(lake: Lake) -> None:
         "partition": pa.array([0, 0], pa.int32()),
         "offset": pa.array([100, 101], pa.int64()),
         "timestamp": pa.array([1_763_000_000_000_000] * 2, pa.timestamp("us", "UTC")),
-        "reason": pa.array(["id is not a BIGINT", "the record has no value"]),
+        "reason": pa.array(['wrong-type: id BIGINT "ten"', "empty"]),
     }
     sink = io.BytesIO()
     pq.write_table(pa.table(rows), sink)
@@ -62,7 +62,8 @@ def test_dead_letters_are_shown_with_reasons_and_what_to_do(served, open_page):
     page = open_page("/ui/jobs/clicks/dead-letters")
     main = page.locator("main")
     expect(main).to_contain_text("4 records of this job are no row")
-    expect(main).to_contain_text("id is not a BIGINT")
+    expect(main).to_contain_text('another type than its column: id BIGINT "ten"')
+    expect(main).to_contain_text("the record has no value")
     expect(main).to_contain_text('{"id": "<b>ten</b>"}')
     expect(main).to_contain_text("ask the producer's team")
     expect(main).to_contain_text("does not exist in schema")  # of the files of make_lake

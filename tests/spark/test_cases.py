@@ -200,11 +200,11 @@ def test_dead_letters_are_those_of_a_run(
     of_sql = [
         {"topic": "clicks", "offset": 1, "reason": "'two' of the type"},
         {"topic": "clicks", "partition": 1, "offset": 0, "reason": "CAST_INVALID_INPUT"},
-        {"topic": "clicks", "offset": 5, "reason": "too far ahead"},
+        {"topic": "clicks", "offset": 5, "reason": "too-far"},
     ]
     of_topic = [
-        {"topic": "clicks", "offset": 2, "reason": "JSON"},
-        {"topic": "clicks", "offset": 6, "reason": "NOT NULL"},
+        {"topic": "clicks", "offset": 2, "reason": "not-object"},
+        {"topic": "clicks", "offset": 6, "reason": "null: id"},
     ]
     last = [{"id": 8, "number": 0}] if sql == STATELESS else []
     nobody = [{"id": None, "number": 7}] if sql == STATELESS else []

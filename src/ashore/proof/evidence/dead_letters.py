@@ -21,6 +21,7 @@ from ashore.proof.evidence.offsets import Unreadable
 from ashore.proof.evidence.table_rows import read_rows
 from ashore.storage.base import Storage
 from ashore.tables.ddl import parse_ddl
+from ashore.topics.decode.reasons import code_of, describe
 from ashore.topics.open_job import OpenJob
 
 ENTRIES, ENTRIES_AT_ONCE = 200, 20  # of each slice, the newest, are looked through
@@ -53,7 +54,7 @@ class DeadLetters:
     Arguments:
         total: how many there are, since the logs began.
         looked_at: how many of them were read.
-        reasons: of those, with how many, most first.
+        reasons: the codes of those, with how many, most first.
         letters: of those, the newest first.
         unread: what could not be read, and why.
 
@@ -90,7 +91,7 @@ def read_dead_letters(
                 letters += _read(opened, name, entry, file, target)
             except (Unreadable, StorageError) as error:
                 unread.append(f"entry {entry.number}, {target.directory}: {error}")
-    reasons = Counter(each.reason for each in letters)
+    reasons = Counter(code_of(each.reason) for each in letters)
     return DeadLetters(
         total, len(letters), tuple(reasons.most_common()), tuple(letters[:shown]), tuple(unread)
     )
@@ -107,12 +108,12 @@ def explain_letters(opened: OpenJob, table: str) -> str:
         return ""  # the lake does not answer: that is reported elsewhere
     if not found.letters:
         return ""
-    reason, _ = found.reasons[0]
-    letter = next(each for each in found.letters if each.reason == reason)
+    code, _ = found.reasons[0]
+    letter = next(each for each in found.letters if code_of(each.reason) == code)
     value = (letter.value or b"").decode(errors="replace")
     cut = value if len(value) <= SAMPLE_CHARS else f"{value[:SAMPLE_CHARS]}..."
     place = f"{letter.topic}/{letter.partition} offset {letter.offset}"
-    return f": {reason}; {place} is {cut}"
+    return f": {describe(letter.reason)}; {place} is {cut}"
 
 
 def _newest_files(

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ashore.base.units import format_duration, format_size, format_time
+from ashore.topics.decode.reasons import describe
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
@@ -88,6 +89,7 @@ def make_environment() -> Environment:
     )
     made.filters |= {
         "count": count,
+        "described": describe,
         "age": age,
         "bytes_text": bytes_text,
         "coded": coded,

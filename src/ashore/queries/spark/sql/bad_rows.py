@@ -35,6 +35,7 @@ from ashore.queries.spark.sql.views import (
     read_far_future,
     sum_counts,
 )
+from ashore.topics.decode.reasons import NOT_COMPUTED, TOO_FAR
 from ashore.topics.loop.culprits import find_culprits
 from ashore.topics.loop.sinks import FAR_FUTURE
 from ashore.topics.read.columns import KafkaAddress
@@ -45,7 +46,6 @@ from ashore.topics.write.batch import LettersOrder, RowsOrder, TaskResult
 
 LETTERS_MAX = 100  # of one batch: each takes some twenty runs to find
 TRIES = 3  # of what is left, for SQL that is not the same each time (`rand()`)
-TOO_FAR = "its event time is too far ahead (late.future_max)"
 _FAILURES = (PySparkException, Py4JError, BadRecord)
 
 
@@ -215,7 +215,12 @@ class AsideWriter:
         keys = {each.key for each in letters}
         hulls = [each for each in batch.read.ranges if each.key in keys]
         reasons = [
-            (each.key.stream, int(each.key.shard), each.offset, self._reason(each.reason))
+            (
+                each.key.stream,
+                int(each.key.shard),
+                each.offset,
+                reason_of(self._parts.name.slice, each.reason),
+            )
             for each in letters
         ]
         ddl = "topic STRING, partition INT, offset BIGINT, reason STRING"
@@ -228,14 +233,20 @@ class AsideWriter:
     def _read_far(
         self, session: SparkSession, view: View, reading: PartReading, *, headers: bool
     ) -> DataFrame:
-        reason = F.lit(self._reason(TOO_FAR)).alias("reason")
+        reason = F.lit(reason_of(self._parts.name.slice)).alias("reason")
         if headers:  # also of a topic whose rows do not have them
             view = replace(view, spec=replace(view.spec, headers=True))
         records = read_far_future(session, self._parts.kafka, view, reading)
         return records.select(*RECORD, *[HEADERS] * headers, reason)
 
-    def _reason(self, text: str) -> str:
-        return f"{self._parts.name.slice}: {text}"
+
+def reason_of(query: str, text: str | None = None) -> str:
+    """Return the reason of a dead letter of a query.
+
+    `text`: why SQL cannot compute the record (`explain_row`); None: its event time is too far
+    ahead.
+    """
+    return f"{TOO_FAR}: {query}" if text is None else f"{NOT_COMPUTED}: {query}: {text}"
 
 
 def explain_row(error: Exception) -> str | None:

@@ -32,7 +32,7 @@ from ashore.queries.spark.internals import (
     read_sources,
     read_time_inputs,
 )
-from ashore.queries.spark.sql.bad_rows import TOO_FAR, explain_row, find_letters
+from ashore.queries.spark.sql.bad_rows import explain_row, find_letters, reason_of
 from ashore.queries.spark.sql.case_letters import CaseLetter
 from ashore.queries.spark.sql.case_source import (
     list_ranges,
@@ -182,7 +182,12 @@ class CaseQuery:
         if not self.plan.leaves_aside:
             return []
         found = [
-            CaseLetter(each.key.stream, int(each.key.shard), each.offset, self._reason(each.reason))
+            CaseLetter(
+                each.key.stream,
+                int(each.key.shard),
+                each.offset,
+                reason_of(self.slice, each.reason),
+            )
             for each in left_out
         ]
         for view in self.plan.read_views:
@@ -196,11 +201,8 @@ class CaseQuery:
         records = leave_out(open_ranges(session, self.inputs[view.name], ranges), left_out)
         far = choose_far_future(records, view, F.current_timestamp())
         rows = far.select("topic", "partition", "offset").collect()
-        reason = self._reason(TOO_FAR)
+        reason = reason_of(self.slice)
         return [CaseLetter(row[0], row[1], row[2], reason) for row in rows]
-
-    def _reason(self, text: str) -> str:
-        return f"{self.slice}: {text}"
 
     # ---- views that the case gives
 
