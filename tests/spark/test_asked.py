@@ -21,6 +21,7 @@ from ashore.log.entries import Prepare
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history
 from ashore.queries.spark.requests import verbs_of
+from ashore.queries.spark.sql.batches import QueryBatches
 from ashore.queries.spark.sql.query import SqlQuery
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.tools.savepoints import find_savepoint, verify
@@ -35,14 +36,14 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began, self.go = threading.Event(), threading.Event()
-        land = SqlQuery._land
+        land = QueryBatches._land
 
-        def held(query: SqlQuery, *batch: object) -> None:
+        def held(query: QueryBatches, *batch: object) -> None:
             self.began.set()
             assert self.go.wait(WITHIN_S)
             land(query, *batch)
 
-        monkeypatch.setattr(SqlQuery, "_land", held)
+        monkeypatch.setattr(QueryBatches, "_land", held)
 
     def wait(self) -> None:
         assert self.began.wait(WITHIN_S)
@@ -87,7 +88,7 @@ def test_somebody_looks_between_two_batches_and_a_stop_finishes_the_second(
         held.go.set()
         looker.join(WITHIN_S)
         assert seen == [1, 1]
-        assert looked == [query._checkpoint.path]
+        assert looked == [query._batches.checkpoint.path]
 
         held.wait()
         loop.stop(finishes=True)

@@ -12,7 +12,7 @@ from ashore.log.query import PlanState, QueryState
 from ashore.plans.graph import PlanGraph
 from ashore.plans.log_form import StoredPlan, read_stored, write_stored
 from ashore.queries.spark.sql.frames import PlannedFrame, name_planner
-from ashore.queries.spark.sql.start_checks import hold_plan
+from ashore.queries.spark.sql.start_checks import check_plan
 
 NAME = SliceName("j", "ods__big")
 GRAPH = PlanGraph((), (), (), ())
@@ -36,7 +36,7 @@ def fold(digest: str, planner: str) -> Fold:
 
 
 def hold(known: Fold) -> PlanState | None:
-    return hold_plan(Plan(), NAME, known, PLANNED)  # type: ignore[arg-type]
+    return check_plan(Plan(), NAME, known, PLANNED)  # type: ignore[arg-type]
 
 
 def test_a_plan_that_is_there_is_not_written_again() -> None:

@@ -23,10 +23,11 @@ from ashore.log.fold import EMPTY
 from ashore.plans.sources import list_topics
 from ashore.queries.spark.internals import TimeMark, read_sources
 from ashore.queries.spark.sql.batch_measures import read_batches, read_partitions
+from ashore.queries.spark.sql.batches import QueryParts
 from ashore.queries.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.functions import load_functions
 from ashore.queries.spark.sql.limits import BatchLimits
-from ashore.queries.spark.sql.query import QueryParts, SqlQuery
+from ashore.queries.spark.sql.query import SqlQuery
 from ashore.queries.spark.sql.refusals import do_all, refused_at
 from ashore.queries.spark.sql.script import Insert, Script, parse_script
 from ashore.queries.spark.sql.settings import NULL_FOR_ERRORS, state_settings

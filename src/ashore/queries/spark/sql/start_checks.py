@@ -1,7 +1,7 @@
 """A query compared with its log and its checkpoint, before Spark sees either.
 
-What it is: `hold_plan`, whether the state that is there means what the SQL would make of it;
-`hold_checkpoint`, whether checkpoint and log belong together; and what of a checkpoint runs again.
+What it is: `check_plan`, whether the state that is there means what the SQL would make of it;
+`check_checkpoint`, whether checkpoint and log belong together; and what of a checkpoint runs again.
 What it promises: reads only. What a start would refuse is refused here, so that `validate` asks the
 same. Of a log without a plan nothing can be said: its state is that of an older release.
 """
@@ -36,8 +36,9 @@ from ashore.plans.sources import list_topics
 from ashore.queries.spark.internals import read_sources
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, name_planner
 from ashore.queries.spark.sql.ranges import plan_ranges
-from ashore.queries.spark.sql.sources import check_sources
+from ashore.queries.spark.sql.refusals import other_sources
 from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.layout import Ends
 from ashore.queries.state.versions import require_migration, require_own
 from ashore.storage.base import Storage
 from ashore.topics.loop.query_sink import unfit
@@ -48,7 +49,7 @@ _HINT = (
 )
 
 
-def hold_plan(
+def check_plan(
     plan: QueryPlan,
     name: SliceName,
     fold: Fold,
@@ -138,7 +139,7 @@ def _refuse(name: SliceName, verdict: QueryVerdict, changes: Sequence[str]) -> N
     )
 
 
-def hold_checkpoint(
+def check_checkpoint(
     plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Checkpoint, storage: Storage
 ) -> dict[int, LandedBatch]:
     """Return the batches that would run again since a checkpoint is behind, with the one before.
@@ -167,11 +168,11 @@ def hold_checkpoint(
                 _hold_past(plan, name, past[number], since[number - 1])
             return past
         case _:
-            _hold_planned(plan, name, fold, checkpoint)
+            _check_planned(plan, name, fold, checkpoint)
             return {}
 
 
-def _hold_planned(plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Checkpoint) -> None:
+def _check_planned(plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Checkpoint) -> None:
     """Hold a batch that is planned and not done against the log, which may have its rows."""
     position, known = checkpoint.read_position(), fold.query
     number = position.planned
@@ -206,7 +207,28 @@ def hold_query(
 ) -> None:
     """Refuse what a start would refuse. Raises QueryRefused, CheckpointUnfit."""
     checkpoint = plan.attempts.newest() or plan.attempts.attempt(1)
-    hold_checkpoint(plan, name, fold, checkpoint, storage)
+    check_checkpoint(plan, name, fold, checkpoint, storage)
     ends = checkpoint.read_ends(checkpoint.read_position().planned)
     check_sources(name, list_topics(read_sources(planned.frame)), ends)
-    hold_plan(plan, name, fold, planned)
+    check_plan(plan, name, fold, planned)
+
+
+def check_sources(name: SliceName, sources: Sequence[Sequence[str]], ends: Ends) -> None:
+    """Refuse sources in another order than that of the checkpoint, before Spark plans a batch.
+
+    Spark knows them by their order, and would write a batch's offsets before Ashore is asked.
+
+    Arguments:
+        name: of the query's slice.
+        sources: the topics of each, in the order of Spark's plan.
+        ends: of the newest batch in the checkpoint. A source may be missing.
+
+    Raises QueryRefused. Another number of sources is for Spark to refuse.
+
+    """
+    for index, topics in enumerate(sources):
+        before = ends.get(index, {}).keys()
+        if not before <= set(topics):  # topics may come: of one that goes Spark misses the offsets
+            raise other_sources(
+                str(name), f"{', '.join(sorted(before))} is now {', '.join(topics)}"
+            )
