@@ -1,4 +1,4 @@
-"""What becomes of the state of a job's queries when its SQL changes.
+"""The verdict on the state of a job's queries when its SQL changes.
 
 What it is: `judge_change`, the use case behind `migrate check`: the plans in the logs, compared
 with those of another job file.
@@ -40,12 +40,12 @@ STARTS_ANEW = "it has no state yet: it starts with the first batch"
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A query of the job, or of the other job file, with what becomes of its state."""
+    """A query of the job, or of the other job file, with the verdict on its state."""
 
     query: str  # the table or topic that it fills
     verdict: QueryVerdict
-    replay: ReplayLook | None = None  # of one whose state is refused; None: nobody has looked
-    losses: Losses | None = None  # of one that drops state; None: nobody has measured
+    replay: ReplayLook | None = None  # of one whose state is refused; None: not looked at
+    losses: Losses | None = None  # of one that drops state; None: not measured
     edits: MappingEdits = NO_EDITS  # of which operator is which: what was said, or what is kept
     into: str = ""  # what its INSERT fills from now on; empty: the same
     is_filled: bool = False  # what is new in its state is filled of a replay
@@ -59,7 +59,7 @@ class JudgeAsked:
         edits: which operator is which; None: what the logs keep of it.
         query: the table or topic of the only query that is asked for; None: all.
         renames: what an INSERT fills from now on, by what it fills; empty: it is dropped. Of
-            those that are not named: an INSERT of the same query goes on as it.
+            those that are not named: an INSERT of the same query continues as it.
         fills: whether what is new in a state is filled of a replay.
 
     """
@@ -75,14 +75,14 @@ ALL = JudgeAsked()
 
 @dataclass(frozen=True, slots=True)
 class JudgedChange:
-    """What becomes of a job's state, and what its queries would do."""
+    """The verdicts on a job's state, and what its queries would do."""
 
     queries: tuple[JudgedQuery, ...]
     planned: tuple[PlannedQuery, ...]
 
 
 def judge_change(opened: OpenJob, plan: Planner, asked: JudgeAsked = ALL) -> JudgedChange:
-    """Return what becomes of the state of a job with another job file. Reads only.
+    """Return the verdicts on the state of a job with another job file. Reads only.
 
     Arguments:
         opened: the job as it is.
@@ -113,7 +113,7 @@ def require_same_job(opened: OpenJob, other: OpenJob) -> None:
 def judge_job(
     opened: OpenJob, planned: Sequence[PlannedQuery], asked: JudgeAsked = ALL
 ) -> tuple[JudgedQuery, ...]:
-    """Return what becomes of the state of each query, in the order of the job file.
+    """Return the verdict on the state of each query, in the order of the job file.
 
     Arguments:
         opened: the job as it is.

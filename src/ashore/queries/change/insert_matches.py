@@ -1,4 +1,4 @@
-"""Which INSERT of a job goes on as which, where they fill other tables.
+"""Which INSERT of a job continues as which, where they fill other tables.
 
 What it is: `find_moved`, and `read_renames`, which reads what a person says of it.
 What it promises: an INSERT that fills another table is taken for one of before where a person says

@@ -82,9 +82,9 @@ class PlannedMigration:
 
     Arguments:
         query: with its checkpoint.
-        wish: what becomes of the query.
-        rewrite: what becomes of its state.
-        sources: what becomes of what it reads; none: its offsets stay as they are.
+        wish: how the query changes.
+        rewrite: how its state changes.
+        sources: the verdicts on what it reads; none: its offsets stay as they are.
         firsts: where topics begin that are new to its log.
         batch: the last one, whose state it is.
         size_bytes: of the files that its last batch needs.
@@ -210,7 +210,7 @@ def _require_partitions(partitions: int | None, migrations: list[PlannedMigratio
 
 
 def _is(judged: JudgedQuery, new: Mapping[str, PlannedQuery]) -> bool:
-    """Tell whether a query goes on, be it as another one."""
+    """Return whether a query continues, be it as another one."""
     return (judged.into or judged.query) in new
 
 
@@ -299,7 +299,7 @@ def require_accepted(judged: JudgedQuery, asked: ApplyAsked) -> None:
 
 
 def find_empty(other: OpenJob, name: str) -> StoppedQuery:
-    """Return the query that is to go on in the place of another one.
+    """Return the query that is to continue in the place of another one.
 
     Raises CheckpointUnfit where its table or its log has something; TableOwned, JobFileInvalid.
     """
@@ -328,7 +328,7 @@ def plan_beginnings(
 
     Arguments:
         other: the job that has them.
-        new: queries that no other one goes on as.
+        new: queries that no other one continues as.
         begins: where topics begin.
 
     Raises StreamMissing, SourceError, LogDamaged; JobFileInvalid where Kafka does not have such an

@@ -29,7 +29,7 @@ class MigrationProcess:
     As a context manager it is ended and waited for. It is started by `plan`.
 
     Arguments:
-        job_file: with the SQL that is to go on.
+        job_file: with the SQL that is to continue.
         name: of the job: its log file is named by it.
         debug: what the process says on stderr is shown.
 
@@ -83,7 +83,7 @@ class MigrationProcess:
     def __exit__(self, kind: object, *_: object) -> None:
         if self._launch is not None:
             if kind is not None:
-                self._launch.stop()  # what it writes would be used by nobody
+                self._launch.stop()  # what it writes would not be used
             self._launch.write_line(_END)
             self._launch.wait()
 

@@ -95,7 +95,7 @@ def plan_undo(opened: OpenJob, query: StoppedQuery, *, rolls_back: bool) -> Undo
 
 
 def undo(opened: OpenJob, query: StoppedQuery, asked: UndoAsked, advance: Advance) -> UndonePlan:
-    """Let the next start go on with the SQL, the state and the offsets from before a migration.
+    """Let the next start continue with the SQL, the state and the offsets from before a migration.
 
     If interrupted: the new job starts, or the old one.
 

@@ -1,4 +1,4 @@
-"""What a query has landed since a savepoint, and what is to become of it.
+"""What a query has landed since a savepoint, and what happens to it.
 
 What it is: values, which a command loads before its first word.
 What it promises: frozen.

@@ -79,7 +79,7 @@ class TargetPlan:
 
 @dataclass(frozen=True, slots=True)
 class MigrationWish:
-    """What is to become of a query.
+    """How a query is to change.
 
     Arguments:
         before: the digest of the plan that it continues from.
@@ -234,7 +234,7 @@ def switch_plan(
     Arguments:
         committer: of the query's slice: that of `start_migration`.
         attempts: of the query.
-        wish: what is to become of it.
+        wish: how it is to change.
         savepoint: the place of the state from before.
 
     Raises LogDamaged, Fenced, StorageError.

@@ -235,7 +235,7 @@ class QueryBatches:
         return sum_counts(views, count)
 
     def _pass_idle_inputs(self, batch: QueryBatch) -> None:
-        """Let time go on without inputs that are idle. The checkpoint keeps how far it went.
+        """Advance time without inputs that are idle. The checkpoint keeps how far it went.
 
         If interrupted: the batch is run again by its own watermark, which the checkpoint has.
         """
