@@ -20,7 +20,7 @@ from ashore.jobs.requests import (
 from ashore.log.entries import Prepare
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history
-from ashore.queries.spark.requests import verbs_of
+from ashore.queries.spark.main import verbs_of
 from ashore.queries.spark.sql.batches import QueryBatches
 from ashore.queries.spark.sql.query import SqlQuery
 from ashore.queries.state.checkpoint import Checkpoint

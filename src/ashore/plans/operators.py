@@ -185,3 +185,21 @@ def _shown(keys: Sequence[str], between: str = ", ") -> str:
     shown = between.join(keys[:KEYS_SHOWN_MAX])
     more = len(keys) - KEYS_SHOWN_MAX
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def find_hidden_keys(graph: PlanGraph, columns: Sequence[str]) -> tuple[str, ...] | None:
+    """Return what an aggregate of a query groups by and `columns` do not contain.
+
+    A key that is in a formula of the columns only is one that they do not contain. Where there is
+    some, rows of one batch may be equal in all of the columns. None where nothing is aggregated.
+    Raises SparkUnknown.
+    """
+    words = Words(graph.terms, graph.sources, is_qualified=True)
+    described = {each.name: words.of(each.term) for each in graph.columns}
+    reported = {described[name] for name in columns if name in described}
+    operators = describe_operators(graph, is_qualified=True)
+    grouped = [each for each in operators if each.kind in GROUPED]
+    if not grouped:
+        return None
+    keys = (key for operator in grouped for key in operator.keys)
+    return tuple(key for key in keys if not reported & {key, f"start of {key}", f"end of {key}"})

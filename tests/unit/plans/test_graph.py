@@ -10,8 +10,7 @@ from ashore.base.codec import Malformed
 from ashore.errors import QueryRefused
 from ashore.plans.checks import check_graph
 from ashore.plans.graph import PlanGraph, read_graph, write_graph
-from ashore.plans.keys import find_hidden_keys
-from ashore.plans.operators import describe_operators
+from ashore.plans.operators import describe_operators, find_hidden_keys
 
 GRAPHS = Path(__file__).parents[2] / "golden" / "plans"
 NAMES = {

@@ -1,12 +1,13 @@
 """A verdict in a few words."""
 
-from ashore.plans.change.summary import SHOWN_MAX, describe_verdict
 from ashore.plans.change.verdicts import (
+    SHOWN_MAX,
     ColumnVerdict,
     OperatorVerdict,
     QueryVerdict,
     SourceVerdict,
     StateVerdict,
+    describe_verdict,
 )
 
 FULL, LOST, PARTIAL = StateVerdict.FULL, StateVerdict.LOST, StateVerdict.PARTIAL

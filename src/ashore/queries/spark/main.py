@@ -6,7 +6,7 @@ What it promises: see `ashore.topics.loop.process`.
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -14,21 +14,34 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from ashore.base.clock import Clock
-from ashore.errors import fail
+from ashore.base.clock import Clock, SystemClock
+from ashore.errors import CheckpointUnfit, NotDone, fail
 from ashore.jobs.events import Validated
 from ashore.jobs.file import Job
 from ashore.jobs.file.cases import load_cases
 from ashore.jobs.file.model import CatalogSection, HdfsSection, Spark
 from ashore.jobs.file.values import EnvText, FrozenMap
-from ashore.jobs.requests import CasesRequest, SqlRequest, read_request
+from ashore.jobs.listener import Verb
+from ashore.jobs.requests import (
+    TAKE_SAVEPOINT,
+    CasesRequest,
+    SavepointDone,
+    SavepointRequest,
+    SqlRequest,
+    read_asked,
+    read_request,
+    write_request,
+)
 from ashore.jobs.writer import EventWriter
 from ashore.queries.spark.assembly import SparkJob, assembled
-from ashore.queries.spark.requests import verbs_of
 from ashore.queries.spark.sql.adhoc import answer_query
 from ashore.queries.spark.sql.cases import run_cases
+from ashore.queries.spark.sql.query import SqlQuery
 from ashore.queries.spark.sql.validate import describe_queries
+from ashore.queries.state.savepoints.save import save
+from ashore.queries.state.savepoints.shelf import open_shelf
 from ashore.topics.loop.job import MAIN
+from ashore.topics.loop.job_loop import JobLoop
 from ashore.topics.loop.process import JobProcess, run_process
 from ashore.topics.run.spark.runner import start_worker
 from ashore.topics.run.spark.session import (
@@ -130,6 +143,42 @@ def main(arguments: list[str] | None = None) -> int:
         {"validate": validate, "sql": sql, "test": test},
         verbs_of,
     )
+
+
+def verbs_of(_job: SparkJob, loop: JobLoop) -> Mapping[str, Verb]:
+    """Return what a job can be asked; see `run_process`.
+
+    A savepoint is that of the batch under way, once it is over, or of a later one. The next batch
+    waits for that batch to be committed, and for no file: files of a batch that is done do not
+    change while they are copied.
+    """
+    queries = {each.name.slice: each for each in loop.queries if isinstance(each, SqlQuery)}
+
+    def take_savepoint(text: str) -> str:
+        request = read_asked(SavepointRequest, text)
+        if request.slice not in queries:
+            raise NotDone(
+                f"the job process runs no query {request.slice}",
+                hint="the job file was changed since it was started: start it again",
+            )
+        return write_request(_save(queries[request.slice], request))
+
+    return {TAKE_SAVEPOINT: Verb(take_savepoint)}
+
+
+def _save(query: SqlQuery, request: SavepointRequest) -> SavepointDone:
+    """Take a savepoint. Raises JobFileInvalid, NotInstalled, CheckpointUnfit, StorageError."""
+    clock = SystemClock()
+    shelf = open_shelf(request.to, clock, links=request.links, is_shared=request.is_shared)
+    checkpoint = query.between_batches(lambda _checkpoint: query.plan.attempts.newest())
+    if checkpoint is None:
+        raise CheckpointUnfit(
+            f"{query.name}: there is no checkpoint yet",
+            hint="ask again once it has run a batch",
+            why="empty_checkpoint",
+        )
+    saved = save(checkpoint, None, shelf, clock, lambda _done, _total: None)
+    return SavepointDone(saved.savepoint.place, saved.linked, round(1000 * saved.seconds))
 
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@ from ashore.log.query_history import LandedBatch, read_batches
 from ashore.log.store.reader import read_history
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.operator_choices import choose_edits
-from ashore.plans.change.summary import describe_verdict
-from ashore.plans.change.verdicts import QueryVerdict, StateVerdict
+from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, describe_verdict
 from ashore.plans.changes import find_changes
 from ashore.plans.log_form import StoredPlan, read_stored, write_stored
 from ashore.plans.matching import MappingEdits

@@ -26,7 +26,7 @@ from ashore.errors import QueryRefused
 from ashore.jobs.file.model import SinkTopic
 from ashore.jobs.file.options import SECURITY
 from ashore.plans.graph import PlanGraph
-from ashore.plans.keys import find_hidden_keys
+from ashore.plans.operators import find_hidden_keys
 from ashore.queries.spark.internals import read_sources
 from ashore.topics.read.columns import KafkaAddress
 

@@ -17,10 +17,19 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ashore.base.clock import SystemClock
-from ashore.jobs.events import QueriesPlanned, StateMigrated
+from ashore.errors import CheckpointUnfit
+from ashore.jobs.events import (
+    Event,
+    QueriesPlanned,
+    StateLoaded,
+    StateMigrated,
+    StateStep,
+    StoreRows,
+)
 from ashore.jobs.requests import (
     CheckpointAddress,
     LoadRequest,
@@ -32,11 +41,12 @@ from ashore.jobs.requests import (
 )
 from ashore.jobs.writer import EventWriter, watch_parent
 from ashore.log.names import SliceName
+from ashore.log.progress import StateWork
 from ashore.queries.spark.assembly import assembled
+from ashore.queries.spark.internals.state import FAMILY, list_state, read_state
 from ashore.queries.spark.sql.assembly import SqlParts
 from ashore.queries.spark.sql.settings import FORMAT
 from ashore.queries.spark.sql.validate import open_query, plan_stored
-from ashore.queries.spark.state.loading import load
 from ashore.queries.spark.state.rescaling import Cut, rescale
 from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate
 from ashore.queries.spark.state.rows import READING, read_rows
@@ -46,6 +56,13 @@ from ashore.storage import count_hanging_calls
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.loop.process import end_at_once, ended_in_words
+from ashore.topics.run.spark.causes import (
+    DETAIL_LENGTH_MAX,
+    JVM_ENDED,
+    JVM_GONE,
+    innermost_cause,
+    text_of,
+)
 from ashore.topics.run.spark.session import (
     LIGHT_JVM,
     application_of,
@@ -186,6 +203,36 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--debug", action="store_true")
     parser.add_argument("--request", required=True, help="of the command, as JSON")
     return parser.parse_args(arguments)
+
+
+Send = Callable[[Event], None]
+
+
+def load(spark: SparkSession, asked: LoadRequest, send: Send) -> StateLoaded:
+    """Load each store, and return how many rows it has. Raises CheckpointUnfit where Spark cannot.
+
+    Nothing is written to the checkpoint. Each row of each store is read; no older snapshot is used
+    instead of one that cannot be read.
+
+    `send`: is sent each step.
+    """
+    uri, found, what = asked.checkpoint.uri, [], "its operators"
+    try:
+        for each in list_state(spark, uri):
+            what = f"operator {each.operator}, {each.name}"
+            send(StateStep(StateWork.LOAD, each.operator, each.name))
+            rows = read_state(spark, uri, asked.batch, each).groupBy(FAMILY).count().collect()
+            counted = sorted((row[0], int(row[1])) for row in rows)
+            found += [StoreRows(each.operator, each.name, *row) for row in counted]
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        text = JVM_ENDED if isinstance(error, JVM_GONE) else text_of(error)
+        raise CheckpointUnfit(
+            f"Spark cannot load {what}: {innermost_cause(text)}",
+            hint="restore a savepoint, or an earlier batch",
+            why="not_loaded",
+            detail=text[:DETAIL_LENGTH_MAX],
+        ) from error
+    return StateLoaded(tuple(found))
 
 
 if __name__ == "__main__":
