@@ -61,7 +61,7 @@ def play(names: list[str], asked: PlayOptions) -> int:
                 verdicts.append(verdict)
                 if not asked.as_json:
                     show_verdict(verdict, report)
-    finally:  # who ends it after hours wants to see what there is
+    finally:  # after an interruption the results so far are shown
         if not asked.as_json and len(verdicts) > 1:
             show_summary(verdicts)
     if asked.as_json:

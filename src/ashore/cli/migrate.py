@@ -232,7 +232,7 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
 
 
 class LandedOutput(StrEnum):
-    """What becomes of what the new SQL has landed."""
+    """How to treat what the new SQL has landed."""
 
     ROLL_BACK = "roll-back"
 

@@ -44,7 +44,7 @@ _NEXT = {
 
 
 def judged_lines(found: Sequence[JudgedQuery]) -> Iterator[str]:
-    """Yield what becomes of each query, operator and column."""
+    """Yield the verdict on each query, operator and column."""
     for query in found:
         yield f"{query.query}: {query.verdict.verdict}"
         yield from (f"  {why}" for why in (*query.verdict.why, *_spark_of_query(query.verdict)))
@@ -65,7 +65,7 @@ def judged_lines(found: Sequence[JudgedQuery]) -> Iterator[str]:
 
 
 def _changed_sources(sources: Sequence[SourceVerdict]) -> Iterator[str]:
-    """Yield what becomes of sources of which something is to be said."""
+    """Yield the changes of sources that are to be reported."""
     for source in sources:
         if source.why:
             yield f"  source {source.name}: {source.verdict}"
@@ -361,7 +361,7 @@ class ShownMigration:
     applied: "AppliedChange | None" = None
 
     def planned_lines(self) -> Iterator[str]:
-        """Yield what becomes of each query."""
+        """Yield the result of each query."""
         for each in self.planned.migrations:
             size = format_size(each.size_bytes)
             yield f"{each.query.fills}: the state of batch {each.batch}, {size}, is rewritten"

@@ -1,7 +1,7 @@
 """Requests to a job as files in its lake, so that any machine can ask.
 
 What it is: `LakeMailbox`, a mailbox over `Storage`, for jobs with `requests: lake`.
-What it promises: as `Mailbox`, except that whoever may write into the lake may ask. No file is
+What it promises: as `Mailbox`, except that each writer of the lake may ask. No file is
 replaced: an acceptance and the final answer have a name each. The job process lists one directory
 each 5 s; nothing is called on its commit path, and a lake that does not answer delays only the
 thread that looks.

@@ -3,7 +3,7 @@
 What it is: `RequestAccess`, which finds who asks, by token, proxy, site and host name; `JobAccess`,
 which finds the role that a caller has on a job; `Reach`, what a route is about.
 What it promises: a request that another site's page makes is refused. Where no token is needed, a
-request is refused that came by a host name which is not the server's: so no name of somebody
+request is refused that came by a host name which is not the server's: so no name of someone
 else's can be made to point here (DNS rebinding). A route whose address has a job, or an operation,
 is answered to who has a role on that job alone, and changes it for who may operate it alone. Every
 other route is for who has a role on all jobs, unless it is listed here: those show only what the

@@ -18,7 +18,7 @@ class Background:
 
     Arguments:
         name: of the thread.
-        work: is called again and again; returns after how many seconds at the latest it wants to be
+        work: is called again and again; returns after how many seconds at the latest it is to be
             called again.
 
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 def take_lock(path: Path) -> int | None:
     """Lock a file, and return its descriptor; None: another process has locked it.
 
-    Whoever has the descriptor holds it, a child that inherits it too, until all are closed.
+    Each process with the descriptor has the lock, also a child, until all are closed.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

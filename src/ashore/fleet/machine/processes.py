@@ -1,7 +1,7 @@
 """Starting the process that runs a job, finding one that lives, and ending it.
 
 What it is: `Processes`, over the files of runs.
-What it promises: of one job one process lives at a time, whoever dies when. A start takes the
+What it promises: one process of a job lives at a time, also after crashes. A start takes the
 job's lock and hands it to the process, which holds it for its life: so between any two steps of a
 start the lock shows whether there is a process, and nothing else. A signal reaches the
 process that was meant, or none.

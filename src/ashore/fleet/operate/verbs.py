@@ -1,4 +1,4 @@
-"""What people want of jobs, written down: deploy, start, stop, restart, pause, remove.
+"""Requests for jobs, written down: deploy, start, stop, restart, pause, remove.
 
 What it is: `Verbs`, for the API and the command line.
 What it promises: a verb has happened once its file is written: it survives the server, and is done
@@ -176,7 +176,7 @@ class Verbs:
         return desired
 
     def _release(self, before: Desired | None) -> None:
-        """End the operation that held a job, if it is still under way: it is not wanted now."""
+        """End the operation that had stopped a job, if it is still under way."""
         if before is not None and before.held_by:
             with suppress(OperationUnknown):
                 self._cancel(before.held_by)

@@ -1,4 +1,4 @@
-"""Telling others of events: signed, repeated until taken, kept on disk until then.
+"""Delivery of events to others: signed, repeated until taken, kept on disk until then.
 
 What it is: `Webhook`, one address that events are posted to.
 What it promises: an event that is worth it is a file before it is sent, and the file is removed

@@ -96,7 +96,7 @@ class RunFiles:
 
     root: Path
 
-    lock = _at("root", "run.lock")  # held by the process of the job for its life
+    lock = _at("root", "run.lock")  # locked by the process of the job for its life
     process = _at("root", "process.json")  # which process runs, or ran last: written by itself
     exit = _at("root", "exit.json")  # how it ended: written by itself, unless it was killed
     retry = _at("root", "retry.json")  # how often it failed in a row, and when it is started again
@@ -116,7 +116,7 @@ class OperationFiles:
     root: Path
 
     request = _at("root", "request.json")  # what was asked for
-    lock = _at("root", "lock")  # held by its process
+    lock = _at("root", "lock")  # locked by its process
     process = _at("root", "process.json")  # which process it is
     progress = _at("root", "progress.json")  # how far it is
     end = _at("root", "exit.json")  # how it ended

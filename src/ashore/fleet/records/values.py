@@ -166,7 +166,7 @@ class RunSeen:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who wants something, and why."""
+    """Who requests something, and why."""
 
     by: str
     why: str = ""

@@ -1,7 +1,7 @@
 """The certificate of a server, as its connections use it.
 
 What it is: `ServerCertificate`, which makes the context of TLS and reads its files again.
-What it promises: TLS 1.2 or later. What is wrong with the files is an error that says which; nobody
+What it promises: TLS 1.2 or later. What is wrong with the files is an error that says which; no one
 is asked for a password. Files that are renewed apply to the next connection, without a restart; as
 long as they cannot be used, the ones before do.
 """

@@ -40,7 +40,7 @@ Follow = Callable[[str, OpenJob], None]  # reads the logs of a job on
 
 @dataclass
 class _Place:
-    """What is kept of a job file. `lock` is held while it is looked at."""
+    """What is kept of a job file. `lock` is locked while it is read."""
 
     path: Path
     modified: tuple[int, int] = (0, 0)

@@ -184,7 +184,7 @@ def _config(
 
 
 class _Server(uvicorn.Server):
-    """Tells when it can be asked, and where."""
+    """Report when and where it answers."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
         super().__init__(config)

@@ -156,9 +156,9 @@ def _migrate(planned: PlannedMigration, migrator: Migrator) -> AppliedMigration:
     if into is None:
         attempt = query.attempts.migrate(fold.epoch)
     else:
-        wanted = _plan_begin(planned, migrator.other, fold, _read_ends(source, sources))
-        wanted = replace(wanted, savepoint=savepoint.place)
-        attempt = begin(migrator.other.committer(into.name), into.attempts, wanted)
+        beginning = _plan_begin(planned, migrator.other, fold, _read_ends(source, sources))
+        beginning = replace(beginning, savepoint=savepoint.place)
+        attempt = begin(migrator.other.committer(into.name), into.attempts, beginning)
     with attempt as target, _removed_on_error(savepoint):
         state_format = _lay_out(planned, sources, source, target)
         state = _rewrite(planned, migrator, source, target, state_format)

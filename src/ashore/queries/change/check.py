@@ -81,21 +81,21 @@ class JudgedChange:
     planned: tuple[PlannedQuery, ...]
 
 
-def judge_change(opened: OpenJob, plan: Planner, asked: JudgeAsked = ALL) -> JudgedChange:
+def judge_change(opened: OpenJob, plan: Planner, request: JudgeAsked = ALL) -> JudgedChange:
     """Return the verdicts on the state of a job with another job file. Reads only.
 
     Arguments:
         opened: the job as it is.
         plan: of the other job file.
-        asked: how they are compared.
+        request: how they are compared.
 
     Raises as `plan` and `judge_job`.
 
     """
-    with copied_outlines(opened, asked.query) as outlines:
+    with copied_outlines(opened, request.query) as outlines:
         planned = plan(outlines)
-    judged = judge_job(opened, planned, asked)
-    if asked.fills:
+    judged = judge_job(opened, planned, request)
+    if request.fills:
         judged = tuple(_filled(opened, each, planned) for each in judged)
     return JudgedChange(measure_losses(opened, look_at_replays(opened, judged, planned)), planned)
 
@@ -111,34 +111,34 @@ def require_same_job(opened: OpenJob, other: OpenJob) -> None:
 
 
 def judge_job(
-    opened: OpenJob, planned: Sequence[PlannedQuery], asked: JudgeAsked = ALL
+    opened: OpenJob, planned: Sequence[PlannedQuery], request: JudgeAsked = ALL
 ) -> tuple[JudgedQuery, ...]:
     """Return the verdict on the state of each query, in the order of the job file.
 
     Arguments:
         opened: the job as it is.
         planned: the queries that it would have.
-        asked: how they are compared.
+        request: how they are compared.
 
     Raises JobFileInvalid, CheckpointUnfit, LogDamaged, StorageError; QueryRefused where an edit
     names no operator, or a rename no query.
 
     """
-    job, query = opened.job, asked.query
+    job, query = opened.job, request.query
     sinks = sinks_of(job) if query is None else {query: find_sink(job, query)}
     folds = {filled: _read(opened, filled, sink) for filled, sink in sinks.items()}
     others = sinks_of(job).keys() - sinks.keys()
     new = {each.query: each for each in planned if each.query not in others}
-    into = find_moved(folds, new, asked.renames)
+    into = find_moved(folds, new, request.renames)
     found = []
     for filled, fold in folds.items():
         name = sink_slice(job.job, sinks[filled])
-        judged, used = _judge(name, fold, new.pop(into.get(filled, filled), None), asked.edits)
+        judged, used = _judge(name, fold, new.pop(into.get(filled, filled), None), request.edits)
         found.append(_moved(JudgedQuery(filled, judged, edits=used), into.get(filled, "")))
     if query is None:
-        found += [_judge_new(opened, each, asked.edits) for each in new.values()]
-    if asked.edits is not None:
-        _check_edits(found, asked.edits)
+        found += [_judge_new(opened, each, request.edits) for each in new.values()]
+    if request.edits is not None:
+        _check_edits(found, request.edits)
     return tuple(found)
 
 

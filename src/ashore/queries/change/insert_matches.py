@@ -47,21 +47,23 @@ def find_moved(
     Raises QueryRefused where a rename names no query.
 
     """
-    gone = {name: plan for name, plan in _plans(folds) if name not in new}
+    dropped = {name: plan for name, plan in _plans(folds) if name not in new}
     come = {name: each.plan for name, each in new.items() if name not in folds}
     for old, into in renames.items():
-        _require_there(old, gone, "the job has no INSERT that the new job file drops, of the name")
+        _require_there(
+            old, dropped, "the job has no INSERT that the new job file drops, of the name"
+        )
         if into:
             _require_there(into, come, "the new job file adds no INSERT of the name")
-    said = {old: into for old, into in renames.items() if into}
-    gone = {name: plan for name, plan in gone.items() if name not in renames}
-    come = {name: plan for name, plan in come.items() if name not in said.values()}
-    for old, plan in gone.items():
+    chosen = {old: into for old, into in renames.items() if into}
+    dropped = {name: plan for name, plan in dropped.items() if name not in renames}
+    come = {name: plan for name, plan in come.items() if name not in chosen.values()}
+    for old, plan in dropped.items():
         alike = [name for name, each in come.items() if _is_same(plan, each)]
-        others = [name for name, each in gone.items() if _is_same(plan, each)]
+        others = [name for name, each in dropped.items() if _is_same(plan, each)]
         if len(alike) == len(others) == 1:
-            said[old] = alike[0]
-    return said
+            chosen[old] = alike[0]
+    return chosen
 
 
 def _plans(folds: Mapping[str, Fold]) -> Iterator[tuple[str, StoredPlan]]:
@@ -87,7 +89,7 @@ def _is_same(old: StoredPlan, new: StoredPlan) -> bool:
 
 
 def _digest(graph: PlanGraph) -> str:
-    """Return what tells what a plan computes from others: it is the same in any session."""
+    """Return what distinguishes what a plan computes from others: it is the same in any session."""
     # The nodes that only count rows are left out: they hold the time of the planning.
     operators = describe_graph(graph).operators
     described: list[Json] = [

@@ -1,8 +1,8 @@
-"""How much state a change of SQL drops: rows and bytes, as the files of the checkpoint tell.
+"""How much state a change of SQL drops: rows and bytes, from the files of the checkpoint.
 
 What it is: `measure_query`.
-What it promises: the checkpoint is only read, also beside a job that runs. Where files do not tell
-rows, none are said; where they told them at a snapshot, it is said that they are of then.
+What it promises: the checkpoint is only read, also beside a job that runs. Where files do not have
+the number of rows, none is reported; where only a snapshot has it, the snapshot is named.
 """
 
 import contextlib

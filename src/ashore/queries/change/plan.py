@@ -112,7 +112,7 @@ class PlannedDrop:
 
     Arguments:
         query: with its checkpoint.
-        wish: who wants it.
+        wish: who requests it.
         batch: the last one.
         size_bytes: of the files that its last batch needs: they stay in the savepoint.
 
@@ -146,14 +146,14 @@ class PlannedChange:
         return not (self.migrations or self.drops or self.beginnings)
 
 
-def require_partitions_free(other: OpenJob, asked: ApplyAsked) -> None:
+def require_partitions_free(other: OpenJob, request: ApplyAsked) -> None:
     """Refuse other partitions where the new job file names a number itself.
 
     What it names has to be what the state has: the old number before the migration, and the new one
     after it. Raises QueryRefused.
     """
     written = other.job.sql.state_partitions if other.job.sql else None
-    if asked.partitions is not None and written is not None:
+    if request.partitions is not None and written is not None:
         raise QueryRefused(
             f"the new job file has `state_partitions: {written}`; nothing was changed",
             hint="remove the key there: the job continues with as many partitions as its state has",
@@ -161,7 +161,7 @@ def require_partitions_free(other: OpenJob, asked: ApplyAsked) -> None:
 
 
 def plan_change(
-    opened: OpenJob, other: OpenJob, change: JudgedChange, asked: ApplyAsked
+    opened: OpenJob, other: OpenJob, change: JudgedChange, request: ApplyAsked
 ) -> PlannedChange:
     """Return what is to be done, and how. Nothing is written.
 
@@ -169,7 +169,7 @@ def plan_change(
         opened: the job as it is.
         other: with the new SQL.
         change: the verdict on each query, and what the new ones would do.
-        asked: what a person has agreed to.
+        request: what a person has agreed to.
 
     Raises QueryRefused with what cannot be rewritten; StateNotAccepted where a verdict is worse
     than what is accepted; CheckpointUnfit where a checkpoint is not done, or a table that a query
@@ -177,16 +177,16 @@ def plan_change(
     SourceError, LogDamaged, StorageError.
 
     """
-    begins = read_begins(asked.begins)
+    begins = read_begins(request.begins)
     new = {each.query: each for each in change.planned}
     changed = [each for each in change.queries if each.verdict.verdict is not StateVerdict.FULL]
     migrations = [
-        _plan_query(opened, other, each, new, asked) for each in changed if _is(each, new)
+        _plan_query(opened, other, each, new, request) for each in changed if _is(each, new)
     ]
-    drops = [_plan_drop(opened, each, asked) for each in changed if not _is(each, new)]
+    drops = [_plan_drop(opened, each, request) for each in changed if not _is(each, new)]
     for each in changed:
-        require_accepted(each, asked)
-    _require_partitions(asked.partitions, migrations)
+        require_accepted(each, request)
+    _require_partitions(request.partitions, migrations)
     placed = tuple(
         replace(each, firsts=find_firsts(other.source, _new_topics(opened, each), begins))
         for each in migrations
@@ -214,13 +214,13 @@ def _is(judged: JudgedQuery, new: Mapping[str, PlannedQuery]) -> bool:
     return (judged.into or judged.query) in new
 
 
-def _plan_drop(opened: OpenJob, judged: JudgedQuery, asked: ApplyAsked) -> PlannedDrop:
+def _plan_drop(opened: OpenJob, judged: JudgedQuery, request: ApplyAsked) -> PlannedDrop:
     query = find_query(opened, judged.query)
     fold = read_log(opened.storage, query.name)
     if fold.plan is None:
         raise QueryRefused(f"{query.name}: its log has no plan; nothing was changed")
     target = plan_target(require_done(query.name, fold, query.attempts.newest()))
-    wish = MigrationWish(fold.plan.digest, _released(fold.plan), (), operator(), asked.why)
+    wish = MigrationWish(fold.plan.digest, _released(fold.plan), (), operator(), request.why)
     return PlannedDrop(query, wish, target.batch, target.size_bytes)
 
 
@@ -229,7 +229,7 @@ def _plan_query(
     other: OpenJob,
     judged: JudgedQuery,
     planned: Mapping[str, PlannedQuery],
-    asked: ApplyAsked,
+    request: ApplyAsked,
 ) -> PlannedMigration:
     # One that the job does not have now it had once: the new job file alone names its table.
     home = opened if judged.query in sinks_of(opened.job) else other
@@ -240,9 +240,9 @@ def _plan_query(
     rewrite = plan_rewrite(read_stored(fold.plan.document), new.plan, judged.verdict)
     if judged.is_filled:
         rewrite = plan_backfill(new.plan, rewrite, judged.verdict).rewrite
-    wanted = asked.partitions if rewrite.operators else None
+    partitions = request.partitions if rewrite.operators else None
     source = require_done(query.name, fold, query.attempts.newest())
-    target = plan_target(source, wanted)
+    target = plan_target(source, partitions)
     require_rewritable(source, target.batch)
     if target.partitions is not None:
         rewrite = move_kept(rewrite)
@@ -252,7 +252,7 @@ def _plan_query(
     )
     plan = PlanState(new.digest, write_stored(new.plan))
     sources = judged.verdict.sources
-    wish = MigrationWish(fold.plan.digest, plan, mapping, operator(), asked.why, judged.edits)
+    wish = MigrationWish(fold.plan.digest, plan, mapping, operator(), request.why, judged.edits)
     if judged.into:
         wish = replace(wish, plan=_released(fold.plan), mapping=(), edits=NO_EDITS)
     return PlannedMigration(
@@ -285,9 +285,9 @@ def _new_topics(opened: OpenJob, planned: PlannedMigration) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic for topic in read if topic not in known))
 
 
-def require_accepted(judged: JudgedQuery, asked: ApplyAsked) -> None:
+def require_accepted(judged: JudgedQuery, request: ApplyAsked) -> None:
     """Raise StateNotAccepted where a query loses more than a person has agreed to."""
-    verdict, accepted = judged.verdict.verdict, StateVerdict(asked.accepted)
+    verdict, accepted = judged.verdict.verdict, StateVerdict(request.accepted)
     if worst((verdict, accepted)) is not accepted:
         raise StateNotAccepted(
             f"{judged.query}: the verdict on its state is {verdict}; nothing was changed",
@@ -415,13 +415,13 @@ def _find_topic(
         raise JobFileInvalid(f"topic {topic} has no partition {strange[0]}", hint=_HINT)
     policy = FirstOffset(begins.get(_ALL, "earliest"))
     found = {each: source.resolve_first(StreamShard(topic, each), policy) for each in shards}
-    wanted = {each: int(offset) for each, offset in begins.items() if each != _ALL}
-    there = source.read_offsets([StreamShard(topic, each) for each in wanted])
+    chosen = {each: int(offset) for each, offset in begins.items() if each != _ALL}
+    there = source.read_offsets([StreamShard(topic, each) for each in chosen])
     for shard, offsets in there.items():
-        if not offsets.earliest <= wanted[shard.shard] <= offsets.end:
+        if not offsets.earliest <= chosen[shard.shard] <= offsets.end:
             raise JobFileInvalid(
-                f"{shard} is to begin at offset {wanted[shard.shard]}; Kafka has the offsets "
+                f"{shard} is to begin at offset {chosen[shard.shard]}; Kafka has the offsets "
                 f"[{offsets.earliest}, {offsets.end})",
                 hint=_HINT,
             )
-    return {**found, **wanted}
+    return {**found, **chosen}

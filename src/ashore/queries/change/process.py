@@ -1,7 +1,7 @@
 """Spark for `ashore migrate`.
 
 What it is: `MigrationProcess`, one Spark that plans the queries of a job file and then rewrites
-states for them; `plan_job`, for those who want the plans alone.
+states for them; `plan_job`, for callers of the plans alone.
 What it promises: what is planned and what is rewritten come from one reading of the job file. The
 process ends when this one does; its error is raised here, as it was raised there.
 """

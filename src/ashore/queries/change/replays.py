@@ -2,7 +2,7 @@
 
 What it is: `look_at_replay`.
 What it promises: reads only. The source is asked for the earliest offsets that it has now; where it
-does not answer, that is said. What is gone is told by offsets, and by event times only where tables
+does not answer, that is said. Missing records are found by offsets; by event times where tables
 hold the same records.
 """
 
@@ -30,7 +30,7 @@ def look_at_replay(opened: OpenJob, fold: Fold, graph: PlanGraph | None = None) 
     Arguments:
         opened: the job.
         fold: of the query's log.
-        graph: of the new query, whose windows are told; None: none are.
+        graph: of the new query, whose windows are shown; None: none are.
 
     Raises LogDamaged, StorageError.
 
@@ -52,27 +52,27 @@ def _ask_earliest(opened: OpenJob, fold: Fold) -> dict[ShardKey, int]:
     current = fold.current()
     streams = sorted({key.stream for key in current})
     infos = opened.source.describe_streams(streams)
-    asked = {
+    shards = {
         key: StreamShard(key.stream, key.shard)
         for key, state in current.items()
         if key.stream in infos
         and infos[key.stream].stream_id == state.stream_id
         and key.shard in infos[key.stream].shards
     }
-    offsets = opened.source.read_offsets(list(asked.values()))
-    return {key: offsets[shard].earliest for key, shard in asked.items() if shard in offsets}
+    offsets = opened.source.read_offsets(list(shards.values()))
+    return {key: offsets[shard].earliest for key, shard in shards.items() if shard in offsets}
 
 
 def _find_times(
     opened: OpenJob, fold: Fold, missing: Sequence[ShardRange]
 ) -> tuple[tuple[str, ...], TimeRange | None]:
     """Return which tables have landed any of these offsets, and their event times."""
-    wanted = {_identify(fold, each.key): each.offsets for each in missing}
+    ranges = {_identify(fold, each.key): each.offsets for each in missing}
     landed = read_log(opened.storage, opened.name)
-    shards = {key: wanted.get(_identify(landed, key)) for key in landed.shards}
-    gone = {key: offsets for key, offsets in shards.items() if offsets is not None}
+    shards = {key: ranges.get(_identify(landed, key)) for key in landed.shards}
+    expired = {key: offsets for key, offsets in shards.items() if offsets is not None}
     tables, times = set[str](), list[int]()
-    for table, file in _find_files(read_history(opened.storage, opened.name), gone):
+    for table, file in _find_files(read_history(opened.storage, opened.name), expired):
         if file.event_min_ms is not None and file.event_max_ms is not None:
             tables.add(table)
             times += [file.event_min_ms, file.event_max_ms]
@@ -85,17 +85,17 @@ def _identify(fold: Fold, key: ShardKey) -> tuple[str, str]:
 
 
 def _find_files(
-    entries: Iterable[Entry], gone: Mapping[ShardKey, OffsetRange]
+    entries: Iterable[Entry], expired: Mapping[ShardKey, OffsetRange]
 ) -> Iterator[tuple[str, DataFile]]:
     """Yield files with records of some offsets. Stops where all of them are behind."""
-    waiting = dict(gone)
+    waiting = dict(expired)
     for entry in entries:
         if not waiting:
             return
         body = entry.body
         if isinstance(body, Prepare):
             for file in body.files:
-                if any(_overlaps(body, span, gone) for span in file.spans):
+                if any(_overlaps(body, span, expired) for span in file.spans):
                     yield body.targets[file.target].table, file
             for read in body.shards:
                 if read.key in waiting and read.offsets.end >= waiting[read.key].end:

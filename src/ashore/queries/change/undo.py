@@ -94,7 +94,7 @@ def plan_undo(opened: OpenJob, query: StoppedQuery, *, rolls_back: bool) -> Undo
     return found
 
 
-def undo(opened: OpenJob, query: StoppedQuery, asked: UndoAsked, advance: Advance) -> UndonePlan:
+def undo(opened: OpenJob, query: StoppedQuery, request: UndoAsked, advance: Advance) -> UndonePlan:
     """Let the next start continue with the SQL, the state and the offsets from before a migration.
 
     If interrupted: the new job starts, or the old one.
@@ -102,22 +102,22 @@ def undo(opened: OpenJob, query: StoppedQuery, asked: UndoAsked, advance: Advanc
     Arguments:
         opened: the job.
         query: of it.
-        asked: how.
+        request: how.
         advance: called as files are done.
 
     Raises as `plan_undo`, `start_undo` and `switch_back`; CheckpointUnfit where the savepoint is
     not that of before; LogGrows where the job runs, unless it `takes_over`.
 
     """
-    plan_undo(opened, query, rolls_back=asked.rolls_back)
-    require_stopped(opened, takes_over=asked.takes_over)
+    plan_undo(opened, query, rolls_back=request.rolls_back)
+    require_stopped(opened, takes_over=request.takes_over)
     committer = opened.committer(query.name)
-    found = start_undo(committer, rolls_back=asked.rolls_back)
+    found = start_undo(committer, rolls_back=request.rolls_back)
     fold = committer.log.fold
     with query.attempts.migrate(fold.epoch) as target:
         restore(_find_savepoint(opened, found.migration), target, opened.clock, advance)
         require_restored(query.name, fold, found.migration, target)
-    switch_back(committer, query.attempts, Wish(0, operator(), asked.why), found)
+    switch_back(committer, query.attempts, Wish(0, operator(), request.why), found)
     return found
 
 

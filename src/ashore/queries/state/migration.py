@@ -311,7 +311,7 @@ def switch_back(committer: Committer, attempts: Attempts, wish: Wish, found: Und
     Arguments:
         committer: of the query's slice: that of `start_undo`.
         attempts: of the query.
-        wish: who wants it, and why; its batch is not looked at.
+        wish: who requests it, and why; its batch is not looked at.
         found: what `start_undo` has returned.
 
     Raises LogDamaged, FilesLost, FileConflict, Fenced, StorageError.

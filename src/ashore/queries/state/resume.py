@@ -95,7 +95,7 @@ def resume(
         plan: how it is to continue.
 
     Raises CheckpointUnfit where the savepoint does not belong to the log, or where something was
-    landed since and `plan` does not say what becomes of it; QueryRefused where that cannot be;
+    landed since and `plan` does not say how to treat it; QueryRefused where that cannot be;
     LogDamaged, FilesLost, FileConflict, Fenced, StorageError.
 
     """

@@ -213,11 +213,11 @@ def _clean_attempts(
 def find_unneeded(pool: Pool, before_ms: int) -> dict[PoolFile, int]:
     """Return files that no savepoint needs, and the bytes of each. Only reads.
 
-    The references of each savepoint are held in memory, as is what is found. What an unfinished
+    The references of each savepoint and what is found are in memory. What an unfinished
     savepoint may rely on is needed, since it may still be being taken.
 
     `before_ms`: what was modified at this time or later is left out.
-    Raises CheckpointUnfit where a savepoint does not tell what it needs; StorageError.
+    Raises CheckpointUnfit where a savepoint does not list what it needs; StorageError.
     """
     references = pool.read_references()
     return {

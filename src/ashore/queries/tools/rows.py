@@ -155,7 +155,7 @@ def read_state_rows(criteria: RowsAsked, clock: Clock, progress: RowsProgress) -
 def prepare(
     checkpoint: Checkpoint, criteria: RowsAsked, directory: Path, advance: Advance
 ) -> Prepared:
-    """Copy the state that is wanted to an empty directory of this machine.
+    """Copy the selected state to an empty directory of this machine.
 
     Raises as `read_state_rows`, but for what Spark finds.
     """
@@ -332,7 +332,7 @@ def choose_batches(
 
 @dataclass(frozen=True, slots=True)
 class StateSelection:
-    """Whose state is wanted: of some operators, and of one partition or of all."""
+    """Whose state is selected: of some operators, and of one partition or of all."""
 
     operators: Collection[int]
     partition: int | None = None
@@ -353,7 +353,9 @@ class StateSelection:
                 return True
 
 
-def extract(survey: Survey, wanted: StateSelection, target: Checkpoint, advance: Advance) -> None:
+def extract(
+    survey: Survey, selection: StateSelection, target: Checkpoint, advance: Advance
+) -> None:
     """Copy what a batch needs to an empty directory of this machine, or give it second names.
 
     The checkpoint is only read: Spark never sees it. The copy has what the batch needs of some
@@ -364,7 +366,7 @@ def extract(survey: Survey, wanted: StateSelection, target: Checkpoint, advance:
     Raises StorageError; PathMissing where a running Spark has deleted a file; CheckpointUnfit where
     one is not as it was listed.
     """
-    files = [each for each in survey.required.files if wanted.has(each.of)]
+    files = [each for each in survey.required.files if selection.has(each.of)]
     sums = {_sum_of(each.path) for each in files if isinstance(each.of, StatePath | TablePath)}
     files += [each for each in survey.files if each.path in sums]
     expected = [ExpectedFile(each.path, each.size_bytes) for each in files]

@@ -20,7 +20,7 @@ Values: TypeAlias = pa.BinaryArray | pa.LargeBinaryArray
 class BadRow(NamedTuple):
     """A value that is no row of the table, and why. `index` counts from 0 within the batch."""
 
-    index: int  # type: ignore[assignment]  # nobody looks for a value in a bad row
+    index: int  # type: ignore[assignment]  # a bad row is never searched for a value
     reason: str
 
 
@@ -93,7 +93,7 @@ class BadRows(Sequence[BadRow]):
         return f"BadRows({list(self)!r})"
 
 
-# Not of a list: Arrow loads pandas to look at one, and whoever imports this would wait for it.
+# Not of a list: Arrow loads pandas to look at one, and each importer would wait for it.
 NO_BAD_ROWS = BadRows(np.array([], np.int64), pa.nulls(0, pa.string()))
 
 

@@ -35,7 +35,7 @@ class Encoder(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Arrow memory of the rows that `flush` would let go of."""
+        """Arrow memory of the rows that `flush` would free."""
         ...
 
     def write(self, table: pa.Table) -> None:
@@ -43,7 +43,7 @@ class Encoder(Protocol):
         ...
 
     def flush(self) -> None:
-        """Encode what is held, so that its memory is free. For whoever has many files open."""
+        """Encode the buffered rows and free their memory, for callers with many open files."""
         ...
 
     def close(self, metadata: Mapping[str, str]) -> None:
@@ -54,7 +54,7 @@ class Encoder(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Let go of everything without writing another byte. Never fails."""
+        """Free everything without writing another byte. Never fails."""
         ...
 
 

@@ -35,33 +35,33 @@ class Compatibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference, in words that go on after the table's name."""
+    """One difference, in words that follow the table's name."""
 
     verdict: Compatibility
     text: str
 
 
 _INTEGERS = (Atom.TINYINT, Atom.SMALLINT, Atom.INT, Atom.BIGINT)
-# Digits before the point that Spark wants of a DECIMAL, by how Parquet holds the number.
+# Digits before the point that Spark expects of a DECIMAL, by how Parquet holds the number.
 _DIGITS = {Atom.TINYINT: 10, Atom.SMALLINT: 10, Atom.INT: 10, Atom.BIGINT: 20}
 
 
-def compare_schemas(known: Schema, wanted: Schema, file_format: str) -> list[Change]:
-    """Return the changes from `known` to `wanted` columns, in their order.
+def compare_schemas(known: Schema, new: Schema, file_format: str) -> list[Change]:
+    """Return the changes from `known` to `new` columns, in their order.
 
     Arguments:
         known: of the files that are there.
-        wanted: of the files that are about to be written.
+        new: of the files that are about to be written.
         file_format: of both: parquet, orc or jsonl.
 
     """
-    return list(_compare_fields(known.fields, wanted.fields, file_format, "column "))
+    return list(_compare_fields(known.fields, new.fields, file_format, "column "))
 
 
 def _compare_fields(
-    known: tuple[Field, ...], wanted: tuple[Field, ...], file_format: str, place: str
+    known: tuple[Field, ...], new: tuple[Field, ...], file_format: str, place: str
 ) -> Iterator[Change]:
-    before, after = ({field.name: field for field in side} for side in (known, wanted))
+    before, after = ({field.name: field for field in side} for side in (known, new))
     for name, field in before.items():
         if name not in after:
             text = f"{place}{name} is dropped: new rows do not have it"
@@ -78,58 +78,58 @@ def _compare_fields(
             yield Change(Compatibility.RISKY, f"{text} as NOT NULL: older rows have null")
 
 
-def _compare_field(known: Field, wanted: Field, file_format: str, place: str) -> Iterator[Change]:
-    yield from _compare_types(known.type, wanted.type, file_format, f"{place}{known.name}")
-    if known.nullable and not wanted.nullable:
+def _compare_field(known: Field, new: Field, file_format: str, place: str) -> Iterator[Change]:
+    yield from _compare_types(known.type, new.type, file_format, f"{place}{known.name}")
+    if known.nullable and not new.nullable:
         yield Change(
             Compatibility.RISKY, f"{place}{known.name} is NOT NULL: older rows may have null"
         )
-    if wanted.nullable and not known.nullable:
+    if new.nullable and not known.nullable:
         yield Change(Compatibility.ALLOWED, f"{place}{known.name} is no longer NOT NULL")
 
 
 def _compare_types(
-    known: DataType, wanted: DataType, file_format: str, place: str
+    known: DataType, new: DataType, file_format: str, place: str
 ) -> Iterator[Change]:
-    match known, wanted:
+    match known, new:
         case Struct(before), Struct(after):
             yield from _compare_fields(before, after, file_format, f"{place}.")
         case Array(before), Array(after):
             yield from _compare_types(before, after, file_format, f"{place}[]")
         case Map(key, before), Map(wanted_key, after) if key == wanted_key:
             yield from _compare_types(before, after, file_format, f"{place}[]")
-        case _ if known != wanted:
-            verdict = _judge(known, wanted, file_format)
+        case _ if known != new:
+            verdict = _judge(known, new, file_format)
             how = {
                 Compatibility.ALLOWED: "widened",
                 Compatibility.RISKY: "widened, which readers that infer it from one file get wrong",
                 Compatibility.REFUSED: "older and newer files cannot be read as one column",
             }[verdict]
-            text = f"{place} changes from {type_ddl(known)} to {type_ddl(wanted)}: {how}"
+            text = f"{place} changes from {type_ddl(known)} to {type_ddl(new)}: {how}"
             yield Change(verdict, text)
 
 
-def _judge(known: DataType, wanted: DataType, file_format: str) -> Compatibility:
+def _judge(known: DataType, new: DataType, file_format: str) -> Compatibility:
     """Judge another type. Measured: see the tests beside Spark's."""
-    if not _holds(known, wanted):
+    if not _holds(known, new):
         return Compatibility.REFUSED
     # ORC's readers answer null where a value does not fit the type that one file has; Parquet's
     # fail, but for small integers, which Spark cuts, and fractions, which Arrow rounds.
     if file_format == "orc":
-        return Compatibility.REFUSED if wanted == Atom.TIMESTAMP_NTZ else Compatibility.RISKY
-    if wanted == Atom.BIGINT:
+        return Compatibility.REFUSED if new == Atom.TIMESTAMP_NTZ else Compatibility.RISKY
+    if new == Atom.BIGINT:
         return Compatibility.ALLOWED
     is_same_scale = (
-        isinstance(known, Decimal) and isinstance(wanted, Decimal) and known.scale == wanted.scale
+        isinstance(known, Decimal) and isinstance(new, Decimal) and known.scale == new.scale
     )
     return Compatibility.ALLOWED if is_same_scale else Compatibility.RISKY
 
 
-def _holds(known: DataType, wanted: DataType) -> bool:
+def _holds(known: DataType, new: DataType) -> bool:
     """Return whether a type holds each value of another one, and readers convert it."""
-    match known, wanted:
-        case Atom(), Atom() if known in _INTEGERS and wanted in _INTEGERS:
-            return _INTEGERS.index(known) < _INTEGERS.index(wanted)
+    match known, new:
+        case Atom(), Atom() if known in _INTEGERS and new in _INTEGERS:
+            return _INTEGERS.index(known) < _INTEGERS.index(new)
         case ((Atom.TINYINT | Atom.SMALLINT | Atom.INT | Atom.FLOAT), Atom.DOUBLE):
             return True
         case Atom.DATE, Atom.TIMESTAMP_NTZ:

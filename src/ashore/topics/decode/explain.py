@@ -167,7 +167,7 @@ class _Walk:
         return end
 
     def _skip(self, at: int) -> int:
-        """Return the end of a value that no column wants, however deep it is."""
+        """Return the end of a value without a column, however deep it is."""
         closings = list[str]()
         while True:
             opening = self._text[at : at + 1]

@@ -2,7 +2,7 @@
 
 What it is: `infer_json`, from values of a topic to columns of Spark's DDL, with what is unsure.
 What it promises: pure; the same values give the same answer. The narrowest type that holds what was
-seen: what other records hold nobody can tell from a sample, so each guess has its note.
+seen: a sample does not show what other records have, so each guess has its note.
 """
 
 import json
@@ -16,10 +16,10 @@ from ashore.tables.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _DECIMAL_LIMIT = 10**38
-_MAP_KEYS_MIN = 30  # so many names of which records have few are keys, not fields
+_MAP_KEYS_MIN = 30  # as many names, of which each record has few, are keys, not fields
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
-# How times are written that are not in ISO 8601, and the parts that tell some of them apart.
+# How times are written that are not in ISO 8601, and the parts that distinguish some of them.
 _FORMATS = {
     text: re.compile(parse_time_format(text).pattern.replace(r"\z", r"\Z"))
     for text in (

@@ -3,7 +3,7 @@
 What it is: the decoder for values that hold one JSON object each. A block of values, joined by
 newlines, goes through one native call; a block that fails is taken apart, where the parser says
 which record it stopped at, until the bad records are alone.
-What it promises: what becomes of a record never depends on its neighbours: the parser and the
+What it promises: the result of a record never depends on its neighbours: the parser and the
 conversions are the same for a block and for a record. Rows cannot shift against values, see
 `_parse`. The worst batch costs a few native calls a record; a good one, one call a block.
 
@@ -46,9 +46,9 @@ _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*', re.DOTALL)
 BLOCK_ROWS = 8_192
 BLOCK_BYTES = 4 << 20
 AFTER_BAD_ROWS = 16  # as many are parsed together at least, where a bad one stood before them
-SPLIT = 16  # into so many parts, where it is not known which record is bad
+SPLIT = 16  # into as many parts, where it is not known which record is bad
 SAMPLE_ROWS = 64
-FEW_ROWS = 16  # so many that are no objects are stepped over; for more the others are copied
+FEW_ROWS = 16  # as many that are no objects are stepped over; for more the others are copied
 UNKNOWN_NAMES_MAX = 20
 # What Arrow says of a number that is one, and that it does not take.
 _LIMITS = {
@@ -199,7 +199,7 @@ class JsonDecoder:
             small = [_Source(_without_too_large(each.texts), each.wire) for each in own]
             if own == small:
                 continue
-            # The number may be of a field that no column wants.
+            # The number may be of a field without a column.
             if _count_infinite(self._parse(own, 0, 1)) > _count_infinite(self._parse(small, 0, 1)):
                 raise RowRefused(NUMBER_RANGE, row - start)
 
@@ -207,7 +207,7 @@ class JsonDecoder:
         """Return the wire table of a block: row i is the record of value i.
 
         Every text begins with `{` and ends with `}` (`_sift`). If the block parses, no document
-        goes on past the end of its text: inside a string the newline that joins the texts is an
+        continues past the end of its text: inside a string the newline that joins the texts is an
         error, and anywhere else a `}` cannot be followed by the `{` that begins the next text. So
         every text holds one document at least, and as many rows as texts means one in each.
         """
@@ -386,7 +386,7 @@ def count_infinite(column: pa.Array) -> int:
 def without_too_large(text: bytes) -> bytes:
     """Return a JSON text with 0 for every number that no DOUBLE holds.
 
-    Where a column holds an infinity, this tells `1.8e308` from the bare word `Infinity`. Only texts
+    Where a column holds an infinity, `1.8e308` differs from the bare word `Infinity`. Only texts
     with such a number outside of their strings are changed.
     """
     return _STRING_OR_NUMBER.sub(_shrink, text)

@@ -17,8 +17,8 @@ from ashore.topics.decode.decode import BadRow, Values
 from ashore.topics.decode.json_maps import read_pairs
 from ashore.topics.decode.reasons import DECIMAL_DIGITS, NOT_JSON, NOT_UTF8, TOO_DEEP
 
-# Arrow is told to read decimals with 38 digits after the point (see `wire`), and its table reaches
-# 76 further. So many may a text have after its point, its exponent counted in.
+# Arrow reads decimals with 38 digits after the point (see `wire`), and its table reaches
+# 76 further. A text may have as many after its point, its exponent counted in.
 SCALE_MAX = 38 + 76
 # Arrow refuses more than 76 digits, whatever the exponent: those down to this one are within.
 _EXPONENT_SAFE_MAX = SCALE_MAX - 76

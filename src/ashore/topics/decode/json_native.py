@@ -53,37 +53,37 @@ class NativeJsonDecoder:
         if found.verdicts is None:
             check(table.num_rows == len(values), "a value was lost while decoding JSON")
             return Decoded(table, None, unknown_records=found.unknown_records, unknown_names=names)
-        good, bad, reasons, asked = found.verdicts
+        good, bad, reasons, rest = found.verdicts
         rows = pa.array(good)
         check(table.num_rows == len(rows), "a row is of no value")
         known = BadRows(pa.array(bad).to_numpy(), pa.array(reasons))
         decoded = Decoded(table, rows, known, found.unknown_records, names)
-        if asked is not None:
-            decoded = self._ask(values, decoded, rows, pa.array(asked))
+        if rest is not None:
+            decoded = self._ask(values, decoded, rows, pa.array(rest))
         is_whole = decoded.table.num_rows + len(decoded.bad) == len(values)
         check(is_whole, "a value was lost while decoding JSON")
         return decoded
 
     def _ask(
-        self, values: Values, native: Decoded, good: pa.Int64Array, asked: pa.Int64Array
+        self, values: Values, native: Decoded, good: pa.Int64Array, rest: pa.Int64Array
     ) -> Decoded:
         """Return what JsonDecoder makes of some values, put among the others; `good` of these."""
-        told = self._python.decode(values.take(asked))
+        judged = self._python.decode(values.take(rest))
         table = native.table
-        if told.table.num_rows:
-            more = asked if told.good is None else asked.take(told.good)
+        if judged.table.num_rows:
+            more = rest if judged.good is None else rest.take(judged.good)
             rows = pa.concat_arrays([good, more])
             order = pc.sort_indices(rows)
-            table = pa.concat_tables([table, told.table]).take(order)
+            table = pa.concat_tables([table, judged.table]).take(order)
             good = rows.take(order)
         bad = BadRows.merge(
-            [native.bad, BadRows(asked.to_numpy()[told.bad.indices], told.bad.reasons)]
+            [native.bad, BadRows(rest.to_numpy()[judged.bad.indices], judged.bad.reasons)]
         )
-        names = sorted({*native.unknown_names, *told.unknown_names})[:UNKNOWN_NAMES_MAX]
+        names = sorted({*native.unknown_names, *judged.unknown_names})[:UNKNOWN_NAMES_MAX]
         return Decoded(
             table,
             good if len(bad) else None,
             bad,
-            native.unknown_records + told.unknown_records,
+            native.unknown_records + judged.unknown_records,
             tuple(names),
         )

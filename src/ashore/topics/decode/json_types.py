@@ -1,6 +1,6 @@
 """Which schemas JSON can hold, and which of them decode slowly.
 
-What it is: questions to the types of a schema, for whoever checks a job file.
+What it is: questions to the types of a schema, for the checks of a job file.
 """
 
 from ashore.tables.ddl import Array, Atom, DataType, Map, Schema, Struct

@@ -31,7 +31,7 @@ class JsonLinesEncoder:
 
     @property
     def bytes_written(self) -> int:
-        """The bytes written so far: nothing is held back."""
+        """The bytes written so far: nothing is buffered."""
         return self._sink.size_bytes
 
     @property
@@ -49,7 +49,7 @@ class JsonLinesEncoder:
 
     @property
     def held_bytes(self) -> int:
-        """Nothing that `flush` could let go of."""
+        """0: `flush` frees nothing."""
         return 0
 
     def flush(self) -> None:

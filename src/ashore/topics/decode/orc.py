@@ -13,7 +13,7 @@ import pyarrow.orc as po
 
 from ashore.topics.decode.encode import Output, Sink
 
-STRIPE_BYTES = 8 << 20  # held by Arrow's writer for each open file
+STRIPE_BYTES = 8 << 20  # buffered by Arrow's writer for each open file
 RATIO_GUESS = 0.25
 
 
@@ -54,7 +54,7 @@ class OrcEncoder:
 
     @property
     def held_bytes(self) -> int:
-        """Nothing that `flush` could let go of."""
+        """0: `flush` frees nothing."""
         return 0
 
     def flush(self) -> None:
@@ -69,7 +69,7 @@ class OrcEncoder:
         self._sink.check()
 
     def abandon(self) -> None:
-        """Let go of everything without writing another byte."""
+        """Free everything without writing another byte."""
         self._sink.cut()
         self._writer.close()
 

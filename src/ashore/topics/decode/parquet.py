@@ -2,7 +2,7 @@
 
 What it is: the encoder for Parquet.
 What it promises: Spark, Hive and Trino read the files: instants are INT64 microseconds adjusted to
-UTC, lists and maps have the standard three levels. Held in memory are fewer rows than a row group.
+UTC, lists and maps have the standard three levels. Fewer rows than a row group are buffered.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ PAGE_BYTES = 2 << 20  # a page is compressed alone, and zstd of level 3 looks 2 
 SAMPLE_ROWS = 16_384
 # Of the sample. A row group has many times its rows, and hardly more of the values that repeat.
 DISTINCT_RATIO_MAX = 0.6
-# So many of its rows answer for the sample where nearly all of their values repeat, or hardly any
+# As many of its rows decide for the sample where nearly all of their values repeat, or hardly any
 # do, as counting all takes several times as long. They stand anywhere in it: values that repeat
 # by turns, or side by side, would not show among those that stand first, or apart.
 FEW_ROWS = 2_048
@@ -40,8 +40,8 @@ class ParquetEncoder:
         self._schema = schema
         self._sink = Sink(output)
         self._writer: pq.ParquetWriter | None = None
-        self._held: list[pa.Table] = []
-        self._held_bytes = 0
+        self._buffered: list[pa.Table] = []
+        self._buffered_bytes = 0
         self._encoded_bytes = 0
         self._rows = 0
 
@@ -50,7 +50,7 @@ class ParquetEncoder:
         """An estimate of the file's size if it were closed now; exact after `close`."""
         known = self._sink.size_bytes and self._encoded_bytes
         ratio = self._sink.size_bytes / self._encoded_bytes if known else RATIO_GUESS
-        return self._sink.size_bytes + int(self._held_bytes * ratio)
+        return self._sink.size_bytes + int(self._buffered_bytes * ratio)
 
     @property
     def rows(self) -> int:
@@ -58,20 +58,20 @@ class ParquetEncoder:
         return self._rows
 
     def write(self, table: pa.Table) -> None:
-        """Append rows; a row group is written whenever enough of them are held."""
-        self._held.append(table)
-        self._held_bytes += table.nbytes
+        """Append rows; a row group is written whenever enough of them are buffered."""
+        self._buffered.append(table)
+        self._buffered_bytes += table.nbytes
         self._rows += table.num_rows
-        if self._held_bytes >= GROUP_BYTES:
+        if self._buffered_bytes >= GROUP_BYTES:
             self.flush()
 
     @property
     def held_bytes(self) -> int:
         """Arrow memory of the rows that no row group holds yet."""
-        return self._held_bytes
+        return self._buffered_bytes
 
     def flush(self) -> None:
-        """Write a row group of what is held."""
+        """Write a row group of the buffered rows."""
         self._write_group()
         self._sink.check()
 
@@ -84,22 +84,22 @@ class ParquetEncoder:
         self._sink.check()
 
     def abandon(self) -> None:
-        """Let go of everything without writing another byte."""
+        """Free everything without writing another byte."""
         self._sink.cut()
-        self._held.clear()
+        self._buffered.clear()
         if self._writer is not None:
             self._writer.close()
 
     def _write_group(self) -> None:
-        if not self._held:
+        if not self._buffered:
             return
-        table = _combine(self._held, self._held_bytes)
-        groups = max(1, self._held_bytes // GROUP_BYTES)
+        table = _combine(self._buffered, self._buffered_bytes)
+        groups = max(1, self._buffered_bytes // GROUP_BYTES)
         if table.num_rows:
             writer = self._opened(table)
             writer.write_table(table, row_group_size=-(-table.num_rows // groups))
-        self._encoded_bytes += self._held_bytes
-        self._held_bytes = 0
+        self._encoded_bytes += self._buffered_bytes
+        self._buffered_bytes = 0
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
         if self._writer is None:
@@ -195,7 +195,7 @@ def _repeats(leaf: pa.Array) -> bool:
 
 @lru_cache(maxsize=16)
 def _choose_few(rows: int) -> pa.Array:
-    """Return which of so many rows are looked at first: the same each time."""
+    """Return which rows are looked at first, by their number: the same each time."""
     return pa.array(np.sort(np.random.default_rng(rows).choice(rows, FEW_ROWS, replace=False)))
 
 

@@ -1,6 +1,6 @@
 """Between what JSON can hold and what tables hold.
 
-What it is: for each type of a schema the Arrow type that the JSON parser is told to read (its wire
+What it is: for each type of a schema the Arrow type that the JSON parser reads (its wire
 type), and the exact conversion from there, a column at a time.
 What it promises: a value is converted exactly or refused, never rounded, cut to fit or set to null;
 the one exception is digits of a second beyond the sixth, which no Spark table can hold.
@@ -36,12 +36,12 @@ _HAS_ZONE = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 def wire_schema(fields: tuple[Field, ...]) -> pa.Schema:
-    """Return the schema that the JSON parser is told to read."""
+    """Return the schema that the JSON parser reads."""
     return pa.schema([(field.name, wire_type(field.type)) for field in fields])
 
 
 def wire_type(data_type: DataType) -> pa.DataType:
-    """Return the type that the JSON parser is told to read. Maps arrive as lists of entries."""
+    """Return the type that the JSON parser reads. Maps arrive as lists of entries."""
     match data_type:
         case Atom.FLOAT:
             return pa.float64()

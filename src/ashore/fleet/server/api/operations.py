@@ -1,7 +1,7 @@
 """Operations: `/api/operations`, and those of a job below its own address.
 
 What it is: a route for each command of the command line that is long work or a look, with its
-arguments and options as a body; what becomes of it.
+arguments and options as a body; its result.
 What it promises: an address and a body for each command, made from the command line itself; a path
 in a body is confined to the roots of the server.
 """
@@ -237,7 +237,7 @@ async def get_operation(
     context: Shared,
     wait_s: Annotated[float, Query(ge=0, le=WAIT_S_MAX)] = 0,
 ) -> OperationDocument:
-    """Return an operation; with `wait_s`, once it has ended, or after so many seconds."""
+    """Return an operation; with `wait_s`, once it has ended, or after `wait_s` seconds."""
     until_s = context.clock.monotonic_s() + wait_s
     while True:
         found = await run_in_threadpool(context.operations.get, id)

@@ -2,7 +2,7 @@
 
 What it is: `ControlPlane`, a seam, and the values that cross it; `Drafts`, job files with other
 SQL, kept while a migration is decided.
-What it promises: `jobs` and `job` answer from memory; whoever looks at a page waits for no lake. A
+What it promises: `jobs` and `job` answer from memory; a page never waits for a lake. A
 draft finds the files beside it that the job file of the server finds; the job file as it was is
 kept with it, for an undo.
 """

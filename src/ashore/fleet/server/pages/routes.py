@@ -65,7 +65,7 @@ def pages_router(plane: ControlPlane, access: RequestAccess, checks: CheckProces
 
 
 def _login_routes(frame: PageFrame) -> APIRouter:
-    """Return what everybody may ask for: the way in."""
+    """Return the routes without a token: the way in."""
     router, guard = frame.router(Admits.ANYBODY), frame.guard
 
     @router.get("/")

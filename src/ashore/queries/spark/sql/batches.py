@@ -81,7 +81,7 @@ class QueryBatches:
     def __init__(self, plan: QueryPlan, parts: QueryParts, topics: Sequence[str]) -> None:
         self.plan, self.parts, self.topics = plan, parts, topics
         self.name = parts.sink.plan.name
-        self.under_way = threading.Lock()  # held while a batch runs
+        self.under_way = threading.Lock()  # locked while a batch runs
         self.checkpoint = plan.attempts.attempt(1)  # until a turn has taken one
         self.failure: BaseException | None = None
         self.passed_ms: dict[str, int] = {}  # watermarks of views that were idle

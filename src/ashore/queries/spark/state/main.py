@@ -208,7 +208,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 Send = Callable[[Event], None]
 
 
-def load(spark: SparkSession, asked: LoadRequest, send: Send) -> StateLoaded:
+def load(spark: SparkSession, request: LoadRequest, send: Send) -> StateLoaded:
     """Load each store, and return how many rows it has. Raises CheckpointUnfit where Spark cannot.
 
     Nothing is written to the checkpoint. Each row of each store is read; no older snapshot is used
@@ -216,12 +216,12 @@ def load(spark: SparkSession, asked: LoadRequest, send: Send) -> StateLoaded:
 
     `send`: is sent each step.
     """
-    uri, found, what = asked.checkpoint.uri, [], "its operators"
+    uri, found, what = request.checkpoint.uri, [], "its operators"
     try:
         for each in list_state(spark, uri):
             what = f"operator {each.operator}, {each.name}"
             send(StateStep(StateWork.LOAD, each.operator, each.name))
-            rows = read_state(spark, uri, asked.batch, each).groupBy(FAMILY).count().collect()
+            rows = read_state(spark, uri, request.batch, each).groupBy(FAMILY).count().collect()
             counted = sorted((row[0], int(row[1])) for row in rows)
             found += [StoreRows(each.operator, each.name, *row) for row in counted]
     except (PySparkException, Py4JError, ConnectionError) as error:
