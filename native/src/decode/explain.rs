@@ -50,7 +50,8 @@ impl Context {
     pub fn refuse_text(&mut self, at: Cursor) {
         let bytes = self.text.bytes();
         let start = bytes.iter().position(|byte| *byte == b'{').unwrap_or(0);
-        self.fault.set_broken(self.text.offset(at) - start);
+        let end = bytes.trim_ascii_end().len(); // space behind the record is not part of it
+        self.fault.set_broken(self.text.offset(at).min(end) - start);
     }
 
     /// No key stands at a cursor, or no colon behind it.
