@@ -22,7 +22,7 @@ from ashore.cli.output import (
     reported_errors,
     say,
 )
-from ashore.errors import JobFileInvalid
+from ashore.errors import ExitCode, JobFileInvalid
 from ashore.jobs.events import CaseEnded, Talk
 from ashore.jobs.failure import Failed
 from ashore.jobs.file.cases import load_cases
@@ -63,7 +63,7 @@ def run_tests(
 test = run_tests  # pytest would take a function of this name for one of its own
 
 
-FAILED = 5
+FAILED = ExitCode.WRONG
 
 
 def show_cases(launch: JobLaunch, count: int, junit: Path | None, *, as_json: bool) -> int:

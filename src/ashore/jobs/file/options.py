@@ -36,7 +36,7 @@ OWNED_OPTIONS: Mapping[str, str] = {
     "group.instance.id": _POSITION,
     "group.protocol": _POSITION,
     "groupIdPrefix": _POSITION,
-    "includeHeaders": "headers are not landed",
+    "includeHeaders": "`provenance: headers` of a table lands headers",
     "interceptor.classes": "an interceptor could change or drop records",
     "isolation.level": "it is always read_committed: aborted records are never landed",
     "key.deserializer": _BYTES,

@@ -6,7 +6,8 @@ arguments: a batch that is written again is filed the same way.
 
 A record is *late* if it happened more than `after_ms` before the watermark, the highest event time
 that was landed before this batch; *future* if it happened more than `future_max_ms` after the
-batch's `now_ms`; *untimed* if it has no event time. The policy for them:
+batch's `now_ms`; *untimed* if it has no event time. In a query Spark decides what is late, by the
+watermark of `queries/spark/sql/views`. The policy for them:
 
 | policy | late                 | future               | untimed        |
 |--------|----------------------|----------------------|----------------|

@@ -1,4 +1,4 @@
-"""Where savepoints are: listed, opened, verified, deleted.
+"""Where savepoints are: listed, opened, deleted.
 
 What it promises: a directory is a savepoint by its name, and a complete one by its manifest. Only
 such directories are deleted: the manifest first, so that what is left of one is never restored.
