@@ -10,7 +10,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from ashore.queries.spark.sql.batch_measures import read_batches
+from ashore.queries.spark.sql.assembly import read_batches
 from ashore.queries.spark.sql.settings import (
     BOUNDED_MEMORY,
     CHANGELOG,

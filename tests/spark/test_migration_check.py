@@ -30,9 +30,8 @@ from ashore.log.store.reader import read_log
 from ashore.plans.change.replay import ReplayLook, TimeRange, WrongWindows
 from ashore.plans.change.verdicts import SparkAlone, StateVerdict
 from ashore.plans.query import PlannedQuery
-from ashore.queries.change.check import judge_job, look_at_replays, measure_losses
+from ashore.queries.change.check import judge_job, look_at_replay, look_at_replays, measure_losses
 from ashore.queries.change.outlines import copied_outlines
-from ashore.queries.change.replays import look_at_replay
 from ashore.queries.spark.sql.validate import plan_stored
 from ashore.queries.state.directories import open_directory
 from ashore.topics.loop.job import load_job_file

@@ -6,7 +6,7 @@ from ashore.errors import QueryRefused
 from ashore.jobs.requests import OffsetsOfTopic, SqlRequest, read_request, write_request
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import StreamShard
-from ashore.queries.spark.sql.sample import plan_sample
+from ashore.queries.spark.sql.adhoc import plan_sample
 from ashore.queries.tools.adhoc import parse_offsets
 
 THERE = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ashore.jobs.requests import CheckpointAddress, StateBatch, StateTable
-from ashore.queries.spark.state.damage import explain_damage
+from ashore.queries.spark.state.rows import explain_damage
 
 TABLE = StateTable(0, "stateStoreSave", "default", ())
 WHOLE = "state/0/1/4.zip"

@@ -6,7 +6,7 @@ What it promises: nothing is written, and no log or checkpoint is looked at. Eac
 to offsets that are reported first. Records that are in no view are counted and reported.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
@@ -15,10 +15,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from ashore.errors import AshoreError, BatchFailed, RowNotComputed
+from ashore.errors import AshoreError, BatchFailed, QueryRefused, RowNotComputed
 from ashore.jobs.events import Answered, Event, Note, Reading
 from ashore.jobs.file.source_text import written_file
-from ashore.jobs.requests import SqlRequest
+from ashore.jobs.requests import OffsetsOfTopic, SqlRequest
+from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.plans.text import find_read, name_made
 from ashore.queries.spark.internals import TimeMark, count_observed_once
@@ -27,7 +28,6 @@ from ashore.queries.spark.sql.frames import VARIABLES
 from ashore.queries.spark.sql.functions import load_functions
 from ashore.queries.spark.sql.refusals import explain_plan, refused_at
 from ashore.queries.spark.sql.row_errors import find_row_error
-from ashore.queries.spark.sql.sample import plan_sample
 from ashore.queries.spark.sql.script import Script, ViewText, parse_script, parse_select, select
 from ashore.queries.spark.sql.settings import open_session
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
@@ -163,3 +163,83 @@ def _report_left_out(frame: DataFrame, views: Sequence[View], send: Send) -> Non
             if ahead:
                 words = "records are left out: their event time is more than late.future_max ahead"
                 send(Note(view.name, f"{view.name}: {ahead:,} {words}"))
+
+
+Sample = dict[str, dict[str, OffsetRange]]  # topic, partition
+
+
+def plan_sample(there: Mapping[StreamShard, ShardOffsets], request: SqlRequest) -> Sample:
+    """Return what is read of each topic partition.
+
+    Of the newest offsets, partitions give equal parts as far as they have them. Offsets that are
+    not there are refused: a range that ends early would look like an answer.
+
+    Arguments:
+        there: the topic partitions that the query may read, and what they hold.
+        request: what was asked.
+
+    Raises QueryRefused where offsets were asked for that are not there, or of a topic that is not
+    read.
+
+    """
+    by_topic: dict[str, dict[str, ShardOffsets]] = defaultdict(dict)
+    for shard, offsets in there.items():
+        by_topic[shard.stream][shard.shard] = offsets
+    for each in request.offsets:
+        _check_topic(each, by_topic)
+    named = {each.topic for each in request.offsets}
+    sample: Sample = {
+        topic: _newest(shards, request.last)
+        for topic, shards in by_topic.items()
+        if topic not in named
+    }
+    for topic in named:
+        nothing = {
+            shard: OffsetRange(offsets.end, offsets.end)
+            for shard, offsets in by_topic[topic].items()
+        }
+        sample[topic] = nothing
+    for each in request.offsets:
+        for partition, offsets in by_topic[each.topic].items():
+            if each.partition is None or each.partition == int(partition):
+                sample[each.topic][partition] = _choose_range(each, partition, offsets)
+    return sample
+
+
+def _newest(shards: Mapping[str, ShardOffsets], count: int) -> dict[str, OffsetRange]:
+    """Return the newest offsets of a topic. Small partitions give all they have, first."""
+    left, found = count, dict[str, OffsetRange]()
+    by_size = sorted(shards.items(), key=lambda each: (each[1].end - each[1].earliest, each[0]))
+    for place, (shard, offsets) in enumerate(by_size):
+        part = -(-left // (len(by_size) - place))
+        start = max(offsets.earliest, offsets.end - part)
+        found[shard] = OffsetRange(start, offsets.end)
+        left -= offsets.end - start
+    return found
+
+
+def _check_topic(request: OffsetsOfTopic, by_topic: Mapping[str, Mapping[str, object]]) -> None:
+    if request.topic not in by_topic:
+        raise QueryRefused(
+            f"the query does not read topic {request.topic}",
+            hint=f"name one of {', '.join(sorted(by_topic))}" if by_topic else "leave it out",
+        )
+    shards = by_topic[request.topic]
+    if request.partition is not None and str(request.partition) not in shards:
+        raise QueryRefused(
+            f"topic {request.topic} has no partition {request.partition}",
+            hint=f"it has {len(shards)}, numbered from 0",
+        )
+
+
+def _choose_range(request: OffsetsOfTopic, shard: str, there: ShardOffsets) -> OffsetRange:
+    end = there.end if request.end is None else request.end
+    if request.partition is None:  # of each partition what it has of them
+        start = min(max(request.start, there.earliest), there.end)
+        return OffsetRange(start, max(min(end, there.end), start))
+    if not there.earliest <= request.start <= end <= there.end:
+        raise QueryRefused(
+            f"{request.topic}/{shard} does not have the offsets {request.start} to {end}",
+            hint=f"it has {there.earliest} to {there.end} (exclusive)",
+        )
+    return OffsetRange(request.start, end)

@@ -5,9 +5,11 @@ What it promises: every table without a topic has one INSERT, and every INSERT s
 Spark refuses is reported before the first query starts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from pyspark.sql import SparkSession
 
@@ -22,7 +24,6 @@ from ashore.jobs.file.tables import SealSection
 from ashore.log.fold import EMPTY
 from ashore.plans.sources import list_topics
 from ashore.queries.spark.internals import TimeMark, read_sources
-from ashore.queries.spark.sql.batch_measures import read_batches, read_partitions
 from ashore.queries.spark.sql.batches import QueryParts
 from ashore.queries.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.functions import load_functions
@@ -32,11 +33,12 @@ from ashore.queries.spark.sql.refusals import do_all, refused_at
 from ashore.queries.spark.sql.script import Insert, Script, parse_script
 from ashore.queries.spark.sql.settings import NULL_FOR_ERRORS, state_settings
 from ashore.queries.spark.sql.topics import plan_topic
-from ashore.queries.spark.sql.tuning import TuningGoals, tune
+from ashore.queries.spark.sql.tuning import Batches, TuningGoals, tune
 from ashore.queries.spark.sql.views import View
 from ashore.queries.state.attempts import open_attempts
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.layout import PARTITIONS
+from ashore.queries.state.files import CheckpointFile, list_partitions, list_stores
+from ashore.queries.state.layout import PARTITIONS, BatchLog, StateKind, StatePath, TablePath
 from ashore.topics.loop.assembly import JobAssembly
 from ashore.topics.loop.job import first_offset_of, landing_spec
 from ashore.topics.loop.job_loop import Rhythm
@@ -254,3 +256,78 @@ def _refuse_other_partitions(checkpoint: Checkpoint, there: int, expected: str) 
             f"stop the job and run `ashore checkpoint rescale JOB.yaml --partitions {expected}`",
             why="other_partitions",
         )
+
+
+SAMPLED = 4
+NEWEST = 20  # gaps between batches: what follows a backlog, or a new interval, soon counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """What is known of one store."""
+
+    changelog_bytes: float  # the median: a first batch is often unlike the others
+    snapshot_bytes: float
+
+
+def read_batches(checkpoint: Checkpoint) -> Batches | None:
+    """Return measures of the last batches; None if files do not show them. Raises StorageError.
+
+    At most SAMPLED partitions of each operator are read, so that a start does not take longer for a
+    large state.
+    """
+    begun = checkpoint.list_batches(BatchLog.OFFSETS).values()
+    begun_ms = sorted(each.modified_ms for each in begun)[-NEWEST - 1 :]
+    gaps_ms = [after - before for before, after in pairwise(begun_ms)]
+    found = list(_read_stores(checkpoint))
+    if not found or not gaps_ms or median(gaps_ms) <= 0:
+        return None
+    return Batches(
+        interval_s=median(gaps_ms) / 1000,
+        changelog_bytes=sum(each.changelog_bytes * count for each, count in found),
+        snapshot_bytes=sum(each.snapshot_bytes * count for each, count in found),
+        stores=round(sum(count for _, count in found)),
+    )
+
+
+def read_partitions(checkpoint: Checkpoint) -> int | None:
+    """Return into how many partitions the state is cut. Raises StorageError.
+
+    None where nothing was begun, and where the file is not as Spark writes it: what is wrong with
+    the checkpoint its query reports when it starts.
+    """
+    begun = checkpoint.list_batches(BatchLog.OFFSETS)
+    if not begun:
+        return None
+    try:
+        settings = checkpoint.read_offsets(max(begun)).settings
+    except CheckpointUnfit:
+        return None
+    return settings.partitions if settings else None
+
+
+def _read_stores(checkpoint: Checkpoint) -> Iterator[tuple[_Store, float]]:
+    """Yield the stores that were looked at, and how many each stands for."""
+    for operator, partitions in list_partitions(checkpoint).items():
+        sampled = partitions[:: max(1, len(partitions) // SAMPLED)]
+        for partition in sampled:
+            for files in list_stores(checkpoint, operator, partition).values():
+                yield _measure(files), len(partitions) / len(sampled)
+
+
+def _measure(files: Sequence[CheckpointFile]) -> _Store:
+    changelogs = [each.size_bytes for each in files if _is(each, StateKind.CHANGELOG)]
+    snapshots_ms = sorted(
+        each.modified_ms for each in files if _is(each, StateKind.ROCKSDB_SNAPSHOT)
+    )
+    tables = [each for each in files if isinstance(each.of, TablePath)]
+    rounds = len(snapshots_ms) - 1
+    if rounds > 0:
+        # Tables that came with the oldest snapshot hold what was there before it.
+        tables = [each for each in tables if each.modified_ms > snapshots_ms[0]]
+    added = sum(each.size_bytes for each in tables)
+    return _Store(median(changelogs or [0]), added / max(rounds, 1))
+
+
+def _is(file: CheckpointFile, kind: StateKind) -> bool:
+    return isinstance(file.of, StatePath) and file.of.kind is kind

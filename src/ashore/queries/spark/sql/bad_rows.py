@@ -36,7 +36,7 @@ from ashore.queries.spark.sql.views import (
     sum_counts,
 )
 from ashore.topics.decode.reasons import NOT_COMPUTED, TOO_FAR
-from ashore.topics.loop.culprits import find_culprits
+from ashore.topics.loop.bisection import halve
 from ashore.topics.loop.sinks import FAR_FUTURE
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.run.spark.causes import text_of
@@ -298,3 +298,51 @@ def find_letters(
             hint="fix the SQL: dead letters are for single records",
         )
     return tuple(found)
+
+
+Compute = Callable[[Sequence[ShardRange]], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the batch that is left to look at."""
+
+    ranges: tuple[ShardRange, ...]
+    is_known_bad: bool  # since the whole of it is, and the rest of that is not
+
+    @property
+    def size(self) -> int:
+        return sum(each.offsets.size for each in self.ranges)
+
+
+def find_culprits(ranges: Sequence[ShardRange], compute: Compute, count_max: int) -> list[Letter]:
+    """Return records that fail alone, in the order of `ranges`; no more than `count_max`, plus one.
+
+    They are found by halves: one of them costs about as many runs as the batch's size has binary
+    digits, half of them again.
+
+    Arguments:
+        ranges: of the batch, which cannot be computed as a whole.
+        compute: computes the rows of some offsets and drops them; returns why that cannot be
+            done, None: it can. Row by row: what it says of offsets it says of some record.
+        count_max: how many are of use. One more is returned where there are more.
+
+    Raises what `compute` raises.
+
+    """
+    found: list[Letter] = []
+    left = [_Part(tuple(ranges), is_known_bad=True)]  # the next part is the last one
+    while left and len(found) <= count_max:
+        part = left.pop()
+        if part.size == 1:
+            reason = compute(part.ranges)
+            if reason is not None:
+                (alone,) = part.ranges
+                found.append(Letter(alone.key, alone.offsets.start, reason))
+        elif part.size and (part.is_known_bad or compute(part.ranges) is not None):
+            first, second = halve(part.ranges)
+            is_first_good = compute(first) is None
+            left.append(_Part(second, is_known_bad=is_first_good))
+            if not is_first_good:
+                left.append(_Part(first, is_known_bad=True))
+    return found

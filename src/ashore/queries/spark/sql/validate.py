@@ -4,26 +4,37 @@ What it promises: the plans that a start would make, and what a start would refu
 the query's log, by its checkpoint. No topic is read, nothing is written.
 """
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from ashore.errors import QueryRefused
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from ashore.base.clock import SystemClock
+from ashore.errors import AshoreError, QueryRefused
 from ashore.jobs.file.tables import Table
 from ashore.log.fold import EMPTY
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_log
 from ashore.plans.checks import warn_of_replays
+from ashore.plans.graph import PlanGraph
 from ashore.plans.messages import DescribedQuery, TableQuery, TopicQuery
 from ashore.plans.operators import describe_operators
-from ashore.plans.query import PlannedQuery
+from ashore.plans.query import PlannedQuery, RefusedState, StateCheck
+from ashore.plans.sources import list_topics
+from ashore.queries.spark.internals import check_state
 from ashore.queries.spark.sql.assembly import SqlParts, plan_queries
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.refusals import do_all
 from ashore.queries.spark.sql.start_checks import hold_query
-from ashore.queries.spark.sql.state_check import compare_state
 from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.directories import open_directory
+from ashore.queries.state.layout import STATE, OffsetsFile, Settings
+from ashore.queries.state.outline import copy_outline
 from ashore.topics.loop.sink_output import sink_output
 from ashore.topics.loop.sinks import Sink, sink_slice
+from ashore.topics.run.spark.causes import innermost_cause, text_of
 
 ONCE = "exactly once"
 APPEND = "at least once: rows of an interrupted batch are sent again"
@@ -100,3 +111,68 @@ def _describe(parts: SqlParts, item: Sink, plan: QueryPlan) -> DescribedQuery:
         return TableQuery(output.table, tuple(output.partition_by), ONCE, *common)
     guarantee = UPSERT if item.mode == "upsert" else APPEND
     return TopicQuery(item.topic, item.mode, tuple(item.key), guarantee, *common)
+
+
+# Of these Spark compares all operators at once; any other is of the first one that it meets.
+_OF_ALL = "STREAMING_STATEFUL_OPERATOR_"
+
+
+def compare_state(planned: PlannedFrame, mode: str, outline: Checkpoint) -> StateCheck:
+    """Return what Spark alone says of a query and the state that is there.
+
+    An answer, or why there is none; never an error. Spark works on copies of the outline.
+
+    Arguments:
+        planned: what the query selects.
+        mode: what it hands to its sink; see OutputMode.
+        outline: see `copy_outline`; on this machine.
+
+    """
+    try:
+        offsets = outline.read_offsets(outline.read_position().planned)
+        return _compare_sources(planned.graph, offsets) or _compare(planned, mode, outline, offsets)
+    except AshoreError as error:
+        return StateCheck(unknown=error.message)
+    except (PySparkException, Py4JError) as error:
+        return StateCheck(unknown=innermost_cause(text_of(error)))
+
+
+def _compare_sources(graph: PlanGraph, offsets: OffsetsFile) -> StateCheck | None:
+    """Return how Spark refuses another number of streams: it knows them by their order."""
+    was, now = len(offsets.sources), len(list_topics(graph.sources))
+    if was == now:
+        return None
+    return StateCheck(
+        f"There are [{was}] sources in the checkpoint offsets and now there are [{now}]"
+    )
+
+
+def _compare(
+    planned: PlannedFrame, mode: str, outline: Checkpoint, offsets: OffsetsFile
+) -> StateCheck:
+    settings = offsets.settings or Settings()
+    error = _ask(planned, mode, outline, settings, None)
+    if not error or error.startswith(_OF_ALL):
+        return StateCheck(error)
+    numbers = [node.state.operator_id for node in planned.graph.nodes if node.state]
+    if len(numbers) == 1:
+        return StateCheck(error, (RefusedState(numbers[0], error),))
+    says = [RefusedState(each, _ask(planned, mode, outline, settings, [each])) for each in numbers]
+    return StateCheck(error, tuple(each for each in says if each.error))
+
+
+def _ask(
+    planned: PlannedFrame,
+    mode: str,
+    outline: Checkpoint,
+    settings: Settings,
+    operators: Collection[int] | None,
+) -> str:
+    """Return the error of the first operator that Spark refuses: see `copy_outline`."""
+    with tempfile.TemporaryDirectory(prefix="ashore-check-") as directory:
+        copy = open_directory(f"{directory}/checkpoint", SystemClock())
+        done = copy_outline(outline, copy, operators)
+        if copy.read_position().planned == done:
+            # As at a start: of a join Spark reads what the operator said before a planned batch.
+            copy.plan(done + 1, copy.read_offsets(done))
+        return check_state(planned.frame, mode, f"{copy.uri}/{STATE}", done + 1, settings)
