@@ -20,12 +20,6 @@ from ashore.topics.read.headers import read_headers
 from ashore.topics.read.record_columns import FETCHED, FETCHED_WITH_HEADERS, to_headers, to_times
 
 ARROW_BYTES = 1 << 30  # Arrow counts the bytes of a binary column in 31 bits
-SETTINGS = {
-    "group.id": "ashore",  # the library requires a name all the same
-    "enable.auto.commit": "false",
-    "enable.auto.offset.store": "false",
-    "auto.offset.reset": "error",
-}
 
 TopicPartition = tuple[str, int]  # topic, partition
 _Headers = list[tuple[bytes, bytes | None]]
@@ -70,7 +64,7 @@ class RangeConsumer:
         settings: Mapping[str, str],
         with_headers: Collection[str] = (),
     ) -> None:
-        self._client = cluster.open_client(complaints, {**SETTINGS, **settings})
+        self._client = cluster.open_client(complaints, settings)
         self._with_headers = with_headers
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:

@@ -38,23 +38,14 @@ from ashore.topics.read.native import (
     choose,
     read_epoch_ends,
 )
-from ashore.topics.read.polling import READING, next_answer
+from ashore.topics.read.polling import next_answer
+from ashore.topics.read.settings import HISTORIES
 
 # A command asks with less patience than a job that runs. What a running job would wait for must
 # not keep it from starting, so all wait alike here: the brokers have just answered other questions.
 PATIENCE_S = 20.0
 SHOWN = 10  # silent partitions that an error names
 
-SETTINGS = {
-    **READING,
-    "group.id": "ashore-histories",  # the client requires one; nothing is committed
-    # A first record, or the end, is answer enough: what comes with it is dropped. A broker returns
-    # a batch that is larger than this of the first partition of a fetch only, so that partitions
-    # that have answered are not fetched again.
-    "queued.min.messages": "1",
-    "fetch.message.max.bytes": f"{64 << 10}",
-    "fetch.queue.backoff.ms": "10",
-}
 
 _log = logging.getLogger(__name__)
 
@@ -209,7 +200,7 @@ def _note_end(answers: _Answers, end: EpochEnd) -> None:
 def _ask_by_fetching(answers: _Answers) -> None:
     """Fetch from each position until its partition has answered. Raises SourceError."""
     complaints = Complaints()
-    consumer = answers.cluster.open_client(complaints, SETTINGS)
+    consumer = answers.cluster.open_client(complaints, HISTORIES)
     try:
         consumer.assign(
             [

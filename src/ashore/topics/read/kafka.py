@@ -41,7 +41,8 @@ from ashore.topics.read.failures import (
 )
 from ashore.topics.read.headers import read_headers
 from ashore.topics.read.histories import find_refused
-from ashore.topics.read.polling import READING, next_answer
+from ashore.topics.read.polling import next_answer
+from ashore.topics.read.settings import VERIFICATION
 
 T = TypeVar("T")
 
@@ -314,15 +315,6 @@ def stream_id_of(stream: str, topic_id: Uuid) -> str:
     return str(topic_id).translate(URL_SAFE)
 
 
-_PLAIN_SETTINGS = {
-    **READING,
-    "group.id": "ashore-verify",  # the client requires one; nothing is committed
-    # Ranges are short, and what is fetched beyond their ends is fetched for nothing.
-    "queued.min.messages": "1000",
-    "queued.max.messages.kbytes": "4096",
-}
-
-
 class PlainReader:
     """One connection for many ranges, one after the other. Used by one thread."""
 
@@ -334,7 +326,7 @@ class PlainReader:
     def read(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
         """Yield the committed records of a range. Raises OffsetsGone, SourceError."""
         if self._consumer is None:
-            self._consumer = self._cluster.open_client(self._complaints, _PLAIN_SETTINGS)
+            self._consumer = self._cluster.open_client(self._complaints, VERIFICATION)
         partition = TopicPartition(shard.stream, int(shard.shard), offsets.start)
         self._consumer.assign([partition])  # drops what an earlier range has left
         while True:

@@ -1,6 +1,6 @@
 """How Python's client is polled, by all who read with it.
 
-What it is: the settings of such a reader, and `next_answer`.
+What it is: `next_answer`.
 What it promises: a failure that passes is waited out until a deadline; any other is reported as
 what it is. The end of a partition, and a position that it does not have, are answers.
 """
@@ -18,12 +18,6 @@ from ashore.topics.read.failures import (
 )
 
 POLL_S = 0.5
-READING = {
-    "enable.auto.commit": "false",
-    "auto.offset.reset": "error",
-    "isolation.level": "read_committed",
-    "enable.partition.eof": "true",
-}
 
 
 def next_answer(

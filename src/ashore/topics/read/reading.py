@@ -36,6 +36,7 @@ from ashore.topics.read.failures import (
 )
 from ashore.topics.read.limits import HARD_LIMITS, ReadLimits, records_too_large
 from ashore.topics.read.native import WAVE_RECORDS, GaveUp, RawReading, choose, offsets_gone
+from ashore.topics.read.settings import RANGES
 
 POLL_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
 POLL_BYTES = 4 << 20  # where records are larger; by the size of those before
@@ -46,13 +47,6 @@ RECEIVED_DEFAULT_BYTES = 100_000_000  # by librdkafka's own default
 RECEIVED_MOST_BYTES = 2**31 - 1
 ANSWER_OVERHEAD_BYTES = 512  # that librdkafka asks for beside what was fetched
 
-SETTINGS = {
-    "isolation.level": "read_committed",
-    "enable.partition.eof": "true",
-    "fetch.wait.max.ms": "20",  # the range is all there: nothing to wait for
-    "fetch.queue.backoff.ms": "10",  # the default, a second at a full queue, is 7 times slower
-    "queued.max.messages.kbytes": f"{16 << 10}",  # fetched ahead: what a range's end throws away
-}
 
 _log = logging.getLogger(__name__)
 
@@ -150,7 +144,7 @@ def read_ranges(
                 use.report.by_id.update(ranges.items())
             return
     complaints = Complaints()
-    settings = {**SETTINGS, "receive.message.max.bytes": str(_most_bytes(cluster, use.limits))}
+    settings = {**RANGES, "receive.message.max.bytes": str(_most_bytes(cluster, use.limits))}
     consumer = RangeConsumer(cluster, complaints, settings, with_headers)
     try:
         yield from _Reading(cluster, consumer, ranges, complaints, use.limits).read()
