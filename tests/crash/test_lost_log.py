@@ -26,9 +26,9 @@ from tests.crash.storage_calls import FIRST_LIFE_ENDS, Case
 from ashore.errors import LogLost
 from ashore.log import names
 from ashore.log.entries import Open, Prepare
+from ashore.log.lost_end import find_later
 from ashore.log.store.reader import read_log
 from ashore.log.store.traces import find_traces
-from ashore.log.traces import find_later
 
 
 def landed_world() -> World:

@@ -16,11 +16,11 @@ from ashore.base.unique import unique
 from ashore.errors import SourceError
 from ashore.jobs.file import Job, ResolvedTable, match_topics, select_topics
 from ashore.log.fold import Fold
+from ashore.log.lost_end import Trace
 from ashore.log.names import SliceName
 from ashore.log.store.fold_cache import EntryNote, KnownFolds, read_note
 from ashore.log.store.reader import read_log
 from ashore.log.store.traces import find_traces
-from ashore.log.traces import Trace
 from ashore.storage.base import Storage
 from ashore.tables.catalog import Catalog, open_catalog
 from ashore.topics.loop.job import (

@@ -14,6 +14,7 @@ from ashore.errors import BatchFailed, Fenced, LogLost, StorageError, TooManyFil
 from ashore.log import names
 from ashore.log.entries import Commit
 from ashore.log.fold import Fold, PartitionState, forget_untouched
+from ashore.log.lost_end import LogEnd
 from ashore.log.names import SliceName
 from ashore.log.progress import Quiet
 from ashore.log.store import log as log_module
@@ -23,7 +24,6 @@ from ashore.log.store.committer import Committer
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import list_log, read_log
 from ashore.log.store.traces import find_traces, require_whole
-from ashore.log.traces import LogEnd
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.storage.paths import build_temporary_path

@@ -28,11 +28,11 @@ from ashore.errors import (
 from ashore.log import names
 from ashore.log.entries import Closing, Commit, Draft, Open, write_entry
 from ashore.log.fold import EMPTY
+from ashore.log.lost_end import Trace
 from ashore.log.store import log as log_module
 from ashore.log.store.archive import archive_log
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_history, read_log, read_number
-from ashore.log.traces import Trace
 from ashore_lab.testing import FailAfterEffect, FailBefore, LateEffect
 
 BODY = Commit("test")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ashore.log.traces import LogEnd, Trace, describe_loss, find_later
+from ashore.log.lost_end import LogEnd, Trace, describe_loss, find_later
 
 END = LogEnd(12, 3, 7)
 

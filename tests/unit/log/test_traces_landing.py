@@ -3,9 +3,9 @@
 import pytest
 
 from ashore.errors import LogLost
+from ashore.log.lost_end import LogEnd, Trace
 from ashore.log.names import SliceName
 from ashore.log.store.traces import LISTINGS_MAX, find_traces, require_whole
-from ashore.log.traces import LogEnd, Trace
 from ashore.storage import MemoryStorage
 from ashore_lab.testing import FakeClock, FaultyStorage
 

@@ -11,7 +11,7 @@ from tests.json_decoders import decode_with_all
 
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode import json as subject
-from ashore.topics.decode import json_decimals
+from ashore.topics.decode import json_exponents as json_decimals
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.json import JsonDecoder
 from ashore.topics.decode.json_types import json_slow_columns, json_supports

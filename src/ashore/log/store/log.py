@@ -32,12 +32,12 @@ from ashore.log import names
 from ashore.log.entries import Body, Closing, Draft, Entry, Open, write_entry
 from ashore.log.extend import extend
 from ashore.log.fold import Fold, forget_sealed, forget_untouched
+from ashore.log.lost_end import LogEnd, Trace
 from ashore.log.names import SliceName
 from ashore.log.plan_reset import is_ahead
 from ashore.log.snapshot import write_snapshot
 from ashore.log.store.reader import list_log, read_log, read_number
 from ashore.log.store.traces import require_whole
-from ashore.log.traces import LogEnd, Trace
 from ashore.storage.base import Storage
 
 SNAPSHOT_EVERY = 500  # entries between two snapshots

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 
 from ashore.errors import LogLost
 from ashore.log import names
+from ashore.log.lost_end import LogEnd, Trace, describe_loss, find_later
 from ashore.log.names import SliceName
-from ashore.log.traces import LogEnd, Trace, describe_loss, find_later
 from ashore.storage.base import FileStat, Storage
 
 LISTINGS_MAX = 32  # directories of partitions that are listed at a start

@@ -25,11 +25,11 @@ from ashore.errors import (
     StorageError,
 )
 from ashore.log import names
+from ashore.log.lost_end import Trace
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import ShardKey, StreamShard
 from ashore.log.store.traces import find_traces
-from ashore.log.traces import Trace
 from ashore.proof.audit.activity import ActivityWatch, LogProgress
 from ashore.proof.audit.judge import (
     Book,

@@ -11,10 +11,10 @@ from pathlib import PurePosixPath
 from ashore.errors import LogDamaged, LogLost
 from ashore.log.files import Role
 from ashore.log.fold import Fold
+from ashore.log.lost_end import LogEnd
 from ashore.log.names import FinalName, SliceName
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import StreamShard
-from ashore.log.traces import LogEnd
 from ashore.proof.evidence.offsets import FileShard
 from ashore.proof.evidence.runs import intersect
 from ashore.storage.base import FileStat

@@ -14,10 +14,10 @@ from ashore.log import names
 from ashore.log.entries import Retire
 from ashore.log.files import Role
 from ashore.log.fold import EMPTY, Fold
+from ashore.log.lost_end import LogEnd
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.log.store.reader import read_history, read_log
 from ashore.log.tables import DEAD_DDL, DEAD_SUFFIX, LATE_SUFFIX
-from ashore.log.traces import LogEnd
 from ashore.proof.doctor.observation import (
     OwnFile,
     OwnSeen,

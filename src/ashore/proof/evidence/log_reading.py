@@ -9,9 +9,9 @@ from collections.abc import Callable
 from ashore.errors import LogDamaged
 from ashore.log import names
 from ashore.log.entries import Entry, Prepare
+from ashore.log.lost_end import LogEnd
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history
-from ashore.log.traces import LogEnd
 from ashore.proof.evidence.ledger import Ledger, LedgerBuilder
 from ashore.proof.evidence.result import Progress, SliceRead
 from ashore.storage.base import Storage

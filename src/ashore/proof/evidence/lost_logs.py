@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from ashore.errors import LogLost, SourceError
 from ashore.jobs.file import match_topics, select_topics
+from ashore.log.lost_end import LogEnd, Trace
 from ashore.log.names import SliceName
 from ashore.log.positions import StreamShard
 from ashore.log.store.traces import require_whole
-from ashore.log.traces import LogEnd, Trace
 from ashore.topics.loop.sinks import sink_slice, sinks_of
 from ashore.topics.open_job import OpenJob
 

@@ -6,10 +6,10 @@ What it promises: reads only; raises where the command is not for this job, or n
 from ashore.errors import JobFileInvalid, LogGrows, QueryRefused
 from ashore.jobs.ask import RunningJob
 from ashore.jobs.file import Job
+from ashore.log.lost_end import LogEnd
 from ashore.log.store.dead_job import require_quiet
 from ashore.log.store.reader import read_log
 from ashore.log.store.traces import require_whole
-from ashore.log.traces import LogEnd
 from ashore.topics.open_job import OpenJob
 
 WATCH_S_MAX = 15.0
