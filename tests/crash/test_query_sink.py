@@ -25,7 +25,7 @@ from ashore.errors import CheckpointUnfit, FilesLost
 from ashore.log.entries import Prepare, Query, Version, prepare
 from ashore.log.fold import Fold
 from ashore.log.plan_commit import places_of
-from ashore.log.plan_query import QueryBatch, ThrowRowsAway
+from ashore.log.plan_query import DiscardRows, QueryBatch
 from ashore.log.query import QueryState
 from ashore.log.store import committer
 from ashore.log.store.committer import Committer
@@ -92,7 +92,7 @@ def write_replays_again(patch: pytest.MonkeyPatch) -> None:
 
     def careless(fold: Fold, batch: QueryBatch, past: object = None) -> object:
         decision = plan(fold, batch)
-        if isinstance(decision, ThrowRowsAway) and fold.query is not None:
+        if isinstance(decision, DiscardRows) and fold.query is not None:
             moved = replace(fold.query, batch_id=batch.batch_id - 1)
             ranges = {each.key: each.offsets.start for each in batch.ranges}
             shards = {

@@ -42,7 +42,7 @@ class WriteRows:
 
 
 @dataclass(frozen=True, slots=True)
-class ThrowRowsAway:
+class DiscardRows:
     """The log holds this very batch: it is run for its state, and its rows are in the table."""
 
     lineage: str
@@ -133,7 +133,7 @@ def plan_start(
 
 def plan_query_batch(
     fold: Fold, batch: QueryBatch, past: Mapping[int, str] | None = None
-) -> WriteRows | ThrowRowsAway | Refuse:
+) -> WriteRows | DiscardRows | Refuse:
     """Decide whether the rows of a batch are written or dropped.
 
     Arguments:
@@ -177,9 +177,7 @@ def _write(fold: Fold, batch: QueryBatch, before: str) -> WriteRows | Refuse:
     return WriteRows(link(before, batch.plan, batch.ranges, letters), tuple(unknown))
 
 
-def _replay(
-    known: QueryState, batch: QueryBatch, past: Mapping[int, str]
-) -> ThrowRowsAway | Refuse:
+def _replay(known: QueryState, batch: QueryBatch, past: Mapping[int, str]) -> DiscardRows | Refuse:
     number = batch.batch_id
     if number < known.first:
         text = f"batch {number} is in another table: the log begins with batch {known.first}"
@@ -197,4 +195,4 @@ def _replay(
     if lineage != lineages[number]:
         text = f"batch {number} would read other offsets or give another result than before"
         return Refuse(Refusal.OTHER_LINEAGE, text)
-    return ThrowRowsAway(lineage)
+    return DiscardRows(lineage)

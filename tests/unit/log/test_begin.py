@@ -10,11 +10,11 @@ from ashore.log.entries import Begin, Commit, Joined, Plan, Query, Rollback, nex
 from ashore.log.plan_query import (
     CheckpointPosition,
     CutAlike,
+    DiscardRows,
     QueryBatch,
     Refusal,
     Refuse,
     Start,
-    ThrowRowsAway,
     WriteRows,
     plan_query_batch,
     plan_start,
@@ -156,9 +156,9 @@ def test_the_next_batch_is_linked_to_it() -> None:
     assert plan_query_batch(begun().fold, first) == WriteRows(lineage, ())
     chain = begun()
     land(chain, 8, lineage)
-    assert plan_query_batch(chain.fold, first) == ThrowRowsAway(lineage)
+    assert plan_query_batch(chain.fold, first) == DiscardRows(lineage)
     land(chain, 9)
-    assert plan_query_batch(chain.fold, first) == ThrowRowsAway(lineage), "two batches behind"
+    assert plan_query_batch(chain.fold, first) == DiscardRows(lineage), "two batches behind"
     other = plan_query_batch(chain.fold, batch(8, 100, 109))
     assert isinstance(other, Refuse)
     assert other.why is Refusal.OTHER_LINEAGE

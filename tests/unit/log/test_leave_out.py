@@ -9,7 +9,7 @@ from ashore.errors import InvariantBroken, LogDamaged
 from ashore.log.entries import Commit, LeaveOut, Plan, Prepare, Query
 from ashore.log.entries.prepare import fold_prepare
 from ashore.log.files import DataFile, FileSpan, Role, Target
-from ashore.log.plan_query import QueryBatch, Refuse, ThrowRowsAway, WriteRows, plan_query_batch
+from ashore.log.plan_query import DiscardRows, QueryBatch, Refuse, WriteRows, plan_query_batch
 from ashore.log.plan_rollback import Wish, plan_rollback
 from ashore.log.positions import OffsetRange, ShardRange
 from ashore.log.query import Letter, choose_letters, link
@@ -69,7 +69,7 @@ def test_a_batch_and_each_run_of_it_leave_out_the_same() -> None:
     assert first.left_out == (letter(12),)
     land(chain, 1)
     assert chain.fold.left_out == (letter(12), letter(25)), "it may run again for its state"
-    assert isinstance(plan_query_batch(chain.fold, first), ThrowRowsAway)
+    assert isinstance(plan_query_batch(chain.fold, first), DiscardRows)
     without = plan_query_batch(chain.fold, replace(first, left_out=()))
     assert isinstance(without, Refuse)
     land(chain, 2)
@@ -150,7 +150,7 @@ def test_a_rollback_keeps_what_was_left_out_since() -> None:
     chain.add(body)
     assert chain.fold.left_out == (letter(13), letter(25), letter(47))
     chain.add(Commit("recovery"))
-    assert isinstance(plan_query_batch(chain.fold, batch(chain, 1)), ThrowRowsAway)
+    assert isinstance(plan_query_batch(chain.fold, batch(chain, 1)), DiscardRows)
     land(chain, 2)
     past = read_batches(chain.entries, 0)
     assert (past[1].left_out, past[2].left_out) == ((letter(13),), (letter(25),))

@@ -9,11 +9,11 @@ from ashore.log.entries import Commit, Query
 from ashore.log.plan_query import (
     CheckpointPosition,
     CutAlike,
+    DiscardRows,
     QueryBatch,
     Refusal,
     Refuse,
     Start,
-    ThrowRowsAway,
     WriteRows,
     plan_query_batch,
     plan_start,
@@ -69,14 +69,14 @@ def test_a_batch_may_read_nothing_and_bring_new_shards():
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_rows_of_a_replay_are_thrown_away(number: int):
-    assert plan_query_batch(chain_of(2).fold, batch(number)) == ThrowRowsAway(lineages(2)[number])
+    assert plan_query_batch(chain_of(2).fold, batch(number)) == DiscardRows(lineages(2)[number])
 
 
 def test_older_batches_are_recognised_by_what_the_history_says():
     fold = chain_of(6).fold
     for number in range(6):
         decision = plan_query_batch(fold, batch(number), lineages(6))
-        assert decision == ThrowRowsAway(lineages(6)[number])
+        assert decision == DiscardRows(lineages(6)[number])
     assert why(plan_query_batch(fold, batch(3))) is Refusal.FORGOTTEN
     assert why(plan_query_batch(fold, batch(4))) is Refusal.FORGOTTEN  # batch 3's is not known
 

@@ -21,10 +21,10 @@ from ashore.log.names import SliceName
 from ashore.log.plan_batch import ShardOffsets, WentBack, leaders_of
 from ashore.log.plan_publish import NO_CATALOG, Publishing
 from ashore.log.plan_query import (
+    DiscardRows,
     QueryBatch,
     Refusal,
     Refuse,
-    ThrowRowsAway,
     WriteRows,
     plan_query_batch,
 )
@@ -310,7 +310,7 @@ class QuerySink:
         match decision:
             case Refuse():
                 raise unfit(self.plan.name, decision)
-            case ThrowRowsAway():
+            case DiscardRows():
                 self._begin_reading(batch)  # a state is built of what is read
                 return None
             case WriteRows():
