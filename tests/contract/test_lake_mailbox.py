@@ -122,3 +122,16 @@ def test_an_announcement_that_a_dead_process_has_left(
         job.ask("count", "{}", PATIENCE)
     assert list(LakeMailbox(storage, "clicks", own).requests()) == [], "it is withdrawn"
     assert LakeMailbox(storage, "clicks").find_process() == own
+
+
+def test_a_request_that_is_withdrawn_while_the_job_looks_is_none(
+    storage: Storage, own: Heartbeat
+) -> None:
+    box, job_box = LakeMailbox(storage, "clicks"), LakeMailbox(storage, "clicks", own)
+    assert list(job_box.requests()) == []
+    for name in ("a", "b"):
+        assert box.ask(Request(name, "count", "{}", *own_mark(own), "me", 0))
+    found = job_box.requests()
+    assert next(found)[0] == "a"
+    box.withdraw("b")
+    assert list(found) == []

@@ -61,7 +61,8 @@ class LakeMailbox:
             if name not in self._read_before:
                 request = self._read(Request, name)
                 self._read_before.add(name)
-                yield name.removesuffix(_REQUEST), request
+                if request is not None or self._is_there(name):  # else it was withdrawn
+                    yield name.removesuffix(_REQUEST), request
 
     def answer(self, answer: RequestAnswer) -> None:
         """Write an answer. Raises OSError."""
@@ -137,6 +138,10 @@ class LakeMailbox:
                 return codec.decode(kind, json.loads(data))
             except (PathMissing, ValueError, RecursionError, Malformed):
                 return None
+
+    def _is_there(self, name: str) -> bool:
+        with _as_os_error():
+            return self._storage.stat(names.join(self.path, name)) is not None
 
     def _delete(self, name: str) -> None:
         with contextlib.suppress(StorageError):
