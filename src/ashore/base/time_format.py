@@ -27,7 +27,6 @@ _ISO_PATTERN = (
     r"(?:[Tt ](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
     rf"(?::(?P<second>[0-5][0-9])(?:[.,](?P<fraction>[0-9]{{1,9}}))?)?{_ZONE}?)?"
 )
-TOKENS = "yyyy MM dd HH mm ss S X and texts in quotes"
 
 
 @dataclass(frozen=True, slots=True)

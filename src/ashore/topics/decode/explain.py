@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from ashore.tables.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct
+from ashore.tables.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct, type_ddl
 from ashore.topics.decode.json_exponents import SCALE_MAX, scale_of
 from ashore.topics.decode.reasons import (
     DECIMAL_DIGITS,
@@ -231,13 +231,7 @@ def _unquote(token: str) -> str:
 
 
 def _sql_name(kind: DataType) -> str:
-    match kind:
-        case Atom():
-            return kind.value
-        case Decimal(precision, scale):
-            return f"DECIMAL({precision},{scale})"
-        case _:
-            return type(kind).__name__.upper()
+    return type_ddl(kind) if isinstance(kind, Atom | Decimal) else type(kind).__name__.upper()
 
 
 def _judge(token: str, kind: DataType) -> str | None:
