@@ -66,6 +66,7 @@
     - JarMismatch             a jar is not the one in the lock list
 """
 
+import re
 from enum import IntEnum
 from typing import ClassVar, NoReturn
 
@@ -116,8 +117,12 @@ class AshoreError(Exception):
 
     """
 
-    code: ClassVar[str] = "error"
+    code: ClassVar[str] = "error"  # of a class below: its name, as `log-lost` for LogLost
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.code = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
     def __init__(self, message: str, *, hint: str = "", **fields: object) -> None:
         super().__init__(message)
@@ -133,70 +138,52 @@ class AshoreError(Exception):
 class JobFileInvalid(AshoreError):
     """The job file is invalid."""
 
-    code = "job-file-invalid"
     exit_code = ExitCode.USAGE
 
 
 class InvariantBroken(AshoreError):
     """A promise of the code did not hold. This is a bug of Ashore, never of the user."""
 
-    code = "invariant-broken"
     exit_code = ExitCode.BUG
 
 
 class StorageError(AshoreError):
     """A storage call failed. Whether it was applied is not known."""
 
-    code = "storage-error"
-
 
 class PathMissing(StorageError):
     """The path does not exist."""
-
-    code = "path-missing"
 
 
 class PathExists(StorageError):
     """The path already exists."""
 
-    code = "path-exists"
-
 
 class AnswerUnknown(StorageError):
     """No answer came within the deadline. The call may still be applied, once or twice."""
-
-    code = "answer-unknown"
 
 
 class NotApplied(StorageError):
     """No server took the call: it was not applied and never will be. It may be made again."""
 
-    code = "not-applied"
-
 
 class SyncFailed(StorageError):
     """A sync failed: what was written may not be durable. Never repeated, the process stops."""
 
-    code = "sync-failed"
     exit_code = ExitCode.DECISION
 
 
 class CallsHang(StorageError):
     """Too many storage calls of this process hang: it exits and is started again."""
 
-    code = "calls-hang"
-
 
 class LogError(AshoreError):
     """The landing log cannot be read or written."""
-
-    code = "log-error"
 
 
 class LogDamaged(LogError):
     """A file of the log is not what a writer wrote. Named, never skipped."""
 
-    code = "log-damaged"
     exit_code = ExitCode.DECISION
 
 
@@ -206,7 +193,6 @@ class LogNewer(LogError):
     The log is whole: nothing is to be restored or repaired.
     """
 
-    code = "log-newer"
     exit_code = ExitCode.DECISION
 
 
@@ -216,59 +202,45 @@ class LogLost(LogError):
     Nothing was appended. Continuing would land the same records again.
     """
 
-    code = "log-lost"
     exit_code = ExitCode.DECISION
 
 
 class Fenced(LogError):
     """Another writer has taken the slice over. A supervisor does not restart this process."""
 
-    code = "fenced"
     exit_code = ExitCode.FENCED
 
 
 class LogGrows(LogError):
     """The job runs: its process is there, or its log grows. The command needs `--take-over`."""
 
-    code = "log-grows"
     exit_code = ExitCode.DECISION
 
 
 class Stopped(AshoreError):
     """The job stops until an operator decides. Everything is kept."""
 
-    code = "stopped"
     exit_code = ExitCode.DECISION
 
 
 class OffsetsGone(Stopped):
     """The source no longer has the offsets that come next."""
 
-    code = "offsets-gone"
-
 
 class OffsetsWentBack(Stopped):
     """The source ends below what was landed."""
-
-    code = "offsets-went-back"
 
 
 class HistoryTruncated(OffsetsWentBack):
     """A topic partition was truncated below what was landed, and has other records there now."""
 
-    code = "history-truncated"
-
 
 class StreamReplaced(Stopped):
     """A topic was deleted and created again."""
 
-    code = "stream-replaced"
-
 
 class FilesLost(Stopped):
     """Prepared files are neither at their source nor at their target."""
-
-    code = "files-lost"
 
     @property
     def unique(self) -> tuple[str, ...]:
@@ -280,13 +252,9 @@ class FilesLost(Stopped):
 class FileConflict(Stopped):
     """A target differs from what its entry says."""
 
-    code = "file-conflict"
-
 
 class CountsDisagree(Stopped):
     """The records of a batch do not add up. Nothing was prepared."""
-
-    code = "counts-disagree"
 
 
 class RecordsTooLarge(Stopped):
@@ -295,64 +263,47 @@ class RecordsTooLarge(Stopped):
     What comes before these offsets has landed. Nothing of them was read.
     """
 
-    code = "records-too-large"
-
 
 class BadRecord(Stopped):
     """A record is invalid and its table says `on_invalid: fail`; or its headers cannot be read."""
-
-    code = "bad-record"
 
 
 class SchemaConflict(Stopped):
     """The table on the lake has another schema."""
 
-    code = "schema-conflict"
-
 
 class TableOwned(Stopped):
     """Another job owns the table."""
-
-    code = "table-owned"
 
 
 class CheckpointUnfit(Stopped):
     """A checkpoint is incomplete or damaged, or is not that of its table. Nothing was written."""
 
-    code = "checkpoint-unfit"
-
 
 class QueryRefused(Stopped):
     """Spark does not run the SQL as a streaming query; the hint says what to write instead."""
 
-    code = "query-refused"
     exit_code = ExitCode.USAGE
 
 
 class StateNotAccepted(Stopped):
     """A migration loses more of a query's state than was agreed to. Nothing was changed."""
 
-    code = "state-not-accepted"
-
 
 class QueryStopped(Stopped):
     """Queries stopped, each for its own reason; the rest of the job exited normally."""
 
-    code = "query-stopped"
     exit_code = ExitCode.QUERY_STOPPED
 
 
 class RowNotComputed(Stopped):
     """SQL cannot compute a row, and its query has no dead letters. Nothing was prepared."""
 
-    code = "row-not-computed"
     exit_code = ExitCode.SQL_FAILED
 
 
 class LogAhead(Stopped):
     """The log has times in the future: a clock was ahead, or is behind now."""
-
-    code = "log-ahead"
 
 
 class ClockAhead(AshoreError):
@@ -362,14 +313,11 @@ class ClockAhead(AshoreError):
     again before: where the lake's clock is the machine's own, a start would believe it.
     """
 
-    code = "clock-ahead"
     exit_code = ExitCode.DECISION
 
 
 class BatchFailed(AshoreError):
     """Reading or writing a batch failed. Nothing was prepared; the batch is planned again."""
-
-    code = "batch-failed"
 
 
 class TooManyFiles(BatchFailed):
@@ -377,8 +325,6 @@ class TooManyFiles(BatchFailed):
 
     `records`: how many had been written when the limit was exceeded.
     """
-
-    code = "too-many-files"
 
 
 class WorkerCrashed(BatchFailed):
@@ -388,177 +334,137 @@ class WorkerCrashed(BatchFailed):
     the batch is planned again, as after any failure.
     """
 
-    code = "worker-crashed"
-
 
 class SourceError(AshoreError):
     """The source cannot be read."""
 
-    code = "source-error"
     exit_code = ExitCode.MISSING
 
 
 class SourceUnreachable(SourceError):
     """No broker answers."""
 
-    code = "source-unreachable"
-
 
 class StreamMissing(SourceError):
     """A topic of the job file does not exist."""
-
-    code = "stream-missing"
 
 
 class CatalogError(AshoreError):
     """The catalog refused a call. Landing continues; registrations stay deferred."""
 
-    code = "catalog-error"
     exit_code = ExitCode.MISSING
 
 
 class CatalogUnreachable(CatalogError):
     """No catalog answers in time. The call may still be applied; repeating it is harmless."""
 
-    code = "catalog-unreachable"
-
 
 class JobProcessEnded(AshoreError):
     """The job process ended and could not say why; the exit code is its own, 128 and a signal."""
-
-    code = "job-process-ended"
 
 
 class JobNotRunning(AshoreError):
     """No process of the job can be asked: it was killed, or failed. The message says which."""
 
-    code = "job-not-running"
-
 
 class JobNotAnswering(AshoreError):
     """A process of the job may exist, and whether it has done what was requested is unknown."""
-
-    code = "job-not-answering"
 
 
 class NotDone(AshoreError):
     """A job process refused what it was asked, or could not do it. The message says why."""
 
-    code = "not-done"
-
 
 class ServerRefused(AshoreError):
     """A server of jobs did not do what was requested. Nothing was changed."""
-
-    code = "server-refused"
 
 
 class JobUnknown(ServerRefused):
     """The server has no job of this name."""
 
-    code = "job-unknown"
     exit_code = ExitCode.USAGE
 
 
 class OperationUnknown(ServerRefused):
     """The server has no operation of this id: it was removed as old, or never was."""
 
-    code = "operation-unknown"
     exit_code = ExitCode.USAGE
 
 
 class NotAllowed(ServerRefused):
     """The token of a request is missing or unknown, or its role does not allow the request."""
 
-    code = "not-allowed"
-
 
 class PathNotAllowed(ServerRefused):
     """A path is outside the directories that the server is confined to."""
 
-    code = "path-not-allowed"
     exit_code = ExitCode.USAGE
 
 
 class RequestInvalid(ServerRefused):
     """A request is not what the API expects, or is too large. The message names what is wrong."""
 
-    code = "request-invalid"
     exit_code = ExitCode.USAGE
 
 
 class ServerBusy(ServerRefused):
     """As much runs as the limits of the server allow. A later try may succeed."""
 
-    code = "server-busy"
-
 
 class ServerDiskFailed(AshoreError):
     """The disk of a server's own files did not take what was to be written."""
 
-    code = "server-disk-failed"
     exit_code = ExitCode.MISSING
 
 
 class ServerRuns(AshoreError):
     """Another server has these job files. Nothing was started."""
 
-    code = "server-runs"
     exit_code = ExitCode.FENCED
 
 
 class ServerUnreachable(AshoreError):
     """No server answers at the address. What was requested may have been done."""
 
-    code = "server-unreachable"
     exit_code = ExitCode.MISSING
 
 
 class NotInstalled(AshoreError):
     """A package that only some jobs need is missing."""
 
-    code = "not-installed"
     exit_code = ExitCode.MISSING
 
 
 class MetricsNotExported(AshoreError):
     """The port of `metrics` is taken, or its file cannot be written. Nothing was started."""
 
-    code = "metrics-not-exported"
     exit_code = ExitCode.MISSING
 
 
 class SparkNotStarted(AshoreError):
     """Spark does not start: its master does not answer, or its JVM rejects the settings."""
 
-    code = "spark-not-started"
     exit_code = ExitCode.MISSING
 
 
 class SparkUnknown(AshoreError):
     """A release of Spark, or a part of its plans, whose internals Ashore does not know."""
 
-    code = "spark-unknown"
     exit_code = ExitCode.MISSING
 
 
 class ServiceError(AshoreError):
     """A development server could not be started or stopped."""
 
-    code = "service-error"
     exit_code = ExitCode.MISSING
 
 
 class JavaMissing(ServiceError):
     """No Java 17 was found."""
 
-    code = "java-missing"
-
 
 class JarMismatch(ServiceError):
     """A jar is not the one that the lock list names."""
-
-    code = "jar-mismatch"
 
 
 def error_of(code: str, message: str, *, hint: str = "", **fields: object) -> AshoreError:
