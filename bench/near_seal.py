@@ -21,8 +21,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from ashore.base.clock import SystemClock
-from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
+from ashore.base.clock import CLOCK_VARIABLE, Steering, SystemClock
 from ashore.jobs.events import Landed, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions

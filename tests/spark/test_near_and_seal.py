@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.spark.site import Site, event, table_of
 
-from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock, Steering
+from ashore.base.clock import CLOCK_VARIABLE, SteeredClock, Steering
 from ashore.log.progress import Quiet
 from ashore.queries.spark.assembly import assembled
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.specs import landing
 
-from ashore.base.calendar import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
-from ashore.base.time_format import parse_time_format
+from ashore.base.time_format import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US, parse_time_format
 from ashore.queries.spark.sql.views import _to_time, _within_calendar, read_times
 from ashore.topics.decode.registry import open_encoder
 from ashore.topics.decode.times import null_unwritable

@@ -1,6 +1,7 @@
-"""How times are written as texts: patterns such as `yyyy-MM-dd HH:mm:ss`.
+"""The times that tables hold, and how they are written as texts: `yyyy-MM-dd HH:mm:ss`.
 
-What it is: `TimeFormat`, from a pattern as Java writes it, or `iso8601`, to the parts of a text.
+What it is: the first and last time, the years 1 to 9999 in UTC, which Python and every reader have;
+`TimeFormat`, from a pattern as Java writes it, or `iso8601`, to the parts of a text.
 What it promises: pure; a text is in a format as a whole, or not at all. The expression means the
 same to RE2 and to Java.
 """
@@ -8,6 +9,14 @@ same to RE2 and to Java.
 import functools
 import re
 from dataclasses import dataclass
+
+FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00
+LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999
+FIRST_US = FIRST_MS * 1_000
+LAST_US = LAST_MS * 1_000 + 999
+_MS_PER_DAY = 86_400_000
+FIRST_DAY = FIRST_MS // _MS_PER_DAY
+LAST_DAY = LAST_MS // _MS_PER_DAY
 
 ISO = "iso8601"
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ashore.base.clock import SystemClock
-from ashore.base.steered_clock import SteeredClock, Steering
+from ashore.base.clock import SteeredClock, Steering, SystemClock
 
 START_MS = 1_795_000_000_000
 

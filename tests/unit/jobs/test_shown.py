@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ashore.jobs.file import load_job
-from ashore.jobs.file.rendering import show_settings
+from ashore.jobs.file.masking import show_settings
 
 JOB = """\
 job: clicks

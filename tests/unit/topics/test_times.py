@@ -5,7 +5,7 @@ import io
 import pyarrow as pa
 import pytest
 
-from ashore.base.calendar import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
+from ashore.base.time_format import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 from ashore.topics.decode.registry import open_encoder
 from ashore.topics.decode.times import TimeInKey, find_unwritable, null_unwritable
 

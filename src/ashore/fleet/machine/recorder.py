@@ -18,8 +18,8 @@ from ashore.base.units import format_time
 from ashore.fleet.records.layout import RunFiles
 from ashore.fleet.records.store import append_line, write_hint
 from ashore.fleet.records.values import BatchSeen, RunSeen, SliceSeen, StepTaken
-from ashore.jobs.batch_steps import BatchSteps
 from ashore.jobs.events import (
+    BatchSteps,
     Beat,
     Ended,
     Event,

@@ -1,12 +1,14 @@
-"""The text of a job file for users who may not see its secrets.
+"""A job file for users who may not see its secrets: its text, and its settings.
 
 What it is: `mask_secrets`, which puts a mark in the place of each secret that is written out, and
-`restore_secrets`, which puts them back into a text that was edited meanwhile.
+`restore_secrets`, which puts them back into a text that was edited meanwhile; `show_settings`, one
+line per value, defaults included. An item of a list is named, so that a new one changes no other.
 What it promises: a secret is what is a value of a key that is called like one, unless it is made of
 variables alone; a comment may hold one that says such a name, or stands on the line of a secret. A
 text whose secrets cannot be found is refused, not shown.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +18,9 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file.document import compose, read_document
+from ashore.jobs.file.model import Job
 from ashore.jobs.file.options import SECRET_NAME
-from ashore.jobs.file.values import VARIABLE
+from ashore.jobs.file.values import MASK, VARIABLE
 
 _MAY_NAME = re.compile(r"password|secret|token|jaas|credential|private|\.key")
 _COMMENT = re.compile(r"(?<![^\s])#[^\r\n]*")
@@ -150,3 +153,39 @@ def _name_of(node: Node) -> str:
 
 def _is_secret(name: str) -> bool:
     return SECRET_NAME.search(name.casefold()) is not None
+
+
+_ELSEWHERE = {"sql.text", "sql.file"}  # the SQL itself
+_NAMES = ("table", "topic", "name")
+_NAMED_BY_OTHERS = re.compile(r"(^|\.)(conf|hdfs|options|producer)\.")  # keys that are not ours
+_VARIABLES = re.compile(r"(\$\{\w+\})+")
+
+
+def show_settings(job: Job) -> tuple[tuple[str, str], ...]:
+    """Return each key of a job file, with its value as JSON, sorted by their keys."""
+    found = _flatten("", job.model_dump(mode="json", by_alias=True))
+    return tuple(sorted((key, value) for key, value in found if key not in _ELSEWHERE))
+
+
+def _flatten(key: str, value: object) -> Iterator[tuple[str, str]]:
+    match value:
+        case dict():
+            for name, each in value.items():
+                yield from _flatten(f"{key}.{name}" if key else str(name), each)
+        case list() if any(isinstance(each, dict) for each in value):
+            for number, each in enumerate(value):
+                yield from _flatten(f"{key}[{_name(each) or number}]", each)
+        case _:
+            yield key, _mask(key, json.dumps(value))
+
+
+def _name(item: object) -> str:
+    found = (item.get(name) for name in _NAMES) if isinstance(item, dict) else iter(())
+    return next((str(each) for each in found if each is not None), "")
+
+
+def _mask(key: str, text: str) -> str:
+    bare = text.strip('"')
+    is_plain = text == "null" or not bare or _VARIABLES.fullmatch(bare) is not None
+    is_secret = _NAMED_BY_OTHERS.search(key) and SECRET_NAME.search(key.casefold())
+    return json.dumps(MASK) if is_secret and not is_plain else text

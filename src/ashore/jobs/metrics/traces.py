@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.jobs.batch_steps import BatchSteps, EndedBatch
-from ashore.jobs.events import Event, Landed, StepBegun
+from ashore.jobs.events import BatchSteps, EndedBatch, Event, Landed, StepBegun
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer

@@ -6,8 +6,16 @@ What it promises: decides in pure functions, reads in others, writes nothing.
 Importing what it answers loads no Arrow: take `audit_once` and `follow` from `follow`.
 """
 
-from ashore.proof.audit.pace import ONE_PASS, Pace
-from ashore.proof.audit.result import Activity, AuditFinding, AuditReport, Away, Gauge, Round
+from ashore.proof.audit.result import (
+    ONE_PASS,
+    Activity,
+    AuditFinding,
+    AuditReport,
+    Away,
+    Gauge,
+    Pace,
+    Round,
+)
 
 __all__ = [
     "ONE_PASS",

@@ -30,10 +30,11 @@ from ashore.log.names import SliceName
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import ShardKey, StreamShard
 from ashore.log.store.traces import find_traces
-from ashore.proof.audit.activity import ActivityWatch, LogProgress
 from ashore.proof.audit.judge import (
+    ActivityWatch,
     Book,
     Listing,
+    LogProgress,
     Observation,
     ShardLog,
     SourceAnswers,
@@ -44,11 +45,9 @@ from ashore.proof.audit.judge import (
     state_file,
     state_orphans,
 )
-from ashore.proof.audit.pace import ONE_PASS, Pace
 from ashore.proof.audit.proof import Claim, Proof, narrow, prove, quiet
-from ashore.proof.audit.publication import Published, SuccessFile
-from ashore.proof.audit.report import CatalogLook, judge_success
-from ashore.proof.audit.result import Activity, AuditReport, Away, Gauge
+from ashore.proof.audit.publication import CatalogLook, Published, SuccessFile, judge_success
+from ashore.proof.audit.result import ONE_PASS, Activity, AuditReport, Away, Gauge, Pace
 from ashore.proof.audit.rounds import ListingRound, ReadingRound
 from ashore.proof.audit.scope import WatchedFiles
 from ashore.proof.evidence.adopted_files import read_adopted

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ashore.proof.audit.auditor import Auditor
-from ashore.proof.audit.pace import ONE_PASS, Pace
 from ashore.proof.audit.proof import quiet
-from ashore.proof.audit.result import AuditReport
+from ashore.proof.audit.result import ONE_PASS, AuditReport, Pace
 from ashore.proof.verify import Progress
 from ashore.tables.catalog import Catalog
 from ashore.topics.open_job import OpenJob

@@ -1,19 +1,20 @@
 """What is a finding, given what was observed.
 
 What it is: `Book` holds the last statement about each subject and reports what has changed;
-functions make statements of observations.
+functions make statements of observations; `ActivityWatch` judges whether a job runs.
 What it promises: pure, and the same observations give the same findings. A finding is raised
 once and cleared once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ashore.errors import HistoryTruncated
 from ashore.log import names
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import Seam, ShardKey, StreamShard
-from ashore.proof.audit.result import AuditFinding
+from ashore.proof.audit.result import Activity, AuditFinding
 from ashore.proof.evidence.files import FileLook
 from ashore.proof.evidence.ledger import LoggedFile
 from ashore.proof.verify import Problem, ProblemKind
@@ -206,3 +207,39 @@ def _judge_offsets(
     if offsets.end < landed:
         text = f"the source ends below offset {landed}, up to which it has landed"
         yield Problem(ProblemKind.OFFSETS_WENT_BACK, shard.table, place, text)
+
+
+class LogProgress(NamedTuple):
+    """How far the logs of all slices are."""
+
+    entries: int
+    last_ms: int | None  # when the newest entry was written, by its writer's clock
+    has_unclosed: bool
+
+
+class ActivityWatch:
+    """Knows since when a job should have written, and has not."""
+
+    def __init__(self, patience_ms: int) -> None:
+        self._patience_ms = patience_ms
+        self._entries: int | None = None
+        self._due_since_ms: int | None = None
+
+    def look(self, seen: LogProgress, lag: int | None, now_ms: int) -> Activity:
+        """Take in one look. `lag`: offsets that wait; None: not known."""
+        is_first, has_grown = self._entries is None, seen.entries != self._entries
+        self._entries = seen.entries
+        if not lag and not seen.has_unclosed:
+            self._due_since_ms = None
+        elif is_first and seen.has_unclosed:
+            self._due_since_ms = seen.last_ms  # a job at work would have closed it
+        elif has_grown or self._due_since_ms is None:
+            self._due_since_ms = now_ms
+        since_ms = self._due_since_ms
+        is_silent = since_ms is not None and now_ms - since_ms >= self._patience_ms
+        return Activity(seen.last_ms, since_ms if is_silent else None)
+
+    def look_away(self, last_ms: int | None) -> Activity:
+        """Take in that the log cannot be read: a job cannot write there either."""
+        self._due_since_ms = None
+        return Activity(last_ms, None)

@@ -1,13 +1,14 @@
-"""What the logs say was published: success files, and the partitions of a catalog.
+"""What the logs say was published, and what readers are shown: success files, a catalog.
 
-What it is: `Published`, which takes the entries of all slices, oldest first.
-What it promises: pure. It computes by itself and does not lean on the fold. What is still deferred,
-or whose entry is not closed, is not published yet.
+What it is: `Published`, which takes the entries of all slices, oldest first; `judge_success` and
+`judge_catalog`; `CatalogLook`, which asks a catalog.
+What it promises: pure but for that; computed apart from the fold. What is still deferred, or whose
+entry is not closed, is not published yet.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ashore.log import names
 from ashore.log.effects import Action, Closing, DeferredAction, HasEffects
@@ -15,7 +16,13 @@ from ashore.log.entries import Define, Entry, Migrate, Open, Prepare, Reland, Re
 from ashore.log.files import PartitionKey
 from ashore.log.names import SliceName
 from ashore.log.query_history import tables_in
-from ashore.log.tables import TableDefinition
+from ashore.log.store.effects import success_content
+from ashore.log.tables import DEAD_SUFFIX, LATE_SUFFIX, TableDefinition
+from ashore.proof.audit.judge import Observation
+from ashore.proof.verify import Problem, ProblemKind
+from ashore.tables.catalog import Catalog, CatalogPartition, CatalogTable, CatalogTableSeen
+from ashore.tables.names import parse_partition_path, partition_path
+from ashore.topics.loop.registrar import TableShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +120,171 @@ def _effects_of(state: _Open, closing: Closing) -> Iterator[DeferredAction]:
                     yield DeferredAction("", Action.REGISTER, *target.key)
         case _:
             pass
+
+
+NAMED_MAX = 5  # partitions of a finding
+
+
+def judge_success(job: str, due: Iterable[SuccessFile], there: Collection[str]) -> Observation:
+    """Say which success files of a directory are gone. `there`: the paths that it has."""
+    return Observation(
+        tuple(
+            Problem(
+                ProblemKind.SUCCESS_FILE_MISSING,
+                each.seal.table,
+                each.path,
+                "the log says that it was written, but it no longer exists: whatever waits for it "
+                "does not see that the partition is complete. Create it with this line: "
+                + success_content(job, each.seal).decode().rstrip(),
+            )
+            for each in due
+            if each.path not in there
+        )
+    )
+
+
+# ---- the catalog
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTable:
+    """What a catalog should have of a table. Partitions as their directories below it."""
+
+    table: CatalogTable
+    registered: Collection[str]  # as the log says; empty: the whole table
+    filled: Collection[str]  # where files are, or were
+
+
+def judge_catalog(expected: ExpectedTable, seen: CatalogTableSeen | None) -> Iterator[Problem]:
+    """Yield how a catalog differs from what the log says was published to it."""
+    table, name = expected.table, expected.table.full_name
+    due = {CatalogPartition(each).values: each for each in expected.registered if each}
+    if seen is None:
+        text = "the table is not in the catalog. Start the job again, which creates it"
+        repair = f"; then run MSCK REPAIR TABLE {name}" if due else ""
+        yield Problem(ProblemKind.CATALOG_TABLE, name, name, text + repair)
+        return
+    if seen.differences:
+        text = f"the table in the catalog differs from the log: {'; '.join(seen.differences)}. "
+        text += "Change it back there; a start of the job adds missing columns"
+        yield Problem(ProblemKind.CATALOG_TABLE, name, name, text)
+    lacking = sorted(path for values, path in due.items() if values not in seen.partitions)
+    if lacking:
+        text = f"not in the catalog: {_some(lacking)}; run MSCK REPAIR TABLE {name}"
+        yield Problem(ProblemKind.CATALOG_LACKS, name, name, text)
+    known = {CatalogPartition(each).values for each in expected.filled if each}
+    columns = table.partition_columns.names
+    extra = sorted(partition_path(columns, each) for each in seen.partitions - known)
+    if extra:
+        text = f"the catalog has {_some(extra)}, where this job has never written a file: run "
+        text += f"ALTER TABLE {name} DROP PARTITION {_spec(extra[0])}"
+        yield Problem(ProblemKind.CATALOG_EXTRA, name, name, text)
+    for partition, location in seen.elsewhere.items():
+        if partition.path in expected.registered:
+            home = f"{table.location}/{partition.path}"
+            text = f"the catalog has it at {location}, but its files are at {home}: run "
+            text += f"ALTER TABLE {name} PARTITION {_spec(partition.path)} SET LOCATION '{home}'"
+            yield Problem(ProblemKind.CATALOG_ELSEWHERE, name, f"{name} {partition.path}", text)
+
+
+def _some(partitions: Sequence[str]) -> str:
+    """Return how many there are, and the first of them."""
+    named = ", ".join(partitions[:NAMED_MAX])
+    more = len(partitions) - NAMED_MAX
+    return named if more <= 0 else f"{len(partitions):,} partitions ({named} and {more:,} more)"
+
+
+def _spec(partition: str) -> str:
+    """Return a partition as SQL names it: `(date='2026-11-21', hour='08')`."""
+    pairs = parse_partition_path(partition)
+    doubled = ((column, value.replace("'", "''")) for column, value in pairs)
+    quoted = (f"{column}='{value}'" for column, value in doubled)
+    return f"({', '.join(quoted)})"
+
+
+class CatalogLook:
+    """What a catalog has of a job's tables, against what the log says. Used by one thread."""
+
+    def __init__(self, catalog: Catalog, lake: str, job: str) -> None:
+        self._catalog = catalog
+        self._lake = lake
+        self._job = job
+        self._next: dict[str, int] = defaultdict(int)  # whose turn it is to be located
+        self._elsewhere: dict[str, dict[CatalogPartition, str]] = defaultdict(dict)
+        self._seen: list[tuple[CatalogTable, CatalogTableSeen | None]] = []
+        self._before: Mapping[str, set[str]] = {}
+
+    def look(self, published: Published, count: int | None) -> None:
+        """Ask about each table that the log defines and says to be registered.
+
+        Comes before the log is read once more, and `judge`. Raises CatalogError.
+
+        Arguments:
+            published: what the log says.
+            count: how many partitions of a table are located, others in the next look; None: all.
+
+        """
+        self._seen = []
+        self._before = by_table(published.registered)
+        for name, partitions in sorted(self._before.items()):
+            table = self._find_table(name, published.definitions)
+            if table is not None:
+                turn = self._take_turn(name, sorted(each for each in partitions if each), count)
+                seen = self._catalog.observe(table, turn)
+                self._seen.append((table, seen and self._remember(name, turn, seen)))
+
+    def judge(
+        self, published: Published, adopted: Iterable[PartitionKey]
+    ) -> Iterator[tuple[str, Observation]]:
+        """Yield what is to be said of each table that was looked at.
+
+        `adopted`: partitions that have files of another writer.
+        """
+        after, filled = by_table(published.registered), by_table((*published.filled, *adopted))
+        for table, seen in self._seen:
+            name = table.full_name
+            due = self._before[name] & after.get(name, set())  # not those retired meanwhile
+            if not due:
+                yield name, Observation()
+                continue
+            expected = ExpectedTable(table, due, filled[name])
+            yield name, Observation(tuple(judge_catalog(expected, seen)))
+
+    def _find_table(
+        self, name: str, definitions: Mapping[str, TableDefinition]
+    ) -> CatalogTable | None:
+        """Return a table of the log; None: an older release wrote it, which defined none."""
+        for suffix in ("", LATE_SUFFIX, DEAD_SUFFIX):
+            definition = definitions.get(name.removesuffix(suffix))
+            if definition is not None and name.endswith(suffix):
+                return TableShape.of(definition).catalog_table(suffix, self._lake, self._job)
+        return None
+
+    def _take_turn(
+        self, name: str, partitions: list[str], count: int | None
+    ) -> list[CatalogPartition]:
+        start, count = self._next[name], len(partitions) if count is None else count
+        turn = partitions[start : start + count]
+        self._next[name] = start + count if start + count < len(partitions) else 0
+        return [CatalogPartition(each) for each in turn]
+
+    def _remember(
+        self, name: str, turn: Sequence[CatalogPartition], seen: CatalogTableSeen
+    ) -> CatalogTableSeen:
+        """Return what was seen, with the places that were found in earlier turns."""
+        known = self._elsewhere[name]
+        for each in turn:
+            known.pop(each, None)
+        known.update(seen.elsewhere)
+        return replace(
+            seen,
+            elsewhere={each: at for each, at in known.items() if each.values in seen.partitions},
+        )
+
+
+def by_table(keys: Iterable[PartitionKey]) -> dict[str, set[str]]:
+    """Return partitions by their table."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for table, partition in keys:
+        found[table].add(partition)
+    return found

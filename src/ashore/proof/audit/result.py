@@ -1,4 +1,4 @@
-"""What the auditor says: values for a terminal, for `--json`, for an exit code.
+"""How much an audit does at once, and what it says: for a terminal, `--json`, an exit code.
 
 What it promises: frozen; `to_dict` gives what `--json` prints.
 """
@@ -97,3 +97,16 @@ class AuditReport:
         plain = {name: value for name, value in asdict(self).items() if name not in changed}
         findings = {name: [each.to_dict() for each in getattr(self, name)] for name in changed}
         return {**plain, **findings, "exit_code": self.exit_code}
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much is done in an interval."""
+
+    interval_s: float
+    read_bytes_per_s: int | None = 32_000_000  # files read again; None: all at once
+    listings: int | None = 1_000  # directories; None: all
+    round_every_s: float = 3600.0
+
+
+ONE_PASS = Pace(0.0, None, None, 0.0)

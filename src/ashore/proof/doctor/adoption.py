@@ -17,7 +17,6 @@ from ashore.log.fold import Fold
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import ShardKey, StreamShard
 from ashore.proof.doctor.connect_sink import judge_connect
-from ashore.proof.doctor.former import Former, Unclear
 from ashore.proof.doctor.observation import (
     ConnectSeen,
     Observations,
@@ -27,7 +26,7 @@ from ashore.proof.doctor.observation import (
     path_below,
 )
 from ashore.proof.doctor.spark_sink import judge_spark
-from ashore.proof.doctor.steps import DoctorRefusal
+from ashore.proof.doctor.steps import DoctorRefusal, Former, Unclear
 from ashore.topics.read.base import StreamInfo
 
 ADOPTED = "adopted"

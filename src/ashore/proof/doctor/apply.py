@@ -1,12 +1,11 @@
-"""Doing what the doctor planned.
+"""`diagnose` and `treat`, the use cases of the doctor: observe, plan, apply.
 
-What it is: `apply_steps`, the one function that does the steps which `plan_doctor` makes.
-What it promises: nothing is overwritten or deleted. Steps are done in their order; after an error
-the rest is not, and a new diagnosis continues from what is there.
+What it promises: `treat` does what `diagnose` shows; nothing is overwritten or deleted. Steps are
+done in their order; after an error the rest is not, and a new diagnosis continues from there.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import assert_never
 
@@ -18,7 +17,8 @@ from ashore.log.snapshot import write_snapshot
 from ashore.log.store.clock_guard import require_right_clock
 from ashore.log.store.owner import claim_tables
 from ashore.proof.doctor.adopt import adopt_files
-from ashore.proof.doctor.observe import FormerAt, look_at_log, open_beside
+from ashore.proof.doctor.observe import FormerAt, look_at_log, observe, open_beside
+from ashore.proof.doctor.plan import Diagnosis, plan_doctor
 from ashore.proof.doctor.steps import (
     AdoptFiles,
     JoinAdopted,
@@ -174,3 +174,26 @@ def _write_snapshot(opened: OpenJob, step: WriteSnapshot) -> None:
     remember_ms = max(item.seal.remember_ms for item in opened.job.tables)
     kept = forget_sealed(fold, fold.now_ms - remember_ms)
     opened.storage.create(names.snapshot_path(opened.name, kept.end), write_snapshot(kept))
+
+
+def diagnose(opened: OpenJob, at: FormerAt) -> Diagnosis:
+    """Return what would be done. Changes nothing."""
+    return plan_doctor(observe(opened, at))
+
+
+def treat(
+    opened: OpenJob, at: FormerAt, report: Callable[[Done], None], *, takes_over: bool
+) -> Diagnosis:
+    """Do what can be done and return what is left. `report` is called for each step that was done.
+
+    Raises LogGrows where another process appends, unless `takes_over`; else as `apply_steps`.
+    """
+    if not takes_over:
+        watch_all_quiet(opened, at)
+    seen = observe(opened, at)
+    found = plan_doctor(seen)
+    apply_steps(opened, found.steps, report)
+    if seen.log.foreign:  # only now can the log be read
+        found = diagnose(opened, at)
+        apply_steps(opened, found.steps, report)
+    return replace(found, steps=())

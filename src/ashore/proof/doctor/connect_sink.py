@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from ashore.log import names
 from ashore.log.positions import StreamShard
-from ashore.proof.doctor.former import Former, Unclear
 from ashore.proof.doctor.observation import ConnectSeen, TableSeen
+from ashore.proof.doctor.steps import Former, Unclear
 
 _FINAL = re.compile(r"([A-Za-z0-9._-]+)\+([0-9]+)\+([0-9]+)\+([0-9]+)\.([A-Za-z0-9.]+)")
 _NO_END = re.compile(r"([A-Za-z0-9._-]+)\+([0-9]+)\+([0-9]+)(\.[A-Za-z0-9.]+)?")

@@ -18,8 +18,8 @@ from urllib.parse import unquote, urlsplit
 from ashore.errors import CheckpointUnfit
 from ashore.log import names
 from ashore.log.positions import StreamShard
-from ashore.proof.doctor.former import Former, Unclear
 from ashore.proof.doctor.observation import SparkSeen, TableSeen
+from ashore.proof.doctor.steps import Former, Unclear
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import BatchLog, OffsetsFile, Wrong, parse_kafka
 from ashore.storage.base import FileStat, Storage

@@ -1,12 +1,14 @@
-"""The doctor's steps and refusals.
+"""What the doctor concludes: how far a former writer came, steps, refusals.
 
 What it promises: each step may be interrupted anywhere and planned again from what is seen then.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ashore.log.entries import Join, Joined
 from ashore.log.names import SliceName
+from ashore.log.positions import StreamShard
 from ashore.proof.doctor.observation import OwnFile
 
 
@@ -74,3 +76,25 @@ class DoctorRefusal:
     subject: str  # `log`, `adoption`, or a table
     text: str
     hint: str
+
+
+class Unclear(Exception):
+    """What a former writer left does not say how far it came. Nothing is adopted."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A writer that stopped."""
+
+    kind: str  # for people: `Spark query`, `Connect sink`
+    table: str
+    next_of: Mapping[StreamShard, int]  # the first offset that it did not write
+    files: tuple[str, ...]  # paths in the lake
+    strays: tuple[str, ...] = ()  # files of attempts that failed: in none of its batches
+    hides: str | None = None  # a directory that makes Spark read these files alone
+    notes: tuple[str, ...] = ()

@@ -41,10 +41,16 @@ from ashore.proof.evidence.result import (
 )
 from ashore.proof.evidence.second_reading import Answers, read_again
 from ashore.proof.verify.observation import Evidence
-from ashore.proof.verify.orphans import count_orphans
 from ashore.proof.verify.sample import SampleRate
 from ashore.proof.verify.values import Access, compare_values
-from ashore.proof.verify.verdict import Judge, find_orphans, plan_again, table_of_path, total
+from ashore.proof.verify.verdict import (
+    Judge,
+    count_orphans,
+    find_orphans,
+    plan_again,
+    table_of_path,
+    total,
+)
 from ashore.topics.open_job import OpenJob
 from ashore.topics.read.base import Source
 

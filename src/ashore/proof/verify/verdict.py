@@ -1,17 +1,23 @@
 """From claims and evidence to the verdict.
 
-What it is: the last, pure step: what is lost, what is there twice, what cannot be proved.
-What it promises: pure. A record counts as lost only where that is certain; what is between the
-certain and the possible is unprovable.
+What it is: `Judge`: what is lost, what is there twice, what cannot be proved; `count_orphans`,
+which reads files that no entry lists and compares them with those that are listed.
+What it promises: pure but for that. A record counts as lost only where that is certain; what is
+between the certain and the possible is unprovable.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from ashore.errors import PathMissing
 from ashore.log import names
+from ashore.log.files import Role
 from ashore.log.positions import ShardKey
+from ashore.log.tables import DEAD_SUFFIX
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part, PartKey
+from ashore.proof.evidence.offsets import FileOffsets, FileShard, Unreadable
+from ashore.proof.evidence.reader_process import read_unproven
 from ashore.proof.evidence.result import (
     NAMED_MAX,
     CheckedBy,
@@ -23,10 +29,82 @@ from ashore.proof.evidence.result import (
     TableVerdict,
     Tally,
 )
-from ashore.proof.evidence.runs import NO_RUNS, Runs, subtract, unite
+from ashore.proof.evidence.runs import NO_RUNS, Runs, intersect, subtract, unite
 from ashore.proof.evidence.second_reading import Answer, Answers, Unaccounted
 from ashore.proof.verify.observation import Evidence, Found
-from ashore.proof.verify.orphans import OrphanFile
+from ashore.storage.base import Storage
+
+_EXTENSIONS = {"json": "jsonl"}
+
+_TopicPartition = tuple[str, str]  # topic and partition, as rows name them
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanFile:
+    """A file that readers see and that no entry lists."""
+
+    path: str
+    rows: int | None  # None: they cannot be compared with the rows of other files
+    again: int = 0  # how many of these stand in other files too, or twice in this one
+    offsets: tuple[int, ...] = ()  # the first of them
+
+
+def count_orphans(
+    storage: Storage, files: Mapping[str, int], evidence: Evidence
+) -> Iterator[OrphanFile]:
+    """Yield what is in `files`, paths with their sizes. Raises StorageError."""
+    seen = _Seen(evidence)
+    for path, size_bytes in sorted(files.items()):
+        found = _read(storage, path, size_bytes)
+        if found is None or found.shards is None or not seen.knows(found.shards):
+            yield OrphanFile(path, None)
+        elif found.rows:
+            again, offsets = seen.add(found.shards)
+            yield OrphanFile(path, found.rows, again, offsets)
+
+
+def _read(storage: Storage, path: str, size_bytes: int) -> FileOffsets | None:
+    extension = names.leaf(path).rpartition(".")[2]
+    role = Role.DEAD if path.split("/")[1].endswith(DEAD_SUFFIX) else Role.MAIN
+    try:
+        kind = (_EXTENSIONS.get(extension, extension), role)
+        return read_unproven(storage, path, size_bytes, kind)
+    except (Unreadable, PathMissing):
+        return None
+
+
+class _Seen:
+    """The offsets that stand in files so far, by the topic and the partition that rows name."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        runs: dict[_TopicPartition, list[Runs]] = defaultdict(list)
+        generations: dict[_TopicPartition, set[int]] = defaultdict(set)
+        self._unknown: set[_TopicPartition] = set()
+        for key, found in evidence.parts.items():
+            partition = (key.shard.stream, key.shard.shard)
+            generations[partition].add(key.shard.generation)
+            # A row does not say which topic of its name it came from.
+            if not found.has_offsets or len(generations[partition]) > 1:
+                self._unknown.add(partition)
+            runs[partition].append(found.unite())
+        self._runs = {partition: unite(parts)[0] for partition, parts in runs.items()}
+
+    def knows(self, shards: tuple[FileShard, ...]) -> bool:
+        """Return whether all offsets of these shards that stand in listed files are known."""
+        return not any((each.stream, each.shard) in self._unknown for each in shards)
+
+    def add(self, shards: tuple[FileShard, ...]) -> tuple[int, tuple[int, ...]]:
+        """Take the offsets of one more file; return how many come again, and the first of them."""
+        again, named = 0, list[int]()
+        for each in shards:
+            partition = (each.stream, each.shard)
+            known = self._runs.get(partition, NO_RUNS)
+            common = intersect(known, each.offsets)
+            again += common.size + each.rows - each.offsets.size
+            named += unite([common, each.repeated])[0].first(NAMED_MAX)
+            self._runs[partition] = unite([known, each.offsets])[0]
+        return again, tuple(named[:NAMED_MAX])
+
 
 _NO_ANSWER = Answer(0, 0, ())
 

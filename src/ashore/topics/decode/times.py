@@ -10,7 +10,7 @@ What it promises: a time that is left is read back as it is, by every reader.
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ashore.base.calendar import FIRST_DAY, LAST_DAY, LAST_US
+from ashore.base.time_format import FIRST_DAY, LAST_DAY, LAST_US
 from ashore.topics.decode.wire import either, map_entries
 
 _US_PER_SECOND = 1_000_000

@@ -14,7 +14,7 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ashore.base.calendar import FIRST_US, LAST_US
+from ashore.base.time_format import FIRST_US, LAST_US
 from ashore.tables.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct
 from ashore.topics.decode.arrow_types import arrow_field, arrow_type
 from ashore.topics.decode.reasons import DECIMAL_DIGITS, NOT_BASE64, NUMBER_RANGE, TIME_RANGE

@@ -21,9 +21,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Generic, Protocol, TypeVar
 
-from ashore.base.clock import Clock, SystemClock
+from ashore.base.clock import CLOCK_VARIABLE, Clock, SteeredClock, SystemClock
 from ashore.base.operator import operator
-from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock
 from ashore.errors import AshoreError
 from ashore.jobs import events
 from ashore.jobs.events import Ended, Relanded, Started, Starting

@@ -25,8 +25,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
-from ashore.base.calendar import FIRST_MS, LAST_MS
 from ashore.base.suggest import suggest
+from ashore.base.time_format import FIRST_MS, LAST_MS
 from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check, fail
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard

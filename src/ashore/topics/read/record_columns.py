@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ashore.base.calendar import FIRST_MS, LAST_MS
+from ashore.base.time_format import FIRST_MS, LAST_MS
 from ashore.log.positions import StreamShard
 from ashore.topics.read.base import Record
 

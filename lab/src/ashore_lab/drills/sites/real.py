@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from ashore.base.clock import SystemClock
-from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
+from ashore.base.clock import CLOCK_VARIABLE, Steering, SystemClock
 from ashore.errors import check, fail
 from ashore.jobs.events import Started, WarningEvent, moment_of
 from ashore.jobs.failure import Failed

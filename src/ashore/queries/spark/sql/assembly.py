@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from ashore.base.suggest import suggest
 from ashore.errors import CheckpointUnfit, JobFileInvalid, check, fail
 from ashore.jobs.file import Job, Table, check_views, match_topics, select_sources
+from ashore.jobs.file.masking import show_settings
 from ashore.jobs.file.model import SinkTopic
-from ashore.jobs.file.rendering import show_settings
 from ashore.jobs.file.source_text import WrittenText, written_file
 from ashore.jobs.file.sql_checks import view_name
 from ashore.jobs.file.tables import SealSection
