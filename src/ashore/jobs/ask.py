@@ -134,8 +134,6 @@ class RunningJob:
 
 
 class _Waiting:
-    """One request that is waited for."""
-
     def __init__(
         self,
         job: RunningJob,
@@ -153,7 +151,6 @@ class _Waiting:
         self._shown = ""
 
     def wait(self, patience: Patience) -> str:
-        """Return the text of what was done."""
         began_s = self._clock.monotonic_s()
         is_accepted = False
         while True:
@@ -206,7 +203,6 @@ class _Waiting:
 
 
 def _text_of(answer: RequestAnswer) -> str:
-    """Return the text of what was done. Raises as what it was refused."""
     if answer.state is AnswerState.REFUSED:
         raise error_of(answer.code, answer.message, hint=answer.hint)
     return answer.text

@@ -202,7 +202,6 @@ def _install(jar: Jar, source: Path, target: Path) -> None:
 
 
 def _all_checked(jars: Sequence[Jar], cache: Path) -> bool:
-    """Return whether all files are there, and look as they did when their checksums were right."""
     checked = _load_checked(cache)
     return all(_is_checked(jar, cache, checked) for jar in jars)
 

@@ -104,7 +104,6 @@ class LakeMailbox:
             self._delete(_answer_name(request_id, is_final=is_final))
 
     def _announce(self) -> None:
-        """Write which process listens, and remove what is old."""
         if self._own is None:
             return
         self._create(_process_name(self._own), self._own)

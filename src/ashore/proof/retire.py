@@ -23,8 +23,7 @@ from ashore.log.names import SliceName
 from ashore.log.plan_publish import drop_deferred
 from ashore.log.plan_seal import partition_end_ms
 from ashore.log.store.clock_guard import require_right_clock
-from ashore.log.store.reader import read_history
-from ashore.proof.evidence.ledger import LedgerBuilder
+from ashore.proof.evidence.log_reading import read_ledger
 from ashore.topics.loop.job import lake_of
 from ashore.topics.loop.retirement import (
     RetirePartition,
@@ -116,30 +115,23 @@ def _by_slice(plan: Sequence[RetirePartition]) -> dict[SliceName, list[RetirePar
 
 @dataclass(slots=True)
 class _ListedFiles:
-    """What logs list of one partition."""
-
     finals: set[str] = field(default_factory=set)
     in_flight: set[str] = field(default_factory=set)  # of these, to be moved there yet, perhaps
     rows: dict[SliceName, int] = field(default_factory=lambda: defaultdict(int))  # not retired
 
 
 def _read_listed(opened: OpenJob, table: str) -> dict[str, _ListedFiles]:
-    """Return what the job's logs list of the partitions of a table. Raises LogDamaged."""
-    builder = LedgerBuilder()
-    for name in opened.slices:
-        for entry in read_history(opened.storage, name):
-            builder.take(name, entry)
-    ledger = builder.finish()
+    ledger = read_ledger(opened.storage, opened.job.job)
     listed: dict[str, _ListedFiles] = defaultdict(_ListedFiles)
     for file in (*ledger.files, *ledger.excused_files):
         if file.target.table == table and file.target.partition:
             listed[file.target.partition].finals.add(file.final)
     for file in ledger.files:
         if file.target.table == table and file.target.partition:
-            name = SliceName(opened.job.job, file.slice)
-            listed[file.target.partition].rows[name] += file.file.rows
+            of_partition = listed[file.target.partition]
+            of_partition.rows[SliceName(opened.job.job, file.slice)] += file.file.rows
             if ledger.is_in_flight(file):
-                listed[file.target.partition].in_flight.add(file.final)
+                of_partition.in_flight.add(file.final)
     return listed
 
 
@@ -174,7 +166,6 @@ def _zone_of(opened: OpenJob, table: str) -> str:
 
 
 def _append(opened: OpenJob, name: SliceName, mine: Sequence[RetirePartition], why: str) -> None:
-    """Take the slice over, finish what is unclosed, and say what is retired."""
     committer = opened.committer(name)
     committer.log.open()
     require_right_clock(committer, opened.source)  # it may have decided which partitions are old

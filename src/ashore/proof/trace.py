@@ -101,8 +101,6 @@ class FileHistory:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """A file's place in a lake."""
-
     asked: str  # as the user has written it
     path: str  # below the lake
     table: str
@@ -116,8 +114,6 @@ class _Where:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The entry that lists the file."""
-
     slice: SliceName
     entry: Entry
     file: DataFile
@@ -281,7 +277,6 @@ def _prepared(found: _Found) -> str:
 
 
 def _closed(entry: Entry, found: _Found, where: _Where) -> Iterator[tuple[str, str]]:
-    """Yield what the closing that an entry carries says of the file."""
     closing = entry.closing
     if closing is None:
         return
@@ -295,7 +290,6 @@ def _closed(entry: Entry, found: _Found, where: _Where) -> Iterator[tuple[str, s
 
 
 def _later(entry: Entry, unique: str, where: _Where) -> Iterator[tuple[str, str]]:
-    """Yield what a later entry did with the file, or with its partition."""
     match entry.body:
         case Seal(partitions=partitions):
             for each in partitions:
@@ -319,7 +313,6 @@ def _key(partition: SealedPartition | RetiredPartition) -> tuple[str, str]:
 
 
 def _there(storage: Storage, where: _Where, found: _Found | None) -> str:
-    """Return what lies at the paths of the file now."""
     final = storage.stat(where.path)
     if final is not None:
         return "final" if found is None or final.size == found.file.size_bytes else "differs"

@@ -143,7 +143,6 @@ class _Items:
 def _read_sql(
     document: Document, path: str, read_file: Callable[[str], str] | None
 ) -> tuple[WrittenText | None, list[Finding]]:
-    """Return the SQL of a job file, as far as it can be read."""
     data = document.data
     sql = data.get("sql") if isinstance(data, dict) else None
     file = sql.get("file") if isinstance(sql, dict) else None
@@ -175,8 +174,6 @@ def _differing(key: Key, own: Mapping[str, object], sql: "_Said") -> Iterator[Fi
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a declared table says at a key, and below."""
-
     sql: WrittenText
     table: DeclaredTable
     key: str

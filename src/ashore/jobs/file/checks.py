@@ -117,7 +117,6 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
 
 
 def _check_types(key: Key, item: Table, columns: Sequence[Column]) -> Iterator[Finding]:
-    """Yield columns of types that records of a topic cannot have."""
     place = (*key, "schema")
     if item.topic is not None and item.decode != "json" and len(columns) == 1:
         type_ = _one_column(item).rpartition(" ")[2]
@@ -174,7 +173,6 @@ def _check_event_time(key: Key, time: EventTime, columns: Sequence[Column]) -> I
 
 
 def _field_of(name: str, paths: Sequence[str]) -> str:
-    """Return the hint for a field whose struct was not named."""
     found = [path for path in paths if path.endswith(f".{name}")]
     return f"did you mean `{found[0]}`?" if len(found) == 1 else ""
 

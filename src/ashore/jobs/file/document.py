@@ -126,8 +126,6 @@ class _TooLargeError(Exception):
 
 @dataclass(slots=True)
 class _NodeReader:
-    """Turns nodes into plain data, noting lines and findings on its way."""
-
     written: str  # the document
     text_at: frozenset[Key]
     scalars_at: frozenset[Key] = frozenset()

@@ -87,7 +87,6 @@ class _Part(NamedTuple):
 
     @classmethod
     def of(cls, text: str, node: Node, key: str = "") -> "_Part":
-        """Return where a node is written."""
         start, stop = node.start_mark.index, node.end_mark.index
         body = text[start:stop].rstrip()  # a block ends with the line before the next key
         return cls(start, start + len(body), key)
@@ -133,7 +132,6 @@ def _scalars(node: Node) -> Iterator[Node]:
 
 
 def _secrets(node: Node, key: str = "", *, is_secret: bool = False) -> Iterator[tuple[Node, str]]:
-    """Yield the nodes of secrets, with their keys."""
     match node:
         case MappingNode():
             for name, value in node.value:

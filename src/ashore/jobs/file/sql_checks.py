@@ -150,7 +150,6 @@ def _check_sink_topics(written: list[object], items: Mapping[int, Table]) -> Ite
 
 
 def _check_views(items: Mapping[int, Table]) -> Iterator[Finding]:
-    """Yield tables that would have the same name in SQL."""
     first: dict[str, str] = {}
     for index, item in items.items():
         if item.topic is None or TOPIC_PLACE in item.table:

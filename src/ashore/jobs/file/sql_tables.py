@@ -78,7 +78,6 @@ class _Token:
 
     @property
     def value(self) -> str:
-        """What a literal holds, or a word says."""
         if self.kind != "literal":
             return self.text
         quote = self.text[0]
@@ -119,8 +118,6 @@ def _is_table(statement: list[_Token]) -> bool:
 
 
 class _Reader:
-    """Reads one statement, token by token."""
-
     def __init__(self, text: str, tokens: list[_Token]) -> None:
         self._text = text
         self._first = tokens[0]
@@ -234,7 +231,6 @@ class _Reader:
                 yield token
 
     def _to_the_end_of(self, opened: _Token) -> tuple[int, int]:
-        """Return where stands what is in brackets, and leave it behind."""
         depth = 1
         while depth:
             token = self._next(opened)

@@ -113,7 +113,6 @@ class _Unit:
     units: Mapping[str, int]
 
     def read(self, value: object) -> int:
-        """Return the number of milliseconds or bytes that `value` says."""
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise ValueRefused(f"expected a {self.kind}", f"write {self.example}")
         text = str(value).strip()

@@ -51,8 +51,6 @@ def _served(registry: CollectorRegistry, host: str, port: int) -> Iterator[None]
 
 
 class _File:
-    """A file that has the metrics of some seconds ago."""
-
     def __init__(
         self, registry: CollectorRegistry, path: Path, every_s: float, warn: Callable[[str], None]
     ) -> None:

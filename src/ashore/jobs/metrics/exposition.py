@@ -18,8 +18,6 @@ _SUFFIXES = ("_bucket", "_sum", "_count")
 
 @dataclass(slots=True)
 class _Metric:
-    """A metric, as the files contain it."""
-
     kind: str = ""
     help: str = ""
     samples: list[str] = field(default_factory=list)

@@ -34,8 +34,6 @@ _Metric = Counter | Gauge | Histogram
 
 @dataclass
 class _Slice:
-    """What is remembered of a slice, for ages and differences."""
-
     step: Step | None = None
     step_began_s: float = 0.0
     is_open: bool = False  # it has been opened once
@@ -51,7 +49,6 @@ class _Registry(CollectorRegistry):
     """A registry without the times at which samples were created: one more series for each."""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric with its samples."""
         for metric in super().collect():
             metric.samples = [each for each in metric.samples if not _is_created(each.name)]
             yield metric

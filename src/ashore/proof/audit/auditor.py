@@ -45,7 +45,7 @@ from ashore.proof.audit.judge import (
     state_file,
     state_orphans,
 )
-from ashore.proof.audit.proof import Claim, Proof, narrow, prove, quiet
+from ashore.proof.audit.proof import Claim, Proof, narrow, prove
 from ashore.proof.audit.publication import CatalogLook, Published, SuccessFile, judge_success
 from ashore.proof.audit.result import ONE_PASS, Activity, AuditReport, Away, Gauge, Pace
 from ashore.proof.audit.rounds import ListingRound, ReadingRound
@@ -55,6 +55,7 @@ from ashore.proof.evidence.files import FileLook, look_at_file
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part
 from ashore.proof.evidence.log_reading import LogReading
 from ashore.proof.evidence.lost_logs import count_waiting, judge_log, slices_of
+from ashore.proof.evidence.result import quiet
 from ashore.proof.verify import Problem, ProblemKind, Progress
 from ashore.storage.base import FileStat
 from ashore.tables.catalog import Catalog
@@ -80,8 +81,6 @@ LOSS: Subject = ("log", "lost")
 
 
 class _Absence:
-    """Counts the intervals in which something did not answer."""
-
     def __init__(self) -> None:
         self.state = Away(0, None, None)
 
@@ -106,7 +105,6 @@ class _Due:
         return is_known and self.unclosed.get(file.slice) != file.listed
 
     def is_published(self, file: SuccessFile) -> bool:
-        """Return whether the log had said before the listings that a success file is there."""
         return file.entry <= self.ends.get(file.slice, -1)
 
 
@@ -213,7 +211,6 @@ class Auditor:
         return self._activity.look(seen, self._lag, now_ms)
 
     def _look(self) -> None:
-        """Look at everything whose turn it is. Raises StorageError."""
         traces = self._find_traces()
         self._read_log()
         self._judge_loss(traces)
@@ -278,7 +275,6 @@ class Auditor:
         self._has_history = True
 
     def _take(self, ledger: Ledger) -> None:
-        """Take what new entries say."""
         ranges = [each for each in ledger.problems if each.kind is ProblemKind.RANGES]
         others = [each for each in ledger.problems if each.kind is not ProblemKind.RANGES]
         seams = self._log.builder.find_seams()
@@ -299,7 +295,6 @@ class Auditor:
             self._watch(listed)
 
     def _watch(self, listed: Sequence[LoggedFile]) -> None:
-        """Take the files that an entry lists, directory by directory."""
         by_directory: dict[str, list[LoggedFile]] = defaultdict(list)
         for file in listed:
             by_directory[names.parent(file.final)].append(file)
@@ -353,7 +348,6 @@ class Auditor:
     def _find_cut(
         self, logged: Sequence[ShardLog], offsets: Mapping[StreamShard, ShardOffsets]
     ) -> dict[ShardKey, HistoryTruncated]:
-        """Return the shards that were cut below what was landed. Raises SourceError."""
         there = {each.key: offsets[each.shard] for each in logged if each.shard in offsets}
         return {
             each.key: history_truncated(each.key, each.next, reason)
@@ -409,7 +403,6 @@ class Auditor:
         self._watched.keep(directory, known.values())
 
     def _drop_adopted(self, paths: set[str]) -> set[str]:
-        """Return those of `paths` that were not adopted from another writer."""
         if paths - self._adopted:
             self._read_adopted()
         return paths - self._adopted
@@ -423,7 +416,6 @@ class Auditor:
         self._book.say(("log", "adopted"), Observation(tuple(problems)))
 
     def _find_pending(self, file: LoggedFile) -> None:
-        """Look for a file that may be on its way."""
         look = look_at_file(self._storage, file, is_in_flight=True, is_read=False)
         if look.path is None:
             self._say_file(file, look)

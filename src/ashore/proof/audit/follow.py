@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ashore.proof.audit.auditor import Auditor
-from ashore.proof.audit.proof import quiet
 from ashore.proof.audit.result import ONE_PASS, AuditReport, Pace
+from ashore.proof.evidence.result import quiet
 from ashore.proof.verify import Progress
 from ashore.tables.catalog import Catalog
 from ashore.topics.open_job import OpenJob
@@ -36,6 +36,5 @@ def follow(opened: OpenJob, pace: Pace, is_stopping: Callable[[], bool]) -> Iter
 
 @contextmanager
 def _asked_catalog(opened: OpenJob) -> Iterator[Catalog | None]:
-    """Open the catalog; None where the job has none, so that nothing is to be asked."""
     with opened.catalog() as catalog:
         yield catalog if opened.job.catalog.hive else None

@@ -14,7 +14,7 @@ from ashore.proof.audit.judge import Observation, state_file
 from ashore.proof.evidence.files import look_at_files
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part
 from ashore.proof.evidence.packing import Packed
-from ashore.proof.evidence.result import Findings, Progress
+from ashore.proof.evidence.result import Findings, Progress, quiet
 from ashore.proof.evidence.second_reading import Answer, Answers, read_again
 from ashore.proof.verify.observation import Evidence
 from ashore.proof.verify.verdict import Judge, plan_again, total
@@ -54,10 +54,6 @@ class Proof:
     def is_sound(self) -> bool:
         """Whether nothing is wrong."""
         return not (self.entry.problems or any(each.problems for each in self.files.values()))
-
-
-def quiet(_step: str, _done: int, _total: int) -> None:
-    """Report no progress."""
 
 
 def prove(

@@ -188,7 +188,6 @@ def judge_catalog(expected: ExpectedTable, seen: CatalogTableSeen | None) -> Ite
 
 
 def _some(partitions: Sequence[str]) -> str:
-    """Return how many there are, and the first of them."""
     named = ", ".join(partitions[:NAMED_MAX])
     more = len(partitions) - NAMED_MAX
     return named if more <= 0 else f"{len(partitions):,} partitions ({named} and {more:,} more)"

@@ -51,8 +51,6 @@ class Watched:
 
 
 class _WatchedDirectory:
-    """The files of one directory."""
-
     def __init__(self) -> None:
         self._large, self._small = Packed[LoggedFile](), Packed[LoggedFile]()
         self._seen = b""  # by `unique` of files, packed

@@ -91,8 +91,6 @@ def _make_directories(opened: OpenJob, step: AdoptFiles) -> None:
 
 
 class _Rebuilding:
-    """A log that is being given its entries back."""
-
     def __init__(self, opened: OpenJob, step: AdoptFiles) -> None:
         self._step = step
         self._now_ms = opened.clock.now_ms()
@@ -115,7 +113,6 @@ class _Rebuilding:
             self._append(Join(self._step.joined))
 
     def append(self, batch: int, files: Sequence[OwnFile]) -> None:
-        """List the files of a batch."""
         self._reach_epoch(files[0].name.epoch)
         self._reach_batch(batch)
         self._append(build_prepare(self._log.fold, files, self._now_ms))
@@ -173,7 +170,7 @@ def _reads(fold: Fold, here: Sequence[ShardKey], files: Sequence[OwnFile]) -> It
             for each in file.shards or ():
                 if (each.stream, each.shard) == (key.stream, key.shard):
                     rows[file.role is Role.DEAD] += each.rows
-                    end = max(end, int(each.offsets.ends[-1]))
+                    end = max(end, each.offsets.end)
                     table = file.table.removesuffix(LATE_SUFFIX).removesuffix(DEAD_SUFFIX)
         offsets = OffsetRange(fold.shards[key].next, end)
         counts = {"landed": rows[False], "dead": rows[True], "filtered": 0, "dropped": 0}
@@ -197,8 +194,8 @@ def _data_file(
         spans=tuple(
             FileSpan(
                 here.index(keys[each.stream, each.shard]),
-                int(each.offsets.starts[0]),
-                int(each.offsets.ends[-1]),
+                each.offsets.start,
+                each.offsets.end,
                 each.rows,
             )
             for each in file.shards or ()

@@ -4,7 +4,7 @@ What it is: the log, the tables, the source and a former writer as they were fou
 What it promises: plain values, so that every judgement can be tried without a lake.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -123,14 +123,14 @@ class OwnFile:
 
     def of(self, shard: StreamShard) -> list[FileShard]:
         """Return its rows of a topic partition."""
-        return [each for each in self.shards or () if (each.stream, each.shard) == shard]
+        return [each for each in self.shards or () if each.partition == shard]
 
     def overlaps(self, other: FileShard) -> bool:
         """Return whether it has some of these offsets too."""
         return any(
             intersect(each.offsets, other.offsets).size
             for each in self.shards or ()
-            if (each.stream, each.shard) == (other.stream, other.shard)
+            if each.partition == other.partition
         )
 
 
@@ -181,6 +181,14 @@ class Observations:
     former: SparkSeen | ConnectSeen | None = None
     own: OwnSeen | None = None  # looked at only where it was asked for
     lands_missing: bool = False  # also where partitions may have been retired
+
+
+def ends_of(files: Iterable[OwnFile]) -> dict[StreamShard, int]:
+    """Return up to where files hold rows of each topic partition."""
+    ends: dict[StreamShard, int] = {}
+    for each in (shard for file in files for shard in file.shards or ()):
+        ends[each.partition] = max(ends.get(each.partition, 0), each.offsets.end)
+    return ends
 
 
 def path_below(path: str, directory: str) -> str:

@@ -17,7 +17,6 @@ from ashore.jobs.file import Job, ResolvedTable, match_topics, select_topics
 from ashore.log import names
 from ashore.log.entries import EntryInvalid, EntryNewer
 from ashore.log.extend import extend
-from ashore.log.files import Role
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName
 from ashore.log.positions import StreamShard
@@ -39,20 +38,17 @@ from ashore.proof.doctor.observation import (
 from ashore.proof.doctor.observe_own import see_own
 from ashore.proof.doctor.spark_sink import SINK_LOG, read_checkpoint, read_sink_log, topics_of
 from ashore.proof.evidence.adopted_files import read_adopted
-from ashore.proof.evidence.ledger import Ledger, LedgerBuilder, LoggedFile
-from ashore.proof.evidence.offsets import Unreadable
-from ashore.proof.evidence.reader_process import read_unproven
+from ashore.proof.evidence.ledger import Ledger, LoggedFile
+from ashore.proof.evidence.log_reading import read_ledger
+from ashore.proof.evidence.reader_process import read_orphan
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.storage.base import FileStat, Storage
 from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import lake_address
 from ashore.tables.readable import walk_readable
 from ashore.topics.loop.job import first_offset_of, seal_rules, tables_of, waiting_tables
-from ashore.topics.loop.slices import find_slices
 from ashore.topics.open_job import DEADLINE_S_MAX, OpenJob
 from ashore.topics.read.base import Source
-
-_FORMATS = {"json": "jsonl"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +124,7 @@ def look_at_log(storage: Storage, name: SliceName) -> tuple[SliceLogSeen, Ledger
     is_newest_bad = bool(bad) and max(numbers) in bad
     try:
         fold = _fold_history(storage, name) if is_newest_bad else read_log(storage, name)
-        ledger = _read_ledger(storage, name)
+        ledger = read_ledger(storage, name.job)
     except LogDamaged as error:
         return SliceLogSeen(None, error.message, error.hint), None
     return SliceLogSeen(fold, "", "", (), tuple(sorted(bad.items())), is_newest_bad), ledger
@@ -158,14 +154,6 @@ def _fold_history(storage: Storage, name: SliceName) -> Fold:
     for entry in read_history(storage, name):
         fold = extend(fold, entry)
     return fold
-
-
-def _read_ledger(storage: Storage, name: SliceName) -> Ledger:
-    builder = LedgerBuilder()
-    for each in find_slices(storage, name.job):
-        for entry in read_history(storage, each):
-            builder.take(each, entry)
-    return builder.finish()
 
 
 # ---- tables
@@ -240,11 +228,11 @@ def _see_former(
     if at.connect_table is None:
         return None
     table = next((each for each in tables if each.table == at.connect_table), None)
-    rows = {
-        each.path: _count_rows(opened.storage, each)
-        for each in (table.visible if table else ())
-        if parse_connect(names.leaf(each.path))
-    }
+    rows: dict[str, int | None] = {}
+    for each in table.visible if table else ():
+        if parse_connect(names.leaf(each.path)):
+            found = read_orphan(opened.storage, each.path, each.size)
+            rows[each.path] = found.rows if found else None
     return ConnectSeen(at.connect_table, rows)
 
 
@@ -287,15 +275,6 @@ def open_beside(opened: OpenJob, address: str) -> Storage:
 def _path_of(uri: str) -> str:
     scheme, _, rest = uri.partition("://")
     return rest if scheme == "file" else f"/{rest.partition('/')[2]}"
-
-
-def _count_rows(storage: Storage, found: FileStat) -> int | None:
-    extension = names.leaf(found.path).rpartition(".")[2]
-    kind = (_FORMATS.get(extension, extension), Role.MAIN)
-    try:
-        return read_unproven(storage, found.path, found.size, kind).rows
-    except Unreadable:
-        return None
 
 
 def _ask(source: Source, topics: Sequence[str]) -> SourceSeen:

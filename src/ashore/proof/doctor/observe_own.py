@@ -5,7 +5,6 @@ What it promises: reads only. Of records that are in no file only the first of e
 is looked for: landing continues there.
 """
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -27,8 +26,8 @@ from ashore.proof.doctor.observation import (
     TopicSeen,
 )
 from ashore.proof.evidence.lost_logs import judge_log, slices_of
-from ashore.proof.evidence.offsets import FileOffsets, Unreadable, read_pieces
-from ashore.proof.evidence.reader_process import read_unproven
+from ashore.proof.evidence.offsets import checksum_of
+from ashore.proof.evidence.reader_process import read_orphan
 from ashore.proof.evidence.runs import Runs, subtract, unite
 from ashore.topics.open_job import OpenJob
 
@@ -64,9 +63,12 @@ def _find_retired(opened: OpenJob, fold: Fold | None) -> frozenset[str]:
     """Return the tables that what is left of the log has retired partitions from."""
     if fold is None:
         return frozenset()
-    bodies = (entry.body for entry in read_history(opened.storage, opened.name))
-    retires = (body for body in bodies if isinstance(body, Retire))
-    return frozenset(gone.table for body in retires for gone in body.partitions)
+    return frozenset(
+        partition.table
+        for entry in read_history(opened.storage, opened.name)
+        if isinstance(entry.body, Retire)
+        for partition in entry.body.partitions
+    )
 
 
 def _find_lost_queries(opened: OpenJob) -> Iterator[LogLost | LogDamaged]:
@@ -98,19 +100,18 @@ def _read_files(
         if name is None or name.slice != slice_name:
             continue
         role = _role(table.table)
-        digest, size_bytes = hashlib.blake2b(digest_size=8), 0
-        for piece in read_pieces(opened.storage, each.path):
-            digest.update(piece)
-            size_bytes += len(piece)
-        found = _read_offsets(opened, each.path, size_bytes, (name.extension, role))
+        checksum, size_bytes = checksum_of(opened.storage, each.path)
+        found = read_orphan(opened.storage, each.path, size_bytes)
         yield OwnFile(
             path=each.path,
             name=name,
             table=table.table,
             role=role,
-            schema=DEAD_DDL if role is Role.DEAD else ddls.get(_main(table.table), ""),
+            schema=DEAD_DDL
+            if role is Role.DEAD
+            else ddls.get(table.table.removesuffix(LATE_SUFFIX), ""),
             size_bytes=size_bytes,
-            checksum=digest.hexdigest(),
+            checksum=checksum,
             rows=found.rows if found else 0,
             shards=found.shards if found else None,
         )
@@ -120,7 +121,6 @@ def _read_staged(
     opened: OpenJob, table: TableSeen, topics: Mapping[str, TopicSeen]
 ) -> Iterator[StagedDataFile]:
     """Yield the staged files that are whole: a batch may have counted that was never moved."""
-    role = _role(table.table)
     formats = {
         each.format for each in topics.values() if table.table in {each.table, *each.side_tables}
     }
@@ -130,7 +130,7 @@ def _read_staged(
         if names.parse_pending(names.leaf(each.path)) is None:
             continue
         for extension in sorted(formats):
-            offsets = _read_offsets(opened, each.path, each.size, (extension, role))
+            offsets = read_orphan(opened.storage, each.path, each.size, extension)
             if offsets is not None and offsets.shards:
                 yield StagedDataFile(each.path, offsets.shards)
 
@@ -139,19 +139,6 @@ def _role(table: str) -> Role:
     if table.endswith(DEAD_SUFFIX):
         return Role.DEAD
     return Role.LATE if table.endswith(LATE_SUFFIX) else Role.MAIN
-
-
-def _main(table: str) -> str:
-    return table.removesuffix(LATE_SUFFIX)
-
-
-def _read_offsets(
-    opened: OpenJob, path: str, size_bytes: int, kind: tuple[str, Role]
-) -> FileOffsets | None:
-    try:
-        return read_unproven(opened.storage, path, size_bytes, kind)
-    except Unreadable:
-        return None
 
 
 def _find_missing(
@@ -165,7 +152,7 @@ def _find_missing(
     runs_of: dict[StreamShard, list[Runs]] = defaultdict(list)
     for file in files:
         for each in file.shards or ():
-            runs_of[StreamShard(each.stream, each.shard)].append(each.offsets)
+            runs_of[each.partition].append(each.offsets)
     logged = {
         StreamShard(key.stream, key.shard): state.next
         for key, state in fold.current().items()
@@ -177,9 +164,9 @@ def _find_missing(
         if there is None or topic is None:
             continue
         offsets = unite(runs)[0]
-        first = there.earliest if topic.begins_at_first else int(offsets.starts[0])
+        first = there.earliest if topic.begins_at_first else offsets.start
         start = max(logged.get(shard, first), there.earliest)
-        end = min(int(offsets.ends[-1]), there.end)
+        end = min(offsets.end, there.end)
         if start < end:
             holes = subtract(OffsetRange(start, end), offsets)
             found = _first_record(opened, shard, holes)

@@ -14,8 +14,14 @@ from itertools import groupby
 from ashore.log.entries import Joined
 from ashore.log.fold import Fold
 from ashore.log.positions import OffsetRange, ShardKey, StreamShard
-from ashore.proof.doctor.observation import Observations, OwnFile, OwnSeen, StagedDataFile
-from ashore.proof.doctor.steps import AdoptFiles, DoctorRefusal
+from ashore.proof.doctor.observation import (
+    Observations,
+    OwnFile,
+    OwnSeen,
+    StagedDataFile,
+    ends_of,
+)
+from ashore.proof.doctor.steps import AdoptFiles, DoctorRefusal, refuse
 from ashore.proof.evidence.runs import Runs, intersect, subtract, unite
 
 
@@ -35,30 +41,27 @@ def plan_own_files(seen: Observations) -> OwnPlan:
     if own is None:
         return OwnPlan()
     if fold is None:
-        return _refuse("the job's log cannot be read", "repair the log first")
-    queries = tuple(_refuse_queries(own))
+        return OwnPlan(refusals=(refuse("the job's log cannot be read", "repair the log first"),))
+    queries = tuple(refuse(error.message, _OF_QUERY) for error in own.lost_queries)
     if not own.files and own.end.epoch <= fold.epoch and own.end.next_batch <= fold.next_batch:
         return OwnPlan(refusals=queries, notes=("the log has every file of the job's topics",))
-    refusals = tuple(_refuse_source(seen, own, fold))
-    if refusals:
-        return OwnPlan(refusals=(*refusals, *queries))
-    refusals = tuple(_refuse_missing(seen, own))
+    refusals = tuple(_refuse_source(seen, own, fold)) or tuple(_refuse_missing(seen, own))
     if refusals:
         return OwnPlan(refusals=(*refusals, *queries))
     bases = _bases(own, seen, fold)
     kept, aside = choose(own, fold, bases)
-    gone = _find_unreadable(own, kept, bases)
-    if gone:
-        text = f"{gone} has records that Kafka no longer has, and cannot be adopted"
+    lost = _find_unreadable(own, kept, bases)
+    if lost:
+        text = f"{lost} has records that Kafka no longer has, and cannot be adopted"
         hint = "restore the log or the file, or move the file aside by hand to give them up"
-        return _refuse(text, hint)
+        return OwnPlan(refusals=(refuse(text, hint),))
     stranded = _find_stranded(own, fold, kept)
     if stranded:
         text = (
             f"{stranded} was never moved into its table, and has records that Kafka no longer has"
         )
         hint = "restore the log, which says where it belongs, or move it aside by hand to give its"
-        return _refuse(text, f"{hint} records up")
+        return OwnPlan(refusals=(refuse(text, f"{hint} records up"),))
     step = _step(seen, own, fold, kept, bases)
     notes = (_NOTE, *_notes_of_missing(own))
     return OwnPlan(step, tuple(sorted(aside.items())), queries, notes)
@@ -70,39 +73,31 @@ _NOTE = (
 )
 
 
-def _refuse(text: str, hint: str) -> OwnPlan:
-    return OwnPlan(refusals=(DoctorRefusal("adoption", text, hint),))
+_OF_QUERY = (
+    "restore the log from a backup, or write to another table: the state of a query is in its "
+    "checkpoint, and goes with its log"
+)
 
 
 def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[DoctorRefusal]:
-    def refusal(text: str, hint: str) -> DoctorRefusal:
-        return DoctorRefusal("adoption", text, hint)
-
     if seen.source.error:
-        yield refusal(
-            f"Kafka does not answer: {seen.source.error}",
-            "only Kafka distinguishes a lost file from offsets without a record",
-        )
+        hint = "only Kafka distinguishes a lost file from offsets without a record"
+        yield refuse(f"Kafka does not answer: {seen.source.error}", hint)
         return
-    ends: dict[StreamShard, int] = {}
-    for file in own.files:
-        for each in file.shards or ():
-            shard = StreamShard(each.stream, each.shard)
-            ends[shard] = max(ends.get(shard, 0), int(each.offsets.ends[-1]))
-    for shard, end in sorted(ends.items()):
+    for shard, end in sorted(ends_of(own.files).items()):
         there, topic = seen.source.offsets.get(shard), seen.topics.get(shard.stream)
         place = f"{shard.stream}/{shard.shard}"
         if topic is None or topic.is_made_by_spark:
             why = "has `select`" if topic else "is not a topic of the job"
-            yield refusal(f"{shard.stream} {why}", "restore the log from a backup")
+            yield refuse(f"{shard.stream} {why}", "restore the log from a backup")
         elif there is None or there.end < end:
             hint = "was the topic created again? If so, its offsets belong to other records"
-            yield refusal(f"files hold {place} up to {end}, which Kafka does not have", hint)
+            yield refuse(f"files hold {place} up to {end}, which Kafka does not have", hint)
         else:
             yield from _refuse_generation(seen, own, fold, shard)
             tables = {topic.table, *topic.side_tables}
             if any(f.table not in tables and f.holds(shard) for f in own.files):
-                yield refusal(f"{place} is in tables of other topics", "correct `tables`")
+                yield refuse(f"{place} is in tables of other topics", "correct `tables`")
 
 
 def _refuse_generation(
@@ -112,12 +107,12 @@ def _refuse_generation(
     known = fold.generation(seen.source.name, shard.stream)
     if known is not None and known[1] != seen.source.streams[shard.stream].stream_id:
         text = f"topic {shard.stream} was created again"
-        yield DoctorRefusal("adoption", text, "ashore rejoin first")
+        yield refuse(text, "ashore rejoin first")
     current = known[0] if known else 1
     if any(each.is_of_other(current) for file in own.files for each in file.of(shard)):
         text = f"files of {shard.stream}/{shard.shard} have another generation than {current}"
         hint = "the topic was created again: restore the log from a backup"
-        yield DoctorRefusal("adoption", text, hint)
+        yield refuse(text, hint)
 
 
 def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[DoctorRefusal]:
@@ -144,7 +139,7 @@ def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[DoctorRefusal]
             f"should stay dropped, before it is read: ashore retire JOB.yaml {topic.table} "
             "PARTITION..., or --older-than"
         )
-        yield DoctorRefusal("adoption", text, hint)
+        yield refuse(text, hint)
 
 
 def _notes_of_missing(own: OwnSeen) -> Iterator[str]:
@@ -153,16 +148,6 @@ def _notes_of_missing(own: OwnSeen) -> Iterator[str]:
             f"{shard.stream}/{shard.shard} is landed again from offset {first} on, which is in "
             "Kafka and in no file. This includes what `ashore retire` dropped, which is no longer "
             "known: retire again what should stay dropped"
-        )
-
-
-def _refuse_queries(own: OwnSeen) -> Iterator[DoctorRefusal]:
-    for error in own.lost_queries:
-        hint = (
-            "restore the log from a backup, or write to another table: the state of a query is in "
-        )
-        yield DoctorRefusal(
-            "adoption", error.message, f"{hint}its checkpoint, and goes with its log"
         )
 
 
@@ -176,7 +161,7 @@ def _bases(own: OwnSeen, seen: Observations, fold: Fold) -> dict[StreamShard, in
     firsts: dict[StreamShard, int] = {}
     for file in own.files:
         for each in file.shards or ():
-            shard, first = StreamShard(each.stream, each.shard), int(each.offsets.starts[0])
+            shard, first = each.partition, each.offsets.start
             firsts[shard] = min(firsts.get(shard, first), first)
     # Where landing began is not known any more; if at the beginning, what is missing is seen there.
     begun = {shard: min(first, own.missing.get(shard, first)) for shard, first in firsts.items()}
@@ -210,10 +195,8 @@ def choose(
                 taken.append(file)
         if taken:
             epoch = of_epoch
-        for file in taken:
-            for each in file.shards or ():
-                shard = StreamShard(each.stream, each.shard)
-                reach[shard] = max(reach.get(shard, 0), int(each.offsets.ends[-1]))
+        for shard, end in ends_of(taken).items():
+            reach[shard] = max(reach.get(shard, 0), end)
         kept += taken
     for file in again:
         _cut(cuts, file, bases, kept)
@@ -230,16 +213,15 @@ def choose(
 def _reason(
     file: OwnFile, reach: Mapping[StreamShard, int], taken: list[OwnFile], *, is_late: bool
 ) -> str:
-    """Return why a file cannot be kept; empty: it can."""
     if file.shards is None:
         return "it cannot be read back, or its rows carry no offsets"
     if is_late:
         return "the log has its batch, or a later one"
     for each in file.shards:
-        shard = StreamShard(each.stream, each.shard)
+        shard = each.partition
         if each.rows != each.offsets.size:
             return "it holds records twice"
-        if int(each.offsets.starts[0]) < reach.get(shard, 0):
+        if each.offsets.start < reach.get(shard, 0):
             return "other files hold some of its records"
         if any(other.overlaps(each) for other in taken):
             return "another file holds some of its records"
@@ -254,7 +236,7 @@ def _cut(
 ) -> None:
     """Have the records of a file landed again, but for those that the log or `kept` files have."""
     for shard, rest in _left(file, bases, kept):
-        first = int(rest.starts[0])
+        first = rest.start
         cuts[shard] = min(cuts.get(shard, first), first)
 
 
@@ -263,7 +245,7 @@ def _left(
 ) -> Iterator[tuple[StreamShard, Runs]]:
     """Yield the offsets of a file that neither the log nor `kept` files have."""
     for each in file.shards or ():
-        shard, end = StreamShard(each.stream, each.shard), int(each.offsets.ends[-1])
+        shard, end = each.partition, each.offsets.end
         taken = [own.offsets for other in kept for own in other.of(shard)]
         free = subtract(OffsetRange(min(end, bases.get(shard, 0)), end), unite(taken)[0])
         rest = intersect(each.offsets, free)
@@ -273,9 +255,9 @@ def _left(
 
 def _is_beyond(file: OwnFile, cuts: Mapping[StreamShard, int]) -> bool:
     return any(
-        int(each.offsets.ends[-1]) > cuts[shard]
+        each.offsets.end > cuts[shard]
         for each in file.shards or ()
-        if (shard := StreamShard(each.stream, each.shard)) in cuts
+        if (shard := each.partition) in cuts
     )
 
 
@@ -285,7 +267,7 @@ def _find_unreadable(
     """Return a file to be moved aside whose records the source has no more."""
     for file in own.files:
         for shard, rest in _left(file, bases, kept) if file not in kept else ():
-            if int(rest.starts[0]) < own.earliest.get(shard, 0):
+            if rest.start < own.earliest.get(shard, 0):
                 return file.path
     return None
 
@@ -297,7 +279,7 @@ def _find_stranded(own: OwnSeen, fold: Fold, kept: Sequence[OwnFile]) -> str | N
     }
     for file in own.staged:
         for shard, rest in _left(file, nexts, kept):
-            if int(rest.starts[0]) < own.earliest.get(shard, 0):
+            if rest.start < own.earliest.get(shard, 0):
                 return file.path
     return None
 
@@ -310,7 +292,7 @@ def _step(
     bases: Mapping[StreamShard, int],
 ) -> AdoptFiles:
     joined = []
-    for shard in sorted({StreamShard(e.stream, e.shard) for f in kept for e in f.shards or ()}):
+    for shard in sorted({e.partition for f in kept for e in f.shards or ()}):
         known = fold.generation(seen.source.name, shard.stream)
         info = seen.source.streams[shard.stream]
         key = ShardKey(seen.source.name, shard.stream, known[0] if known else 1, shard.shard)

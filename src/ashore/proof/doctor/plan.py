@@ -13,7 +13,7 @@ from ashore.log import names
 from ashore.log.entries import Join
 from ashore.proof.doctor.adoption import Adoption, plan_adoption
 from ashore.proof.doctor.connect_sink import looks_like_connect
-from ashore.proof.doctor.observation import Observations, TableSeen, path_below
+from ashore.proof.doctor.observation import Observations, TableSeen, ends_of, path_below
 from ashore.proof.doctor.own_files import OwnPlan, plan_own_files
 from ashore.proof.doctor.steps import (
     AdoptFiles,
@@ -172,7 +172,6 @@ def _file_refusals(table: TableSeen) -> Iterator[DoctorRefusal]:
 
 
 def _plan_orphans(seen: Observations, table: TableSeen) -> tuple[list[Step], list[DoctorRefusal]]:
-    """Judge the files that readers see and that neither the log nor an adoption knows."""
     orphans = table.orphans
     judged = {file.path for file in seen.own.files} if seen.own else set()
     if not orphans:
@@ -230,7 +229,6 @@ def _registrations(seen: Observations, adoption: Adoption) -> Iterator[RegisterT
 
 
 def _partitions(seen: Observations, table: TableSeen, adoption: Adoption) -> set[str]:
-    """Return the partitions of a table that readers of the catalog are to see."""
     former = adoption.former if adoption.former and not adoption.refusals else None
     own = former.files if former and former.table == table.table else ()
     partitions = {file.partition for file in table.logged if not file.is_unclosed}
@@ -280,12 +278,8 @@ def explain(step: Step) -> str:
 
 
 def _explain_adoption(step: AdoptFiles) -> str:
-    rows, ends = sum(file.rows for file in step.files), dict[str, int]()
-    for file in step.files:
-        for each in file.shards or ():
-            place = f"{each.stream}/{each.shard}"
-            ends[place] = max(ends.get(place, 0), int(each.offsets.ends[-1]))
-    shown = ", ".join(f"{place} at {end}" for place, end in sorted(ends.items())) or "as before"
+    rows, ends = sum(file.rows for file in step.files), sorted(ends_of(step.files).items())
+    shown = ", ".join(f"{stream}/{shard} at {end}" for (stream, shard), end in ends) or "as before"
     return (
         f"list {len(step.files)} files with {rows} rows in entries of their batches, and end the "
         f"log of {step.name} with epoch {step.epoch}; landing continues: {shown}"

@@ -42,8 +42,6 @@ _HINTS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class _SinkFile:
-    """A file as the sink's log names it."""
-
     path: str
     modified_ms: int
     batch: int
@@ -124,7 +122,6 @@ def judge_spark(seen: SparkSeen, tables: Sequence[TableSeen]) -> Former:
 
 
 def _last_batch(seen: SparkSeen) -> int:
-    """Return the last batch that is readable."""
     compacts = [int(match[1]) for name in seen.sink if (match := _COMPACT.fullmatch(name))]
     first = max(compacts, default=-1)
     batches = sorted(int(name) for name in seen.sink if _BATCH.fullmatch(name))
@@ -175,7 +172,6 @@ def _parse_offsets(data: bytes, place: str) -> dict[StreamShard, int]:
 
 
 def _named_files(seen: SparkSeen, table: TableSeen) -> dict[str, _SinkFile]:
-    """Return the files that the sink's log names, by their path in the lake."""
     root = f"{seen.lake_path.rstrip('/')}/"
     found: dict[str, _SinkFile] = {}
     for name in sorted(seen.sink, key=lambda each: int(each.removesuffix(".compact"))):

@@ -78,6 +78,11 @@ class DoctorRefusal:
     hint: str
 
 
+def refuse(text: str, hint: str) -> DoctorRefusal:
+    """Return why nothing is adopted."""
+    return DoctorRefusal("adoption", text, hint)
+
+
 class Unclear(Exception):
     """What a former writer left does not say how far it came. Nothing is adopted."""
 

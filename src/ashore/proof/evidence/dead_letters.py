@@ -126,7 +126,6 @@ def _newest_files(
 
 
 def _is_of(table: str, entry: Entry, file: DataFile, _target: Target) -> bool:
-    """Return whether a file has dead letters of a main table."""
     shards = entry.body.shards if isinstance(entry.body, Prepare) else ()
     return any(shards[span.shard].table == table for span in file.spans)
 

@@ -5,7 +5,6 @@ What it promises: reads only. A file that is moved while it is looked for is fou
 kept in memory as a whole.
 """
 
-import hashlib
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ashore.errors import CallsHang, PathMissing, StorageError
 from ashore.proof.evidence.ledger import Ledger, LoggedFile
-from ashore.proof.evidence.offsets import FileOffsets, Unreadable, read_file, read_pieces
+from ashore.proof.evidence.offsets import FileOffsets, Unreadable, checksum_of, read_file
 from ashore.proof.evidence.reader_process import read_unproven
 from ashore.proof.evidence.result import Progress
 from ashore.storage.base import Storage
@@ -129,8 +128,6 @@ def _next(waiting: deque[tuple[LoggedFile, Future[FileLook]]]) -> tuple[LoggedFi
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One file that is looked for, and read if needed."""
-
     storage: Storage
     file: LoggedFile
     is_in_flight: bool
@@ -152,12 +149,7 @@ class _Look:
         return FileLook(None)
 
     def _read(self, path: str) -> FileLook:
-        digest = hashlib.blake2b(digest_size=8)
-        read_bytes = 0
-        for piece in read_pieces(self.storage, path):
-            digest.update(piece)
-            read_bytes += len(piece)
-        checksum = digest.hexdigest()
+        checksum, read_bytes = checksum_of(self.storage, path)
         target = self.file.target
         try:
             read = read_file if checksum == self.file.file.checksum else read_unproven

@@ -254,7 +254,6 @@ class LedgerBuilder:
         )
 
     def _part_files(self) -> tuple[Packed[LoggedFile], list[LoggedFile]]:
-        """Return the files that are asked for, and those that are excused."""
         asked, excused = Packed[LoggedFile](), list[LoggedFile]()
         for listed in self._files.lists():
             kept: list[LoggedFile] = []

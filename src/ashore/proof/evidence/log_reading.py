@@ -13,9 +13,16 @@ from ashore.log.lost_end import LogEnd
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history
 from ashore.proof.evidence.ledger import Ledger, LedgerBuilder
-from ashore.proof.evidence.result import Progress, SliceRead
+from ashore.proof.evidence.result import Progress, SliceRead, quiet
 from ashore.storage.base import Storage
 from ashore.topics.loop.slices import find_slices
+
+
+def read_ledger(storage: Storage, job: str) -> Ledger:
+    """Return the ledger of all entries of all slices. Raises LogDamaged, StorageError."""
+    reading = LogReading(storage, job)
+    reading.read_on()
+    return reading.builder.finish()
 
 
 class LogReading:
@@ -25,7 +32,7 @@ class LogReading:
         self,
         storage: Storage,
         job: str,
-        progress: Progress,
+        progress: Progress = quiet,
         also: Callable[[SliceName, Entry], None] | None = None,
     ) -> None:
         self.builder = LedgerBuilder()

@@ -5,6 +5,7 @@ What it promises: only the footer and the provenance columns are read (of JSON l
 neither, everything). Memory is bounded by one file's offsets.
 """
 
+import hashlib
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from ashore.errors import AshoreError
 from ashore.log.files import Role
+from ashore.log.positions import StreamShard
 from ashore.proof.evidence.runs import Runs, runs_of
 
 _MAIN_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
@@ -45,6 +47,11 @@ class FileShard:
     offsets: Runs
     repeated: Runs  # offsets that come more than once
     generations: tuple[int, ...] = ()  # that its rows name, each once; none: they do not
+
+    @property
+    def partition(self) -> StreamShard:
+        """The topic partition."""
+        return StreamShard(self.stream, self.shard)
 
     def is_of_other(self, generation: int) -> bool:
         """Return whether some row names another generation of the topic."""
@@ -85,10 +92,6 @@ class StoredFile(io.RawIOBase):
         """See io."""
         return True
 
-    def report(self) -> int:
-        """See io."""
-        return self._position
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """See io."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}
@@ -118,8 +121,7 @@ def read_file(storage: Readable, path: str, size_bytes: int, kind: tuple[str, Ro
     except (AshoreError, Unreadable):
         raise
     except Exception as error:  # damaged bytes make parsers raise whatever there is
-        said = str(error).splitlines() or [type(error).__name__]
-        raise Unreadable(said[0]) from error
+        raise Unreadable(next(iter(str(error).splitlines()), type(error).__name__)) from error
     return FileOffsets(rows, shards)
 
 
@@ -204,8 +206,16 @@ def read_pieces(storage: Readable, path: str) -> Iterator[bytes]:
         yield piece
 
 
+def checksum_of(storage: Readable, path: str) -> tuple[str, int]:
+    """Return the checksum of a file as the log has it, and its size. Raises StorageError."""
+    digest, size_bytes = hashlib.blake2b(digest_size=8), 0
+    for piece in read_pieces(storage, path):
+        digest.update(piece)
+        size_bytes += len(piece)
+    return digest.hexdigest(), size_bytes
+
+
 def _split(table: pa.Table) -> tuple[FileShard, ...]:
-    """Return the offsets of each topic partition in a file."""
     if not table.num_rows:
         return ()
     if any(column.null_count for column in table.columns[:3]):

@@ -18,10 +18,13 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
+from ashore.log import names
 from ashore.log.files import Role
+from ashore.log.tables import DEAD_SUFFIX
 from ashore.proof.evidence.offsets import FileOffsets, Readable, Unreadable, read_file
 
 SILENT_S_MAX = 300.0  # neither asks for bytes nor answers: the parser hangs
+_EXTENSIONS = {"json": "jsonl"}  # as other writers name a format
 _CHILD = "from ashore.proof.evidence.reader_process import main; main()"
 
 
@@ -35,6 +38,22 @@ def read_unproven(
     if kind[0] != "orc":
         return read_file(storage, path, size_bytes, kind)
     return _reader().read(storage, path, size_bytes, kind)
+
+
+def read_orphan(
+    storage: Readable, path: str, size_bytes: int, extension: str | None = None
+) -> FileOffsets | None:
+    """Return what a file holds that no entry lists; None: it cannot be read. Raises StorageError.
+
+    Its table is in its path, and its format, unless it is staged, too.
+    """
+    extension = extension or names.leaf(path).rpartition(".")[2]
+    role = Role.DEAD if path.split("/")[1].endswith(DEAD_SUFFIX) else Role.MAIN
+    try:
+        kind = (_EXTENSIONS.get(extension, extension), role)
+        return read_unproven(storage, path, size_bytes, kind)
+    except Unreadable:
+        return None
 
 
 class _Reader:
@@ -67,7 +86,6 @@ class _Reader:
         raise Unreadable(answer)
 
     def close(self) -> None:
-        """End the process."""
         with self._lock:
             self._stop()
 
@@ -116,8 +134,6 @@ def _reader() -> _Reader:
 
 
 class _Asking:
-    """The storage of the process that reads: the other one has it."""
-
     def __init__(self, link: Connection) -> None:
         self._link = link
 

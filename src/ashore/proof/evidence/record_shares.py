@@ -202,7 +202,6 @@ def _explain_times(opened: OpenJob, fold: Fold, share: BadShare) -> str:
 
 
 def _specs(opened: OpenJob, fold: Fold) -> dict[str, LandingSpec]:
-    """Return the tables of the topics that a log knows and the job file names."""
     topics = sorted({key.stream for key in fold.shards})
     matched = [topic for topic in topics if any(each.matches(topic) for each in opened.job.tables)]
     return {topic: landing_spec(each) for topic, each in match_topics(opened.job, matched).items()}
@@ -261,7 +260,6 @@ def _is_landed(opened: OpenJob, topic: str) -> bool:
 def _files(
     opened: OpenJob, name: SliceName, end: int, tables: Iterable[str]
 ) -> dict[str, list[PlacedFile]]:
-    """Return the newest files of tables, until these have the rows that count."""
     found: dict[str, list[PlacedFile]] = {table: [] for table in tables}
     rows = dict.fromkeys(found, 0)
     for number in range(end, max(-1, end - ENTRIES), -1):

@@ -19,6 +19,10 @@ Called by one thread. Must not raise and not block.
 """
 
 
+def quiet(_step: str, _done: int, _total: int) -> None:
+    """Report no progress."""
+
+
 class ProblemKind(StrEnum):
     """What can be wrong."""
 

@@ -28,6 +28,16 @@ class Runs:
         """The number of offsets."""
         return int((self.ends - self.starts).sum())
 
+    @property
+    def start(self) -> int:
+        """The lowest offset. Requires: there is one."""
+        return int(self.starts[0])
+
+    @property
+    def end(self) -> int:
+        """The first offset above all. Requires: there is one."""
+        return int(self.ends[-1])
+
     def clip(self, start: int, end: int) -> "Runs":
         """Return the offsets from `start` up to, without, `end`."""
         return _kept(np.maximum(self.starts, start), np.minimum(self.ends, end))

@@ -59,7 +59,6 @@ class _ShardAnswer:
     available: Runs = NO_RUNS  # read, and still there afterwards
 
     def of(self, missing: Runs) -> Answer:
-        """Return the answer for some of the offsets that were read."""
         records = select(np.concatenate([*self.records, _NO_OFFSETS]), missing)
         reported = intersect(missing, self.available).size
         # A record that has expired since it was read is known to have been there.
@@ -108,7 +107,6 @@ def read_again(
 
 
 def _read_shard(source: Source, shard: ShardKey, missing: Runs, found: _ShardAnswer) -> None:
-    """Read the records at `missing`, as far as the source has them."""
     there = StreamShard(shard.stream, shard.shard)
     bounds = source.read_offsets([there])[there]
     to_read = bridge(missing.clip(bounds.earliest, bounds.end), GAP_OFFSETS)

@@ -227,7 +227,6 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
 
 
 def _pid_of(beat: Heartbeat | None) -> int | None:
-    """Return the job process that writes a heartbeat, if it is there."""
     return beat.pid if beat and beat.ended is None and beat.is_alive else None
 
 
@@ -315,7 +314,6 @@ def _is_of(key: ShardKey, source: Source) -> bool:
 
 
 def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool:
-    """Return whether the source's shard of this name is the one that the log knows."""
     info = streams.get(key.stream)
     if info is None or info.stream_id != fold.shards[key].stream_id:
         return False
@@ -530,7 +528,6 @@ def _warn_ahead(name: SliceName, fold: Fold, now_ms: int) -> list[Warned]:
 
 
 def _warn_source(source: str, fold: Fold, there: SourceState, job: Job) -> list[Warned]:
-    """Return what is wrong between the log and the source."""
     if there.error is not None:
         hint = "check `bootstrap_servers`, the network and the brokers"
         return [Warned("kafka", source, f"lag is not known: {there.error}", hint)]

@@ -188,7 +188,6 @@ def _find_unchecked(
     evidence: Evidence,
     table_of: dict[str, str],
 ) -> tuple[NotChecked, ...]:
-    """Return what of the lake could not be read, and whether the source is away."""
     return (
         *name_unread(visible.failed, evidence.failed, table_of),
         *ask_source(source, evidence.ledger, reading.builder.positions()),
@@ -231,7 +230,6 @@ def _list_tables(
 
 
 def _count_waiting(opened: OpenJob, slices: Sequence[SliceRead]) -> int | None:
-    """Return how much the source holds that no log records; None: it does not answer."""
     return 0 if any(each.entries for each in slices) else count_waiting(opened)
 
 
@@ -277,7 +275,6 @@ def _resolve(job: Job, source: Source, notes: list[str]) -> dict[str, ResolvedTa
 
 
 def _table_of(resolved: dict[str, ResolvedTable]) -> dict[str, str]:
-    """Return each table of the job file, side tables too, with its main table."""
     found = {}
     for each in resolved.values():
         for table in (each.table, *(side.table for side in (each.dead, each.late) if side)):

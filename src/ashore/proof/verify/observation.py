@@ -92,7 +92,6 @@ class Evidence:
                 found.offsets.append(each.offsets)
 
     def _lose(self, file: LoggedFile, rows: int) -> None:
-        """Count rows of a file as absent, from its first span on."""
         for span in file.file.spans:
             here = min(rows, span.rows)
             self._found(PartKey(file.slice, file.entry, file.shards[span.shard])).absent += here

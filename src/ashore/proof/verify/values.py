@@ -6,7 +6,6 @@ What it promises: reads only. Each row of the sample is compared, or counted wit
 could not be: what the source no longer has is never taken for a difference.
 """
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from ashore.log.names import plain_source
 from ashore.log.positions import OffsetRange, ShardKey, StreamShard
 from ashore.proof.evidence.files import locate
 from ashore.proof.evidence.ledger import Ledger, LoggedFile
-from ashore.proof.evidence.offsets import Unreadable, read_pieces
+from ashore.proof.evidence.offsets import Unreadable, checksum_of
 from ashore.proof.evidence.plain_rows import Odd, Row, TooDeep, decode_row, is_same, read_hive
 from ashore.proof.evidence.result import (
     Difference,
@@ -68,8 +67,6 @@ class NotComparable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _FileReading:
-    """How the rows of one file are read, and what their records should give."""
-
     role: Role
     extension: str
     of_file: Schema  # the columns that are in the file
@@ -100,7 +97,6 @@ class _FileReading:
         return {**decode_row(record.value, decode, self.of_value), **own}
 
     def differences(self, row: Row, expected: Row) -> Iterator[Difference]:
-        """Yield the columns in which a row is not what it should be."""
         for name, value in expected.items():
             if name in self.in_path:
                 column = next(each for each in self.of_value.fields if each.name == name)
@@ -157,8 +153,6 @@ def compare_values(
 
 
 class _Comparison:
-    """Compares one file after the other. Used by one thread."""
-
     def __init__(self, access: Access, ledger: Ledger, findings: Findings) -> None:
         self._access = access
         self._ledger = ledger
@@ -167,7 +161,6 @@ class _Comparison:
         self.tally = _Tally()
 
     def take(self, sample: FileSample) -> None:
-        """Compare the chosen rows of a file, or count them with a reason."""
         try:
             reading = plan_reading(sample.file, self._access.topics)
             path, rows = self._read(sample, reading)
@@ -187,32 +180,23 @@ class _Comparison:
                 self._compare(sample.file, path, reading, shard, of_shard)
 
     def _read(self, sample: FileSample, reading: _FileReading) -> tuple[str, list[Row]]:
-        """Return where the file is, and its chosen rows."""
-        file = sample.file
+        file, storage = sample.file, self._access.storage
         for _ in range(2):  # a move in between is seen at the second look
             is_in_flight = self._ledger.is_in_flight(file)
-            place = locate(self._access.storage, file, is_in_flight=is_in_flight)
+            place = locate(storage, file, is_in_flight=is_in_flight)
             if place is None:
                 break
             try:
                 extension = file.target.extension
-                if extension == "orc" and not self._is_as_written(file, place[0]):
+                if extension == "orc" and checksum_of(storage, place[0])[0] != file.file.checksum:
                     raise NotComparable(OTHER_BYTES)  # Arrow's reader may end the process
-                found = read_rows(
-                    self._access.storage, place, extension, reading.of_file, sample.blocks
-                )
-                return place[0], list(found)
+                rows = read_rows(storage, place, extension, reading.of_file, sample.blocks)
+                return place[0], list(rows)
             except PathMissing:
                 continue
             except Unreadable as error:
                 raise NotComparable(f"a file cannot be read: {error}") from error
         raise NotComparable(FILE_GONE)
-
-    def _is_as_written(self, file: LoggedFile, path: str) -> bool:
-        digest = hashlib.blake2b(digest_size=8)
-        for piece in read_pieces(self._access.storage, path):
-            digest.update(piece)
-        return digest.hexdigest() == file.file.checksum
 
     def _compare(
         self,

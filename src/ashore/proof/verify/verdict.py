@@ -12,12 +12,10 @@ from dataclasses import asdict, dataclass, replace
 
 from ashore.errors import PathMissing
 from ashore.log import names
-from ashore.log.files import Role
-from ashore.log.positions import ShardKey
-from ashore.log.tables import DEAD_SUFFIX
+from ashore.log.positions import ShardKey, StreamShard
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part, PartKey
-from ashore.proof.evidence.offsets import FileOffsets, FileShard, Unreadable
-from ashore.proof.evidence.reader_process import read_unproven
+from ashore.proof.evidence.offsets import FileShard
+from ashore.proof.evidence.reader_process import read_orphan
 from ashore.proof.evidence.result import (
     NAMED_MAX,
     CheckedBy,
@@ -33,10 +31,6 @@ from ashore.proof.evidence.runs import NO_RUNS, Runs, intersect, subtract, unite
 from ashore.proof.evidence.second_reading import Answer, Answers, Unaccounted
 from ashore.proof.verify.observation import Evidence, Found
 from ashore.storage.base import Storage
-
-_EXTENSIONS = {"json": "jsonl"}
-
-_TopicPartition = tuple[str, str]  # topic and partition, as rows name them
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +49,10 @@ def count_orphans(
     """Yield what is in `files`, paths with their sizes. Raises StorageError."""
     seen = _Seen(evidence)
     for path, size_bytes in sorted(files.items()):
-        found = _read(storage, path, size_bytes)
+        try:
+            found = read_orphan(storage, path, size_bytes)
+        except PathMissing:
+            found = None
         if found is None or found.shards is None or not seen.knows(found.shards):
             yield OrphanFile(path, None)
         elif found.rows:
@@ -63,25 +60,15 @@ def count_orphans(
             yield OrphanFile(path, found.rows, again, offsets)
 
 
-def _read(storage: Storage, path: str, size_bytes: int) -> FileOffsets | None:
-    extension = names.leaf(path).rpartition(".")[2]
-    role = Role.DEAD if path.split("/")[1].endswith(DEAD_SUFFIX) else Role.MAIN
-    try:
-        kind = (_EXTENSIONS.get(extension, extension), role)
-        return read_unproven(storage, path, size_bytes, kind)
-    except (Unreadable, PathMissing):
-        return None
-
-
 class _Seen:
     """The offsets that stand in files so far, by the topic and the partition that rows name."""
 
     def __init__(self, evidence: Evidence) -> None:
-        runs: dict[_TopicPartition, list[Runs]] = defaultdict(list)
-        generations: dict[_TopicPartition, set[int]] = defaultdict(set)
-        self._unknown: set[_TopicPartition] = set()
+        runs: dict[StreamShard, list[Runs]] = defaultdict(list)
+        generations: dict[StreamShard, set[int]] = defaultdict(set)
+        self._unknown: set[StreamShard] = set()
         for key, found in evidence.parts.items():
-            partition = (key.shard.stream, key.shard.shard)
+            partition = StreamShard(key.shard.stream, key.shard.shard)
             generations[partition].add(key.shard.generation)
             # A row does not say which topic of its name it came from.
             if not found.has_offsets or len(generations[partition]) > 1:
@@ -90,19 +77,17 @@ class _Seen:
         self._runs = {partition: unite(parts)[0] for partition, parts in runs.items()}
 
     def knows(self, shards: tuple[FileShard, ...]) -> bool:
-        """Return whether all offsets of these shards that stand in listed files are known."""
-        return not any((each.stream, each.shard) in self._unknown for each in shards)
+        return not any(each.partition in self._unknown for each in shards)
 
     def add(self, shards: tuple[FileShard, ...]) -> tuple[int, tuple[int, ...]]:
         """Take the offsets of one more file; return how many come again, and the first of them."""
         again, named = 0, list[int]()
         for each in shards:
-            partition = (each.stream, each.shard)
-            known = self._runs.get(partition, NO_RUNS)
+            known = self._runs.get(each.partition, NO_RUNS)
             common = intersect(known, each.offsets)
             again += common.size + each.rows - each.offsets.size
             named += unite([common, each.repeated])[0].first(NAMED_MAX)
-            self._runs[partition] = unite([known, each.offsets])[0]
+            self._runs[each.partition] = unite([known, each.offsets])[0]
         return again, tuple(named[:NAMED_MAX])
 
 
