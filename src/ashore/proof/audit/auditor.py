@@ -54,7 +54,7 @@ from ashore.proof.evidence.adopted_files import read_adopted
 from ashore.proof.evidence.files import FileLook, look_at_file
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part
 from ashore.proof.evidence.log_reading import LogReading
-from ashore.proof.evidence.lost_logs import count_waiting, judge_log, slices_of
+from ashore.proof.evidence.lost_logs import count_waiting, judge_log, read_current, slices_of
 from ashore.proof.evidence.result import quiet
 from ashore.proof.verify import Problem, ProblemKind, Progress
 from ashore.storage.base import FileStat
@@ -328,15 +328,9 @@ class Auditor:
         if not logged:
             return SourceAnswers(before, {}, {}, {})
         try:
-            streams = source.describe_streams(sorted({each.key.stream for each in logged}))
-            shards = {
-                each.shard
-                for each in logged
-                if (info := streams.get(each.key.stream)) is not None
-                and info.stream_id == each.stream_id
-                and each.key.shard in info.shards
-            }
-            offsets = source.read_offsets(sorted(shards)) if shards else {}
+            streams, offsets = read_current(
+                source, ((each.shard, each.stream_id) for each in logged)
+            )
             cut = self._find_cut(logged, offsets)
         except SourceError as error:
             self._kafka.note(error.message, now_ms)

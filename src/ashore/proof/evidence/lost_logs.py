@@ -1,20 +1,23 @@
 """Whether a job's logs have lost entries, as far as its tables show; whether it has run at all.
 
-What it is: `find_lost_logs`, the look that a start takes as well, and `count_waiting`.
+What it is: `find_lost_logs`, the look that a start takes as well; `count_waiting`, and
+`read_current`, what the source still has of the shards of a log.
 What it promises: reads only, a bounded number of listings. What `LogLost` says of a slice is what a
 start of the job would say.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ashore.errors import LogLost, SourceError
 from ashore.jobs.file import match_topics, select_topics
 from ashore.log.lost_end import LogEnd, Trace
 from ashore.log.names import SliceName
+from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import StreamShard
 from ashore.log.store.traces import require_whole
 from ashore.topics.loop.sinks import sink_slice, sinks_of
 from ashore.topics.open_job import OpenJob
+from ashore.topics.read.base import Source, StreamInfo
 
 
 def find_lost_logs(opened: OpenJob) -> Iterator[tuple[SliceName, LogLost]]:
@@ -44,6 +47,25 @@ def judge_log(name: SliceName, end: LogEnd, traces: Sequence[Trace]) -> LogLost 
     except LogLost as error:
         return error
     return None
+
+
+def read_current(
+    source: Source, known: Iterable[tuple[StreamShard, str]]
+) -> tuple[dict[str, StreamInfo], dict[StreamShard, ShardOffsets]]:
+    """Return the topics of shards, and the offsets of those that the source still has.
+
+    `known`: shards, each with the id of its topic by the log. Raises SourceError.
+    """
+    pairs = set(known)
+    streams = source.describe_streams(sorted({shard.stream for shard, _ in pairs}))
+    there = {
+        shard
+        for shard, stream_id in pairs
+        if (info := streams.get(shard.stream)) is not None
+        and info.stream_id == stream_id
+        and shard.shard in info.shards
+    }
+    return streams, source.read_offsets(sorted(there)) if there else {}
 
 
 def count_waiting(opened: OpenJob) -> int | None:

@@ -188,6 +188,14 @@ class ValuesVerdict:
         return sum(each.rows for each in self.not_compared)
 
     @property
+    def notes(self) -> list[str]:
+        """Which rows could not be compared, and why."""
+        why = "were chosen and could not be compared"
+        return [
+            f"{each.rows:,} rows of {each.table} {why}: {each.reason}" for each in self.not_compared
+        ]
+
+    @property
     def summary(self) -> str:
         """What the last line says of it."""
         if not self.compared:

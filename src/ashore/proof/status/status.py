@@ -26,7 +26,7 @@ from ashore.log.plan_retire import Kept, plan_retire
 from ashore.log.plan_seal import Blocked, plan_seal
 from ashore.log.positions import OffsetRange, ShardKey, StreamShard
 from ashore.log.store.clock_guard import show_time
-from ashore.proof.evidence.lost_logs import find_lost_logs
+from ashore.proof.evidence.lost_logs import find_lost_logs, read_current
 from ashore.proof.evidence.record_shares import find_warnings
 from ashore.proof.status.queries import QueryStatus, read_query
 from ashore.proof.status.waiting import Waiting
@@ -289,15 +289,16 @@ _UNREACHABLE = SourceState({}, {}, (), "it did not answer before", {})
 
 
 def _ask(source: Source, fold: Fold) -> SourceState:
-    keys = [key for key in fold.current() if _is_of(key, source)]
+    # A query reads the source under a name of its own.
+    keys = [key for key in fold.current() if plain_source(key.source) == source.name]
+    known = {key: (StreamShard(key.stream, key.shard), fold.shards[key].stream_id) for key in keys}
     try:
-        streams = source.describe_streams(sorted({key.stream for key in keys}))
-        there = [key for key in keys if _is_there(fold, key, streams)]
-        shards = sorted({StreamShard(key.stream, key.shard) for key in there})
-        if not shards:
+        streams, offsets = read_current(source, known.values())
+        if not offsets:
             return SourceState(streams, {}, (), None, {})
-        offsets, transactions = source.read_offsets(shards), source.find_open_transactions(shards)
-        own = {key: offsets[StreamShard(key.stream, key.shard)] for key in there}
+        transactions = source.find_open_transactions(sorted(offsets))
+        there = [key for key in keys if _is_there(fold, key, streams)]
+        own = {key: offsets[known[key][0]] for key in there}
         truncated = Histories(source).find((fold.shards[key] for key in there), own)
         cut = {
             state.key: history_truncated(state.key, state.next, reason, len(truncated))
@@ -306,11 +307,6 @@ def _ask(source: Source, fold: Fold) -> SourceState:
     except SourceError as error:
         return SourceState({}, {}, (), error.message, {})
     return SourceState(streams, offsets, transactions, None, cut)
-
-
-def _is_of(key: ShardKey, source: Source) -> bool:
-    """Return whether a shard is read from the source: by a query, under a name of its own."""
-    return plain_source(key.source) == source.name
 
 
 def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool:

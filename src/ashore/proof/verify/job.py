@@ -7,11 +7,10 @@ read stands in the log. Reads only.
 """
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 
 from ashore.base.units import parse_duration_ms
 from ashore.errors import AshoreError, JobFileInvalid, SourceError
@@ -25,7 +24,7 @@ from ashore.proof.evidence.adopted_files import read_adopted
 from ashore.proof.evidence.files import FileLook, Visible, list_visible, look_at_files
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, PartKey
 from ashore.proof.evidence.log_reading import LogReading
-from ashore.proof.evidence.lost_logs import count_waiting
+from ashore.proof.evidence.lost_logs import count_waiting, read_current
 from ashore.proof.evidence.record_shares import find_warnings
 from ashore.proof.evidence.result import (
     CheckedBy,
@@ -34,12 +33,11 @@ from ashore.proof.evidence.result import (
     Problem,
     ProblemKind,
     Progress,
-    SliceRead,
     TableVerdict,
-    ValuesVerdict,
     VerifyResult,
+    quiet,
 )
-from ashore.proof.evidence.second_reading import Answers, read_again
+from ashore.proof.evidence.second_reading import read_again
 from ashore.proof.verify.observation import Evidence
 from ashore.proof.verify.sample import SampleRate
 from ashore.proof.verify.values import Access, compare_values
@@ -53,49 +51,6 @@ from ashore.proof.verify.verdict import (
 )
 from ashore.topics.open_job import OpenJob
 from ashore.topics.read.base import Source
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """What is missing, as few things as it is."""
-
-    problems: tuple[Problem, ...]  # one a partition that is gone
-    files: frozenset[LoggedFile]  # of these partitions
-    rows: Counter[PartKey]  # that were in them: what else is lost of a part is reported separately
-
-
-def find_gone(ledger: Ledger, missing: Iterable[LoggedFile], job_file: str) -> Gone:
-    """Return the partitions that are gone as a whole: they were dropped past the log.
-
-    Pure. A partition is gone if each of its files that the log asks for is; while an entry that
-    fills it is not closed, it does not count as gone. `job_file`: for the line to type.
-    """
-    asked = Counter(file.target.key for file in ledger.files)
-    by_key: dict[PartitionKey, list[LoggedFile]] = {}
-    for file in missing:
-        if file.target.partition and not ledger.is_in_flight(file):
-            by_key.setdefault(file.target.key, []).append(file)
-    gone = {key: files for key, files in by_key.items() if len(files) == asked[key]}
-    rows: Counter[PartKey] = Counter()
-    for files in gone.values():
-        for file in files:
-            for span in file.file.spans:
-                rows[PartKey(file.slice, file.entry, file.shards[span.shard])] += span.rows
-    problems = tuple(_problem(key, gone[key], job_file) for key in sorted(gone))
-    return Gone(problems, frozenset(file for files in gone.values() for file in files), rows)
-
-
-def _problem(key: PartitionKey, files: list[LoggedFile], job_file: str) -> Problem:
-    table, partition = key
-    rows = sum(file.file.rows for file in files)
-    text = f"the partition is gone, with {len(files):,} files and {rows:,} rows; if it was dropped "
-    text += f"on purpose: ashore retire {job_file} {table} {partition}"
-    place = names.join(names.table_path(table), partition)
-    return Problem(ProblemKind.PARTITION_GONE, files[0].table, place, text)
-
-
-def _quiet(_step: str, _done: int, _total: int) -> None:
-    """Report no progress."""
 
 
 def parse_since(text: str, now_ms: int) -> int:
@@ -124,7 +79,7 @@ def verify_job(
     *,
     since: str | None = None,
     sample: SampleRate | None = None,
-    progress: Progress = _quiet,
+    progress: Progress = quiet,
 ) -> VerifyResult:
     """Prove that each record of the job's topics is in its tables exactly once.
 
@@ -148,26 +103,37 @@ def verify_job(
     ledger = reading.builder.finish()
     findings = Findings()
     adopted = read_adopted(storage, job.job).keys() & visible.files.keys()
-    orphaned = _without(visible.files, adopted)
+    # There may be very many.
+    orphaned = visible.files.copy() if adopted else visible.files
+    for path in adopted:
+        del orphaned[path]
     orphans = list(find_orphans(ledger, orphaned, table_of))
     findings.add_all((*ledger.problems, *orphans))
     evidence = Evidence(ledger)
     looks = look_at_files(storage, ledger, visible.files, since_ms, progress)
-    gone = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
-    not_checked = _find_unchecked(source, reading, visible, evidence, table_of)
+    gone_rows = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
+    not_checked = (
+        *name_unread(visible.failed, evidence.failed, table_of),
+        *ask_source(source, ledger, reading.builder.positions()),
+    )
     access = Access(storage, source, resolved, since_ms)
     values = compare_values(access, ledger, sample, findings, progress) if sample else None
-    answers = _ask_again(source, evidence, since_ms, progress)
-    waiting = _count_waiting(opened, reading.slices(ledger))
-    judge = Judge(ledger, since_ms, findings, gone.rows, not_checked)
+    unproven = plan_again(ledger, evidence, since_ms)
+    answers = read_again(source, unproven, ledger.generations, progress)
+    slices = reading.slices(ledger)
+    waiting = 0 if any(each.entries for each in slices) else count_waiting(opened)
+    judge = Judge(ledger, since_ms, findings, gone_rows, not_checked)
     unlisted = {each.place: orphaned[each.place] for each in orphans}
     uncounted = judge.take_orphans(count_orphans(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     notes += [*_note_never_ran(opened, waiting), *answers.notes, *_note_records(opened)]
-    notes += [*_note_tables(job, tables, since_ms), *_note_log(ledger, adopted, values)]
+    notes += _note_limits(job, ledger, tables, since_ms)
+    if adopted:
+        notes.append(f"{len(adopted)} files were adopted from another writer: no log lists them")
+    notes += values.notes if values else ()
     return VerifyResult(
         job=job.job,
-        slices=reading.slices(ledger),
+        slices=slices,
         since_ms=since_ms,
         tables=tables,
         totals=total(tables),
@@ -179,36 +145,6 @@ def verify_job(
         values=values,
         not_checked=not_checked,
     )
-
-
-def _find_unchecked(
-    source: Source,
-    reading: LogReading,
-    visible: Visible,
-    evidence: Evidence,
-    table_of: dict[str, str],
-) -> tuple[NotChecked, ...]:
-    return (
-        *name_unread(visible.failed, evidence.failed, table_of),
-        *ask_source(source, evidence.ledger, reading.builder.positions()),
-    )
-
-
-def _ask_again(
-    source: Source, evidence: Evidence, since_ms: int | None, progress: Progress
-) -> Answers:
-    asked = plan_again(evidence.ledger, evidence, since_ms)
-    return read_again(source, asked, evidence.ledger.generations, progress)
-
-
-def _note_log(ledger: Ledger, adopted: AbstractSet[str], values: ValuesVerdict | None) -> list[str]:
-    return [*_note_begun(ledger), *_note_adopted(len(adopted)), *_note_values(values)]
-
-
-def _without(visible: dict[str, int], adopted: AbstractSet[str]) -> dict[str, int]:
-    if not adopted:
-        return visible  # there may be very many
-    return {path: size for path, size in visible.items() if path not in adopted}
 
 
 def _list_tables(
@@ -229,10 +165,6 @@ def _list_tables(
     return table_of, visible
 
 
-def _count_waiting(opened: OpenJob, slices: Sequence[SliceRead]) -> int | None:
-    return 0 if any(each.entries for each in slices) else count_waiting(opened)
-
-
 def _note_never_ran(opened: OpenJob, waiting: int | None) -> list[str]:
     if waiting == 0:
         return []
@@ -247,21 +179,40 @@ def _take_looks(
     evidence: Evidence,
     findings: Findings,
     job_file: str,
-) -> Gone:
-    """Enter what was found of each file; of a partition that is gone, one finding."""
-    missing: dict[LoggedFile, list[Problem]] = {}
+) -> Counter[PartKey]:
+    """Enter what was found of each file; of a partition that is gone, one finding.
+
+    Each file of such a partition that the log asks for is missing: it was dropped past the log.
+    While an entry that fills it is not closed, it does not count as gone. Returns the rows that
+    were in them: what else is lost of a part is reported separately.
+    """
+    ledger, rows = evidence.ledger, Counter[PartKey]()
+    missing: dict[PartitionKey, dict[LoggedFile, list[Problem]]] = defaultdict(dict)
     for file, look in looks:
-        found = evidence.take(file, look)
-        if look.path is None:
-            missing[file] = list(found)
+        problems = list(evidence.take(file, look))
+        if look.path is None and file.target.partition and not ledger.is_in_flight(file):
+            missing[file.target.key][file] = problems
         else:
-            findings.add_all(found)
-    gone = find_gone(evidence.ledger, missing, job_file)
-    findings.add_all(gone.problems)
-    for file, problems in missing.items():
-        if file not in gone.files:
             findings.add_all(problems)
-    return gone
+    expected = Counter(file.target.key for file in ledger.files)
+    for key, files in sorted(missing.items()):
+        if len(files) < expected[key]:
+            findings.add_all(chain.from_iterable(files.values()))
+            continue
+        findings.add(_name_gone(key, list(files), job_file))
+        for file in files:
+            for span in file.file.spans:
+                rows[PartKey(file.slice, file.entry, file.shards[span.shard])] += span.rows
+    return rows
+
+
+def _name_gone(key: PartitionKey, files: Sequence[LoggedFile], job_file: str) -> Problem:
+    table, partition = key
+    rows = sum(file.file.rows for file in files)
+    text = f"the partition is gone, with {len(files):,} files and {rows:,} rows; if it was dropped "
+    text += f"on purpose: ashore retire {job_file} {table} {partition}"
+    place = names.join(names.table_path(table), partition)
+    return Problem(ProblemKind.PARTITION_GONE, files[0].table, place, text)
 
 
 def _resolve(job: Job, source: Source, notes: list[str]) -> dict[str, ResolvedTable]:
@@ -282,49 +233,27 @@ def _table_of(resolved: dict[str, ResolvedTable]) -> dict[str, str]:
     return found
 
 
-def _notes(tables: Sequence[TableVerdict], since_ms: int | None) -> list[str]:
-    notes = [
-        f"{table.table} carries no offsets: only counts were checked"
-        for table in tables
-        if table.checked_by is CheckedBy.COUNTS
-    ]
-    if since_ms is not None:
-        notes.append(
-            "files of entries before `since` were not read: "
-            "of these only counts, existence and size were checked"
-        )
-    return notes
-
-
-def _note_tables(job: Job, tables: Sequence[TableVerdict], since_ms: int | None) -> list[str]:
+def _note_limits(
+    job: Job, ledger: Ledger, tables: Sequence[TableVerdict], since_ms: int | None
+) -> Iterator[str]:
+    """Yield what of tables and topics was not checked."""
     sinks = sorted(item.table for item in job.tables if item.topic is None)
-    topics = [item.topic for item in job.sql.topics] if job.sql else []
-    landed = [table for table in tables if table.table not in sinks]
-    return [*_notes(landed, since_ms), *_note_sinks(sinks), *_note_topics(topics)]
-
-
-def _note_sinks(sinks: Sequence[str]) -> list[str]:
-    return [
-        f"{table} is written by SQL: its files were compared with the log; whether its rows are "
-        "what the query should give was not checked"
-        for table in sinks
-    ]
-
-
-def _note_topics(topics: Sequence[str]) -> list[str]:
-    return [
-        f"topic {topic} is written by SQL, at least once: its records were not checked"
-        for topic in topics
-    ]
-
-
-def _note_begun(ledger: Ledger) -> list[str]:
-    return [
-        f"the log of {name} begins after batch {each.query.batch_id}, with the savepoint "
-        f"{each.savepoint} of {each.owner or 'a checkpoint without an owner'}: earlier "
-        "batches were not checked; they are in another table"
-        for name, each in ledger.begun
-    ]
+    for each in tables:
+        if each.checked_by is CheckedBy.COUNTS and each.table not in sinks:
+            yield f"{each.table} carries no offsets: only counts were checked"
+    if since_ms is not None:
+        text = "files of entries before `since` were not read: "
+        yield text + "of these only counts, existence and size were checked"
+    for table in sinks:
+        text = f"{table} is written by SQL: its files were compared with the log; whether its rows "
+        yield text + "are what the query should give was not checked"
+    for item in job.sql.topics if job.sql else ():
+        yield f"topic {item.topic} is written by SQL, at least once: its records were not checked"
+    for name, begin in ledger.begun:
+        owner = begin.owner or "a checkpoint without an owner"
+        text = f"the log of {name} begins after batch {begin.query.batch_id}, with the savepoint "
+        text += f"{begin.savepoint} of {owner}: earlier batches were not checked; they are in "
+        yield text + "another table"
 
 
 def _note_records(opened: OpenJob) -> list[str]:
@@ -353,42 +282,20 @@ def _note_catalog(opened: OpenJob) -> list[str]:
     return [f"the Hive metastore was not compared with the log: {where}{waiting}"]
 
 
-def _note_adopted(files: int) -> list[str]:
-    note = f"{files} files were adopted from another writer: no log lists them"
-    return [note] if files else []
-
-
-def _note_values(values: ValuesVerdict | None) -> list[str]:
-    return [
-        f"{each.rows:,} rows of {each.table} were chosen and could not be compared: {each.reason}"
-        for each in (values.not_compared if values else ())
-    ]
-
-
 def ask_source(source: Source, ledger: Ledger, keys: Iterable[ShardKey]) -> list[NotChecked]:
     """Ask the source for the offsets of the shards that the log has from it.
 
     Returns what could not be compared since the source does not answer.
     """
-    current = {
-        key
-        for key in keys
-        if plain_source(key.source) == source.name
-        and ledger.generations.get((key.source, key.stream), (0, ""))[0] == key.generation
-    }
+    current = []
+    for key in keys:
+        generation, stream_id = ledger.generations.get((key.source, key.stream), (0, ""))
+        if plain_source(key.source) == source.name and generation == key.generation:
+            current.append((StreamShard(key.stream, key.shard), stream_id))
     if not current:
         return []
     try:
-        streams = source.describe_streams(sorted({key.stream for key in current}))
-        shards = {
-            StreamShard(key.stream, key.shard)
-            for key in current
-            if (info := streams.get(key.stream)) is not None
-            and info.stream_id == ledger.generations[key.source, key.stream][1]
-            and key.shard in info.shards
-        }
-        if shards:
-            source.read_offsets(sorted(shards))
+        read_current(source, current)
     except SourceError as error:
         return [NotChecked("", "Kafka", error.message)]
     return []
