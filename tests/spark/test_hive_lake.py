@@ -20,7 +20,7 @@ from tests.spark.site import LOCAL, SHORT_LIVED, Site
 from ashore.base.clock import SystemClock
 from ashore.jobs.events import WarningEvent, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.proof.audit.follow import audit_once
+from ashore.proof.audit.auditor import audit_once
 from ashore.proof.status.status import read_status
 from ashore.proof.verify import ProblemKind
 from ashore.proof.verify.job import verify_job

@@ -77,7 +77,7 @@ def audit(
         if not continuous:
             with shown_progress(quiet=as_json) as progress:
                 progress("log", 0, 0)
-                from ashore.proof.audit.follow import audit_once  # noqa: PLC0415 - loads Arrow
+                from ashore.proof.audit.auditor import audit_once  # noqa: PLC0415 - loads Arrow
 
                 report = audit_once(opened, progress)
             code = show_once(report, as_json=as_json)
@@ -86,7 +86,7 @@ def audit(
             interval_s = opened.job.batch.interval_ms / 1000
         if not as_json:
             say_at(opened.clock.now_ms(), f"reading the log of job {opened.job.job}")
-        from ashore.proof.audit.follow import follow  # noqa: PLC0415 - loads Arrow
+        from ashore.proof.audit.auditor import follow  # noqa: PLC0415 - loads Arrow
 
         with _signals_stop() as stopping:
             pace = Pace(max(interval_s, INTERVAL_S_MIN), rate)

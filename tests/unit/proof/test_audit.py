@@ -21,8 +21,7 @@ from ashore.log.entries import (
 )
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.proof.audit import AuditReport, Pace
-from ashore.proof.audit.auditor import FAILING_AGAIN
-from ashore.proof.audit.follow import audit_once, follow
+from ashore.proof.audit.auditor import FAILING_AGAIN, audit_once, follow
 from ashore.proof.evidence.adopted_files import adopted_path, write_adopted
 from ashore.proof.verify import ProblemKind
 from ashore.storage.base import Staged

@@ -1,4 +1,4 @@
-"""The auditor: looks at a job's log, its source and its lake once an interval.
+"""The auditor: looks at a job's log, its source and its lake, once or each interval.
 
 What it is: `Auditor.tick`, in this order: the log; the source's offsets; listings; the log again;
 then proofs of entries, and the round that reads files again. The log is read before and after the
@@ -13,13 +13,13 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 
 from ashore.errors import (
     CallsHang,
     CatalogError,
-    HistoryTruncated,
     LogDamaged,
     SourceError,
     StorageError,
@@ -27,8 +27,7 @@ from ashore.errors import (
 from ashore.log import names
 from ashore.log.lost_end import Trace
 from ashore.log.names import SliceName
-from ashore.log.plan_batch import ShardOffsets
-from ashore.log.positions import ShardKey, StreamShard
+from ashore.log.positions import ShardKey
 from ashore.log.store.traces import find_traces
 from ashore.proof.audit.judge import (
     ActivityWatch,
@@ -80,19 +79,6 @@ DAMAGE: Subject = ("log", "damage")
 LOSS: Subject = ("log", "lost")
 
 
-class _Absence:
-    def __init__(self) -> None:
-        self.state = Away(0, None, None)
-
-    def note(self, error: str | None, now_ms: int) -> None:
-        before = self.state
-        if error is None:
-            self.state = Away(before.times, None, None)
-        else:
-            since_ms = now_ms if before.since_ms is None else before.since_ms
-            self.state = Away(before.times + 1, since_ms, error)
-
-
 @dataclass(frozen=True, slots=True)
 class _Due:
     """Which files must be at their final places, by what the log said before the listings."""
@@ -124,11 +110,6 @@ class _Budget:
             self.size_bytes -= size_bytes
 
 
-def _name_damage(error: LogDamaged) -> Problem:
-    path = str(error.fields.get("path", ""))
-    return Problem(ProblemKind.LOG_DAMAGED, "", path, error.message)
-
-
 class Auditor:
     """Follows one job. Used by one thread."""
 
@@ -157,7 +138,7 @@ class Auditor:
         self._failing: dict[ClaimKey, Claim] = {}
         self._listing = ListingRound()
         self._reading = ReadingRound(pace.round_every_s, opened.clock.now_ms())
-        self._kafka, self._lake, self._away = _Absence(), _Absence(), _Absence()
+        self._kafka = self._lake = self._away = Away(0, None, None)
         lake = lake_of(opened.job).uri
         self._catalog = CatalogLook(catalog, lake, opened.job.job) if catalog else None
         self._catalog_due_ms = 0
@@ -172,7 +153,7 @@ class Auditor:
     def tick(self) -> AuditReport:
         """Look once. With ONE_PASS everything; a StorageError is raised then."""
         self._ticks += 1
-        found: str | None = None
+        failed: str | None = None
         try:
             self._look()
         except CallsHang:
@@ -180,9 +161,9 @@ class Auditor:
         except StorageError as error:
             if self._pace is ONE_PASS:
                 raise
-            found = error.message
+            failed = error.message
         now_ms = self._clock.now_ms()
-        self._lake.note(found, now_ms)
+        self._lake = self._lake.after(failed, now_ms)
         raised, cleared = self._book.turn(now_ms)
         claims = (self._new, self._old, self._waiting)
         return AuditReport(
@@ -197,14 +178,14 @@ class Auditor:
             findings=self._book.findings,
             listing=self._listing.state,
             reading=self._reading.state,
-            kafka=self._kafka.state,
-            lake=self._lake.state,
-            catalog=self._away.state,
+            kafka=self._kafka,
+            lake=self._lake,
+            catalog=self._away,
             activity=self._look_for_job(now_ms),
         )
 
     def _look_for_job(self, now_ms: int) -> Activity:
-        if self._lake.state.since_ms is not None:
+        if self._lake.since_ms is not None:
             return self._activity.look_away(self._log.last_written_ms)
         entries = sum(each.entries for each in self._log.slices(self._ledger))
         seen = LogProgress(entries, self._log.last_written_ms, bool(self._ledger.unclosed))
@@ -214,17 +195,16 @@ class Auditor:
         traces = self._find_traces()
         self._read_log()
         self._judge_loss(traces)
-        before, due = self._log.builder.positions(), _Due(self._ledger.unclosed, self._ends())
+        ends = {each.slice: each.end for each in self._log.slices(self._ledger)}
+        before, due = self._log.builder.positions(), _Due(self._ledger.unclosed, ends)
         seen = self._ask_source(before)
         listings = self._list()
         is_catalog_seen = self._look_at_catalog()
         self._read_log()
         if seen is not None:
             statement, self._lag = judge_source(self._shards(), seen)
-            if not any(
-                each.entries for each in self._log.slices(self._ledger)
-            ):  # nothing has joined yet: all of it waits
-                self._lag = count_waiting(self._opened)
+            if not any(each.entries for each in self._log.slices(self._ledger)):
+                self._lag = count_waiting(self._opened)  # nothing has joined yet: all of it waits
             self._book.say(("source", ""), statement)
         for directory, listing in listings.items():
             self._judge_directory(directory, listing.files, due)
@@ -263,13 +243,20 @@ class Auditor:
         ]
         self._book.say(LOSS, Observation(tuple(problems)))
 
-    def _read_log(self) -> None:
-        problems: list[Problem] = []
+    @contextlib.contextmanager
+    def _damage_of(self, subject: Subject) -> Iterator[None]:
+        """Say of a subject whether what is read inside is damaged."""
+        problems: tuple[Problem, ...] = ()
         try:
-            self._log.read_on()
+            yield
         except LogDamaged as error:
-            problems.append(_name_damage(error))
-        self._book.say(DAMAGE, Observation(tuple(problems)))
+            path = str(error.fields.get("path", ""))
+            problems = (Problem(ProblemKind.LOG_DAMAGED, "", path, error.message),)
+        self._book.say(subject, Observation(problems))
+
+    def _read_log(self) -> None:
+        with self._damage_of(DAMAGE):
+            self._log.read_on()
         self._ledger = self._log.builder.drain()
         self._take(self._ledger)
         self._has_history = True
@@ -308,9 +295,6 @@ class Auditor:
         unsettled = (self._failing, self._waiting, self._old, self._new)
         return next((found for claims in unsettled if (found := claims.get(key))), None)
 
-    def _ends(self) -> dict[str, int]:
-        return {each.slice: each.end for each in self._log.slices(self._ledger)}
-
     def _shards(self) -> Iterator[ShardLog]:
         for key, offset in self._log.builder.positions().items():
             generation, stream_id = self._ledger.generations[key.source, key.stream]
@@ -331,22 +315,17 @@ class Auditor:
             streams, offsets = read_current(
                 source, ((each.shard, each.stream_id) for each in logged)
             )
-            cut = self._find_cut(logged, offsets)
+            there = {each.key: offsets[each.shard] for each in logged if each.shard in offsets}
+            cut = {
+                each.key: history_truncated(each.key, each.next, reason)
+                for each, reason in self._histories.find(logged, there).items()
+            }
         except SourceError as error:
-            self._kafka.note(error.message, now_ms)
+            self._kafka = self._kafka.after(error.message, now_ms)
             self._lag = None
             return None
-        self._kafka.note(None, now_ms)
+        self._kafka = self._kafka.after(None, now_ms)
         return SourceAnswers(before, streams, offsets, cut)
-
-    def _find_cut(
-        self, logged: Sequence[ShardLog], offsets: Mapping[StreamShard, ShardOffsets]
-    ) -> dict[ShardKey, HistoryTruncated]:
-        there = {each.key: offsets[each.shard] for each in logged if each.shard in offsets}
-        return {
-            each.key: history_truncated(each.key, each.next, reason)
-            for each, reason in self._histories.find(logged, there).items()
-        }
 
     # ---- the lake
 
@@ -381,8 +360,9 @@ class Auditor:
         if not self._book.has(DAMAGE):  # else entries that cannot be read may list them
             left = self._log.builder.has_left
             orphaned = {path for path in there if path not in known or left(known[path].file)}
-            orphans = self._drop_adopted(orphaned)
-            statement = state_orphans(orphans, self._ledger.table_of)
+            if orphaned - self._adopted:
+                self._read_adopted()
+            statement = state_orphans(orphaned - self._adopted, self._ledger.table_of)
             self._book.say(("orphans", directory), statement)
         for path, watched in known.items():
             if self._is_excused(watched.file):
@@ -396,18 +376,9 @@ class Auditor:
                 self._find_pending(watched.file)
         self._watched.keep(directory, known.values())
 
-    def _drop_adopted(self, paths: set[str]) -> set[str]:
-        if paths - self._adopted:
-            self._read_adopted()
-        return paths - self._adopted
-
     def _read_adopted(self) -> None:
-        problems: list[Problem] = []
-        try:
+        with self._damage_of(("log", "adopted")):
             self._adopted = set(read_adopted(self._storage, self._opened.job.job))
-        except LogDamaged as error:
-            problems.append(_name_damage(error))
-        self._book.say(("log", "adopted"), Observation(tuple(problems)))
 
     def _find_pending(self, file: LoggedFile) -> None:
         look = look_at_file(self._storage, file, is_in_flight=True, is_read=False)
@@ -439,7 +410,7 @@ class Auditor:
             self._catalog.look(self._published, self._pace.listings)
         except CatalogError as raised:
             error = raised.message
-        self._away.note(error, now_ms)
+        self._away = self._away.after(error, now_ms)
         return error is None
 
     def _judge_catalog(self) -> None:
@@ -463,7 +434,7 @@ class Auditor:
         """Prove new entries, then as many of the others as this interval has time for."""
         for key in list(self._new):
             self._prove(self._new, key)
-        if self._kafka.state.since_ms is None:
+        if self._kafka.since_ms is None:
             for key in list(self._waiting):
                 self._prove(self._waiting, key)
         for key in list(self._failing)[:FAILING_AGAIN]:
@@ -494,7 +465,10 @@ class Auditor:
         claim = claims[key]
         proof = self._proof_of([claim])
         del claims[key]
-        self._keep(key, claim, proof)
+        if proof.is_waiting:
+            self._waiting[key] = claim
+        elif not proof.is_sound:
+            self._failing[key] = claim  # looked at again, until it is mended
         self._book.say(("entry", str(claim)), proof.entry)
         for path, statement in proof.files.items():
             self._book.say(("file", path), statement)
@@ -503,15 +477,9 @@ class Auditor:
         logged = [file for claim in claims for file in claim.files]
         parts = self._log.builder.excuse_rows((p for c in claims for p in c.parts), logged)
         files = [file for file in logged if not self._is_excused(file)]
-        source = self._opened.source if self._kafka.state.since_ms is None else None
+        source = self._opened.source if self._kafka.since_ms is None else None
         ledger = narrow(self._ledger, list(parts), files)
         return prove(self._storage, source, ledger, self._progress)
-
-    def _keep(self, key: ClaimKey, claim: Claim, proof: Proof) -> None:
-        if proof.is_waiting:
-            self._waiting[key] = claim
-        elif not proof.is_sound:
-            self._failing[key] = claim  # looked at again, until it is mended
 
     # ---- reading again
 
@@ -535,3 +503,30 @@ class Auditor:
         # A storage that is slower than that must not make the next interval late.
         until_s = self._clock.monotonic_s() + self._pace.interval_s / 2
         return _Budget(round(rate * self._pace.interval_s), until_s, self._clock.monotonic_s)
+
+
+NAP_S = 0.1  # a stop is noticed within this time
+
+
+def audit_once(opened: OpenJob, progress: Progress = quiet) -> AuditReport:
+    """Look at everything once. Raises StorageError, NotInstalled."""
+    with _open_catalog(opened) as catalog:
+        return Auditor(opened, ONE_PASS, progress, catalog).tick()
+
+
+def follow(opened: OpenJob, pace: Pace, is_stopping: Callable[[], bool]) -> Iterator[AuditReport]:
+    """Yield a report of each interval. Raises CallsHang: this process can look no more."""
+    clock = opened.clock
+    with _open_catalog(opened) as catalog:
+        auditor = Auditor(opened, pace, catalog=catalog)
+        while not is_stopping():
+            next_s = clock.monotonic_s() + pace.interval_s
+            yield auditor.tick()
+            while not is_stopping() and (left_s := next_s - clock.monotonic_s()) > 0:
+                clock.sleep(min(NAP_S, left_s))
+
+
+@contextmanager
+def _open_catalog(opened: OpenJob) -> Iterator[Catalog | None]:
+    with opened.catalog() as catalog:
+        yield catalog if opened.job.catalog.hive else None

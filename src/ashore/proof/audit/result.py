@@ -51,6 +51,13 @@ class Away:
     since_ms: int | None  # None: it answers
     error: str | None
 
+    def after(self, error: str | None, now_ms: int) -> "Away":
+        """Return the same after one more interval. `error`: how it failed; None: it answered."""
+        if error is None:
+            return Away(self.times, None, None)
+        since_ms = now_ms if self.since_ms is None else self.since_ms
+        return Away(self.times + 1, since_ms, error)
+
 
 @dataclass(frozen=True, slots=True)
 class Activity:

@@ -39,15 +39,16 @@ class Watched:
         """Return whether a file must be looked at: it is not as it was, or not as it should be."""
         if not self.is_seen:
             return now is None or now.size != self.file.file.size_bytes
-        before = self.shown
-        if now is None or before is None:
-            return (now is None) is not (before is None)
-        return ListedState(now.size, now.modified_ms) != before
+        return _state_of(now) != self.shown
 
     def see(self, now: FileStat | None) -> None:
         """Take what a listing shows."""
         self.is_seen = True
-        self.shown = None if now is None else ListedState(now.size, now.modified_ms)
+        self.shown = _state_of(now)
+
+
+def _state_of(found: FileStat | None) -> ListedState | None:
+    return None if found is None else ListedState(found.size, found.modified_ms)
 
 
 class _WatchedDirectory:
@@ -63,7 +64,9 @@ class _WatchedDirectory:
             (self._large if len(together) >= SMALL else self._small).add(together)
 
     def open(self) -> dict[str, Watched]:
-        seen: dict[str, ListedState | None] = _unpack(self._seen) if self._seen else {}
+        seen: dict[str, ListedState | None] = {}
+        if self._seen:
+            seen = pickle.loads(zlib.decompress(self._seen))  # noqa: S301 - of `keep`
         watched = {}
         for file in chain(self._large, self._small):
             unique = file.file.unique
@@ -77,11 +80,6 @@ class _WatchedDirectory:
     def files(self) -> Iterator[LoggedFile]:
         """Return the files that are here now, to be gone through later."""
         return chain(self._large.copy(), self._small.copy())
-
-
-def _unpack(packed: bytes) -> dict[str, ListedState | None]:
-    found: dict[str, ListedState | None] = pickle.loads(zlib.decompress(packed))  # noqa: S301 - of `keep`
-    return found
 
 
 class WatchedFiles:
