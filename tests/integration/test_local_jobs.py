@@ -26,8 +26,7 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.log.entries import Define, Entry
 from ashore.log.progress import Step
 from ashore.log.store.reader import read_history
-from ashore.proof.status.fleet import read_job
-from ashore.proof.status.health import Allowed, worst
+from ashore.proof.status.health import Allowed, read_job, worst
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
 from ashore.topics.read.columns import KafkaAddress

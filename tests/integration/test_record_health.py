@@ -9,8 +9,7 @@ from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.proof.status.fleet import read_job
-from ashore.proof.status.health import Allowed, worst
+from ashore.proof.status.health import Allowed, read_job, worst
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
 from ashore_lab.services.kafka import Kafka

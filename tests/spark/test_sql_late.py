@@ -26,8 +26,7 @@ from ashore.errors import Stopped
 from ashore.log.names import SliceName
 from ashore.log.progress import QueryProgress, Step
 from ashore.log.store.reader import read_log
-from ashore.proof.status.fleet import read_job
-from ashore.proof.status.health import Allowed, worst
+from ashore.proof.status.health import Allowed, read_job, worst
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
 from ashore.topics.use.preflight import check_job

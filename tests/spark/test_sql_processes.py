@@ -30,8 +30,7 @@ from tests.spark.test_processes import LOCAL, ended, is_step, launched, wait_for
 from ashore.jobs.events import Landed, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
-from ashore.proof.status.fleet import read_job
-from ashore.proof.status.health import DECIDE, Allowed, worst
+from ashore.proof.status.health import DECIDE, Allowed, read_job, worst
 from ashore.topics.open_job import open_job
 from ashore_lab.drills.sites.ahead import Ahead
 

@@ -16,7 +16,6 @@ from ashore.base.units import format_duration, format_size, format_time
 from ashore.cli.options import AsJson, Debug, parse_duration
 from ashore.cli.output import CommandAnswer, out, print_json, print_table, reported_errors, waiting
 from ashore.errors import ExitCode, LogError
-from ashore.proof.status.fleet import FleetRow, read_fleet, read_job
 from ashore.proof.status.health import (
     ANSWERS,
     DECIDE,
@@ -24,6 +23,9 @@ from ashore.proof.status.health import (
     WORST_FIRST,
     Ailment,
     Allowed,
+    FleetRow,
+    read_fleet,
+    read_job,
     worst,
 )
 from ashore.proof.status.queries import QueryStatus

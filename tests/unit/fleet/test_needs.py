@@ -12,7 +12,7 @@ from ashore.fleet.server.observation import SeenJob, Supervised
 from ashore.fleet.server.pages.fleet_page import SORTS, view_fleet, view_row
 from ashore.fleet.server.pages.render import coded
 from ashore.jobs.file import parse_job
-from ashore.proof.status.fleet import FleetRow
+from ashore.proof.status.health import FleetRow
 from ashore.proof.status.status import Warned, read_status
 from ashore.topics.loop.shares import SEE_STATUS
 from ashore.topics.use.run import AGAIN

@@ -11,8 +11,7 @@ from ashore.log import names
 from ashore.log.entries import Closing, Commit, DeferredAction, FailedTries
 from ashore.log.plan_commit import find_moves
 from ashore.log.store.reader import find_missing
-from ashore.proof.status.fleet import read_fleet
-from ashore.proof.status.health import Allowed, check_health, worst
+from ashore.proof.status.health import Allowed, check_health, read_fleet, worst
 from ashore.proof.status.status import read_status
 from ashore.topics import open_job
 from ashore.topics.use.recover import plan_recover

@@ -22,7 +22,7 @@ from ashore.fleet.server.observation import RateSample, SeenJob
 from ashore.jobs.file import Job
 from ashore.jobs.heartbeat import read_heartbeat
 from ashore.log.store.fold_cache import KnownFolds
-from ashore.proof.status.fleet import FleetRow, read_job
+from ashore.proof.status.health import FleetRow, read_job
 from ashore.topics.open_job import SOURCE_TIMEOUT_S, OpenJob, open_job
 from ashore.topics.read.base import Source
 from ashore.topics.read.lazy import open_later

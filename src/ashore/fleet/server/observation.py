@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ashore.errors import AshoreError
 from ashore.fleet.records.values import SliceSeen
-from ashore.proof.status.fleet import FleetRow
+from ashore.proof.status.health import FleetRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,27 @@
-"""`status --check`: whether a job is as it should be, as an exit code.
+"""`status --check`: whether a job is as it should be, as an exit code; and many jobs at once.
 
-What it is: `check_health`, which compares a status, and a log, with the allowed limits.
-What it promises: reads only. What could not be looked at is reported as that, never as health.
+What it is: `check_health`, which compares a status, and a log, with the allowed limits;
+`read_fleet`, the status of each job file, read side by side.
+What it promises: reads only. What could not be looked at is reported as that, never as health; a
+job that cannot be read is a row that says so. Jobs of one Kafka cluster share a client.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from ashore.base.units import format_duration
-from ashore.errors import ExitCode
+from ashore.errors import AshoreError, ExitCode
+from ashore.jobs.heartbeat import read_heartbeat
 from ashore.jobs.state import JobState
 from ashore.log.store.dead_job import find_gone
 from ashore.log.store.reader import find_missing
-from ashore.proof.status.status import JobStatus
-from ashore.topics.open_job import OpenJob
+from ashore.proof.status.status import JobStatus, read_status
+from ashore.topics.open_job import OpenJob, open_job
+from ashore.topics.read.base import Source
 from ashore.topics.use.recover import plan_recover
 
 HEALTHY, UNHEALTHY = ExitCode.DONE, ExitCode.FAILED
@@ -89,3 +97,51 @@ def _of_lake(opened: OpenJob) -> Iterator[Ailment]:
 
 def _ago(age_ms: int) -> str:
     return f" {format_duration(max(0, age_ms))} ago"
+
+
+AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRow:
+    """A job of the fleet: its status, or why it could not be read; what is wrong with it."""
+
+    name: str  # of the job file
+    status: JobStatus | None
+    ailments: tuple[Ailment, ...]
+    error: AshoreError | None
+
+
+def read_job(opened: OpenJob, allowed: Allowed | None) -> tuple[JobStatus, tuple[Ailment, ...]]:
+    """Return where a job stands, and what is wrong with it where `allowed` is given."""
+    beat = read_heartbeat(opened.job.job, str(opened.job.lake))
+    status = read_status(opened, beat)
+    return status, () if allowed is None else check_health(opened, status, allowed)
+
+
+def read_fleet(job_files: Sequence[Path], allowed: Allowed | None) -> list[FleetRow]:
+    """Return a row for each job file, in their order."""
+    sources: dict[tuple[str, str], Source] = {}
+    with ExitStack() as stack, ThreadPoolExecutor(AT_ONCE, "ashore-fleet") as pool:
+        tasks: list[Callable[[], FleetRow]] = []
+        for path in job_files:
+            try:
+                opened = stack.enter_context(open_job(path))
+            except AshoreError as error:
+                tasks.append(partial(FleetRow, path.stem, None, (), error))
+                continue
+            kafka = opened.job.source.kafka
+            key = (str(kafka.bootstrap_servers), str(sorted(dict(kafka.options).items())))
+            shared = OpenJob(
+                opened.job, opened.storage, sources.setdefault(key, opened.source), opened.clock
+            )
+            tasks.append(partial(_read, path.stem, shared, allowed))
+        return list(pool.map(lambda task: task(), tasks))
+
+
+def _read(name: str, opened: OpenJob, allowed: Allowed | None) -> FleetRow:
+    try:
+        status, ailments = read_job(opened, allowed)
+    except AshoreError as error:
+        return FleetRow(name, None, (), error)
+    return FleetRow(name, status, ailments, None)

@@ -29,10 +29,10 @@ from ashore.log.store.clock_guard import show_time
 from ashore.proof.evidence.lost_logs import find_lost_logs, read_current
 from ashore.proof.evidence.record_shares import find_warnings
 from ashore.proof.status.queries import QueryStatus, read_query
-from ashore.proof.status.waiting import Waiting
 from ashore.topics.loop.histories import Histories, history_truncated
 from ashore.topics.loop.job import landing_spec, retire_rules, seal_rules
 from ashore.topics.loop.slices import find_slices
+from ashore.topics.loop.waiting_topics import show_waiting
 from ashore.topics.open_job import OpenJob
 from ashore.topics.read.base import OpenTransaction, Source, StreamInfo
 
@@ -188,12 +188,12 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         folds[name.slice] = fold
         there = _ask(opened.source, fold) if is_reachable else _UNREACHABLE
         is_reachable = there.error is None
-        unclosed = _unclosed(fold, now_ms)
-        slices.append(_slice_status(name, fold, there, _last_entries(opened, name, fold, now_ms)))
-        warnings += _warn_unclosed(name, unclosed, opened.job)
+        slices.append(_slice_status(opened, name, fold, there, now_ms))
+        warnings += _warn_unclosed(name, slices[-1].unclosed, opened.job)
         warnings += _warn_deferred(name, slices[-1])
         warnings += _warn_ahead(name, fold, now_ms)
-        warnings += _warn_bad_records(opened, name, fold)
+        found = find_warnings(opened, name, fold, _explain_letters)
+        warnings += (Warned(*each) for each in found)
         warnings += _warn_source(opened.source.name, fold, there, opened.job)
         unsealed, unretired = _find_obstacles(opened.job, fold, there, now_ms)
         blocked += unsealed
@@ -204,6 +204,8 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         seen = replace(seen, gone=wrote.gone, is_of_command=wrote.is_command)
     judged = judge_state(seen, beat, now_ms, opened.job.batch.interval_ms)
     believed = believe(seen, beat)
+    is_there = believed is not None and believed.ended is None and believed.is_alive
+    process = believed if is_there else None
     workers = {each.slice: each for each in believed.workers} if believed else {}
     queries = {name: read_query(folds[name], judged, workers.get(name)) for name in folds}
     slices = [replace(each, query=queries[each.slice]) for each in slices]
@@ -221,13 +223,9 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         blocked_seals=tuple(blocked),
         warnings=tuple(warnings),
         kept=tuple(kept),
-        pid=_pid_of(believed),
-        reader=believed.reader if believed and _pid_of(believed) else None,
+        pid=process.pid if process else None,
+        reader=process.reader if process else None,
     )
-
-
-def _pid_of(beat: Heartbeat | None) -> int | None:
-    return beat.pid if beat and beat.ended is None and beat.is_alive else None
 
 
 def _log_seen(slices: Sequence[SliceStatus], now_ms: int) -> JobLogSeen | None:
@@ -319,18 +317,10 @@ def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool
 # ---- one slice
 
 
-@dataclass(frozen=True, slots=True)
-class _LastEntries:
-    """What the last entries show besides the fold."""
-
-    now_ms: int  # when they were read
-    last: EntryStatus | None
-    unclosed: EntryStatus | None
-    records_per_s: float | None
-
-
-def _last_entries(opened: OpenJob, name: SliceName, fold: Fold, now_ms: int) -> _LastEntries:
-    """Read back from the end, as far as entries are not archived."""
+def _last_entry(
+    opened: OpenJob, name: SliceName, fold: Fold, now_ms: int
+) -> tuple[EntryStatus | None, float | None]:
+    """Return the last entry and the rate: read back from the end, as far as not archived."""
     last: EntryStatus | None = None
     batches: list[tuple[int, int]] = []  # time written, records fetched
     for number in range(fold.end, max(-1, fold.end - RATE_ENTRIES), -1):
@@ -344,7 +334,7 @@ def _last_entries(opened: OpenJob, name: SliceName, fold: Fold, now_ms: int) -> 
             batches.append((entry.written_ms, entry.fetched))
         if len(batches) > RATE_BATCHES:
             break
-    return _LastEntries(now_ms, last, _unclosed(fold, now_ms), rate_of(batches))
+    return last, rate_of(batches)
 
 
 def rate_of(batches: Sequence[tuple[int, int]]) -> float | None:
@@ -367,25 +357,26 @@ def _unclosed(fold: Fold, now_ms: int) -> EntryStatus | None:
 
 
 def _slice_status(
-    name: SliceName, fold: Fold, there: SourceState, entries: _LastEntries
+    opened: OpenJob, name: SliceName, fold: Fold, there: SourceState, now_ms: int
 ) -> SliceStatus:
+    last, records_per_s = _last_entry(opened, name, fold, now_ms)
     shards = [_shard_status(state, there) for _, state in sorted(fold.current().items())]
     every = fold.shards.values()
     return SliceStatus(
         slice=name.slice,
         epoch=fold.epoch,
-        last=entries.last,
-        unclosed=entries.unclosed,
+        last=last,
+        unclosed=_unclosed(fold, now_ms),
         shards=tuple(shards),
         lag=add_lags(shard.lag for shard in shards),
         fetched=sum(state.fetched for state in every),
         landed=sum(state.landed for state in every),
         dead=sum(state.dead for state in every),
-        records_per_s=entries.records_per_s,
+        records_per_s=records_per_s,
         counters=dict(fold.counters),
         tables=_tables(fold),
         deferred=tuple(sorted(fold.deferred)),
-        deferred_by_action=_deferred(fold, entries.now_ms),
+        deferred_by_action=_deferred(fold, now_ms),
         query=None,
     )
 
@@ -414,14 +405,11 @@ def _shard_status(state: ShardState, there: SourceState) -> ShardStatus:
 def _deferred(fold: Fold, now_ms: int) -> tuple[DeferredStatus, ...]:
     found = []
     for action, effects in sorted(Counter(each.action for each in fold.deferred.values()).items()):
-        failing = fold.failing.get(action)
-        if failing is None:
-            found.append(DeferredStatus(action, effects, 0, None, None, None))
-            continue
-        since_ms, last_ms = max(0, now_ms - failing.since_ms), max(0, now_ms - failing.last_ms)
-        found.append(
-            DeferredStatus(action, effects, failing.times, since_ms, last_ms, failing.error)
-        )
+        tries: tuple[int, int | None, int | None, str | None] = (0, None, None, None)
+        if failing := fold.failing.get(action):
+            ages_ms = (max(0, now_ms - failing.since_ms), max(0, now_ms - failing.last_ms))
+            tries = (failing.times, *ages_ms, failing.error)
+        found.append(DeferredStatus(action, effects, *tries))
     return tuple(found)
 
 
@@ -503,24 +491,51 @@ def _warn_deferred(name: SliceName, status: SliceStatus) -> Iterator[Warned]:
         )
 
 
-def _warn_bad_records(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[Warned]:
-    for found in find_warnings(opened, name, fold, _explain_letters):
-        yield Warned(*found)
-
-
 def _explain_letters(opened: OpenJob, table: str) -> str:
     from ashore.proof.evidence.dead_letters import explain_letters  # noqa: PLC0415 - loads Arrow
 
     return explain_letters(opened, table)
 
 
-def _warn_ahead(name: SliceName, fold: Fold, now_ms: int) -> list[Warned]:
-    if not is_ahead(fold.latest_ms, now_ms):
-        return []
-    text = f"the log has the time {show_time(fold.latest_ms)}: a clock was ahead, or this one is "
-    text += "behind; no batch is planned"
-    hint = "if a clock was ahead: ashore reset-clock JOB.yaml --explain"
-    return [Warned("log_ahead", name.slice, text, hint)]
+def _warn_ahead(name: SliceName, fold: Fold, now_ms: int) -> Iterator[Warned]:
+    if is_ahead(fold.latest_ms, now_ms):
+        text = f"the log has the time {show_time(fold.latest_ms)}: a clock was ahead, or this one "
+        text += "is behind; no batch is planned"
+        hint = "if a clock was ahead: ashore reset-clock JOB.yaml --explain"
+        yield Warned("log_ahead", name.slice, text, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Which topics of a job wait where one of them cannot be landed: it ends their sentences.
+
+    The words are those of the error that stops the job, so that no view repeats it.
+    """
+
+    topics: frozenset[str]  # that the job lands and its log knows
+    patterns: frozenset[str]  # those of them that only an expression matches
+    skips_gaps: bool
+
+    @classmethod
+    def of(cls, job: Job, source: str, fold: Fold) -> "Waiting":
+        """Return which topics of a slice wait for each other."""
+        known = {key.stream for key in fold.current() if key.source == source}
+        items = [item for item in job.tables if item.is_landed]
+        topics = {topic for topic in known if any(item.matches(topic) for item in items)}
+        named = {item.topic for item in items if not item.is_pattern}
+        return cls(frozenset(topics), frozenset(topics - named), job.source.gap == "skip")
+
+    def for_gap(self, topic: str) -> str:
+        """Return the end of a sentence about offsets that Kafka no longer has."""
+        return "" if self.skips_gaps else self.for_topic(topic)
+
+    def for_missing(self, topic: str) -> str:
+        """Return the end of a sentence about a topic that does not exist."""
+        return "" if topic in self.patterns else self.for_topic(topic)
+
+    def for_topic(self, topic: str) -> str:
+        """Return the end of a sentence about a topic that cannot be landed."""
+        return show_waiting(sorted(self.topics - {topic})) if topic in self.topics else ""
 
 
 def _warn_source(source: str, fold: Fold, there: SourceState, job: Job) -> list[Warned]:
@@ -573,15 +588,14 @@ def _warn_absent(
 
 def _warn_offsets(
     key: ShardKey, state: ShardState, offsets: ShardOffsets, waiting: Waiting
-) -> list[Warned]:
+) -> Iterator[Warned]:
     if offsets.end < state.next:
         text = f"{key} ends at {offsets.end}, but records are landed up to {state.next}"
         text += waiting.for_topic(key.stream)
         hint = "nothing is read; was the topic restored, or were records lost in a failover?"
-        return [Warned("went_back", str(key), text, hint)]
-    if offsets.earliest > state.next:
-        gone = OffsetRange(state.next, offsets.earliest)
+        yield Warned("went_back", str(key), text, hint)
+    elif offsets.earliest > state.next:
+        gap = OffsetRange(state.next, offsets.earliest)
         hint = "to continue without them, write `gap: skip` under `source`: it is recorded"
-        text = f"Kafka no longer has {key} {gone}{waiting.for_gap(key.stream)}"
-        return [Warned("gap", str(key), text, hint)]
-    return []
+        text = f"Kafka no longer has {key} {gap}{waiting.for_gap(key.stream)}"
+        yield Warned("gap", str(key), text, hint)

@@ -31,7 +31,7 @@ from ashore.fleet.server.pages.control_plane import Drafts
 from ashore.fleet.supervise.decide import Phase
 from ashore.fleet.supervise.supervisor import ManagedJob, Supervisor
 from ashore.jobs.file import Job
-from ashore.proof.status.fleet import FleetRow
+from ashore.proof.status.health import FleetRow
 from ashore.proof.status.status import add_lags
 from ashore.topics.open_job import OpenJob
 
