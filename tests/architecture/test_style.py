@@ -58,7 +58,6 @@ REMAINING = {
     "jobs": (0, 13),
     "log": (0, 14),
     "plans": (0, 13),
-    "proof": (0, 34),
     "queries/change": (0, 1),
     "storage": (0, 1),
     "tables": (0, 1),

@@ -101,7 +101,7 @@ class FileHistory:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    asked: str  # as the user has written it
+    written: str  # as the user has written it
     path: str  # below the lake
     table: str
     partition: str
@@ -114,7 +114,6 @@ class _Where:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    slice: SliceName
     entry: Entry
     file: DataFile
     place: FilePlace
@@ -136,7 +135,7 @@ def trace_file(path: str) -> FileHistory:
     lake = f"{scheme}://{'/'.join(parts[:at])}"
     storage = open_storage(lake, deadline_s=DEADLINE_S, clock=SystemClock())
     owner = read_owner(storage, where.table)
-    return _tell(storage, where, owner, _slices(storage, where, owner), 0)
+    return _history_of(storage, where, owner, _slices(storage, where, owner), 0)
 
 
 def trace_in_lake(storage: Storage, lake: str, job: str, path: str, start: int = 0) -> FileHistory:
@@ -155,21 +154,21 @@ def trace_in_lake(storage: Storage, lake: str, job: str, path: str, start: int =
         below = below.removeprefix(root.rstrip("/") + "/")
     where = _locate(path, below.lstrip("/"))
     owner = read_owner(storage, where.table)
-    return _tell(storage, where, owner, [SliceName(job, where.name.slice)], start)
+    return _history_of(storage, where, owner, [SliceName(job, where.name.slice)], start)
 
 
-def _locate(asked: str, path: str) -> _Where:
+def _locate(written: str, path: str) -> _Where:
     """Return where a file is, from its path below the lake alone. Raises RequestInvalid."""
     database, _, rest = path.partition("/")
     table, _, below = rest.partition("/")
     name = names.parse_final(names.leaf(path))
     if not database.endswith(DATABASE) or name is None or not below:
         raise RequestInvalid(
-            f"{asked[:300]} is not a data file of a table",
+            f"{written[:300]} is not a data file of a table",
             hint="name a final file, as /data/lake/ods.db/clicks/a-main-1-0-....parquet",
         )
     partition = posixpath.dirname(below)
-    return _Where(asked, path, f"{database.removesuffix(DATABASE)}.{table}", partition, name)
+    return _Where(written, path, f"{database.removesuffix(DATABASE)}.{table}", partition, name)
 
 
 def _slices(storage: Storage, where: _Where, owner: Owner | None) -> Iterator[SliceName]:
@@ -181,7 +180,7 @@ def _slices(storage: Storage, where: _Where, owner: Owner | None) -> Iterator[Sl
         yield SliceName(job, where.name.slice)
 
 
-def _tell(
+def _history_of(
     storage: Storage, where: _Where, owner: Owner | None, slices: Iterable[SliceName], start: int
 ) -> FileHistory:
     """Return what the first of these logs that lists a file says of it, and what lies there."""
@@ -200,7 +199,7 @@ def _tell(
     unknown.append("calls to the storage are counted by metrics and not kept per file")
     file = found.file if found else None
     return FileHistory(
-        path=where.asked,
+        path=where.written,
         table=where.table,
         partition=where.partition,
         owner=owner.job if owner else None,
@@ -247,14 +246,9 @@ def _find(name: SliceName, entry: Entry, where: _Where) -> _Found | None:
         if file.unique == where.name.unique:
             place = places.place(file, body.targets[file.target])
             if place.final == where.path:
-                return _Found(name, entry, file, place, _shards_of(body))
+                shards = (each if isinstance(each, ShardKey) else each.key for each in body.shards)
+                return _Found(entry, file, place, tuple(shards))
     return None
-
-
-def _shards_of(body: Prepare | Reland) -> tuple[ShardKey, ...]:
-    if isinstance(body, Prepare):
-        return tuple(each.key for each in body.shards)
-    return body.shards
 
 
 def _ranges(found: _Found) -> Iterator[FileRange]:
@@ -296,7 +290,7 @@ def _later(entry: Entry, unique: str, where: _Where) -> Iterator[tuple[str, str]
                 if _key(each) == where.key:
                     rows = f"{each.rows:,} rows in the partition"
                     yield "sealed", f"version {each.version}, {rows}"
-        case Retire(partitions=gone, by=by, why=why) if any(_key(x) == where.key for x in gone):
+        case Retire(partitions=old, by=by, why=why) if any(_key(x) == where.key for x in old):
             yield "retired", f"the partition was dropped by {by}: {why}"
         case Rollback(files=files, by=by, why=why) if any(x.file.unique == unique for x in files):
             yield "rolled_back", f"put aside by {by}: {why}"

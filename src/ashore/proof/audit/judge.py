@@ -43,35 +43,37 @@ class Book:
     """The last statement about each subject. Used by one thread."""
 
     def __init__(self) -> None:
-        self._said: dict[Subject, Observation] = {}
+        self._statements: dict[Subject, Observation] = {}
         self._open: dict[Problem, AuditFinding] = {}
 
     def say(self, subject: Subject, statement: Observation) -> None:
         """Replace what was said of a subject."""
         if statement == ALL_IS_WELL:
-            self._said.pop(subject, None)
+            self._statements.pop(subject, None)
         else:
-            self._said[subject] = statement
+            self._statements[subject] = statement
 
     def has(self, subject: Subject) -> bool:
         """Return whether something is wrong with a subject."""
-        return subject in self._said
+        return subject in self._statements
 
     def add(self, subject: Subject, problems: Iterable[Problem]) -> None:
         """Add to what was said: for what never changes, as an entry of the log."""
-        before = self._said.get(subject, ALL_IS_WELL)
+        before = self._statements.get(subject, ALL_IS_WELL)
         added = dict.fromkeys((*before.problems, *problems))
         self.say(subject, replace(before, problems=tuple(added)))
 
     def turn(self, now_ms: int) -> tuple[tuple[AuditFinding, ...], tuple[AuditFinding, ...]]:
         """Return what is raised and what is cleared since the last call."""
-        found = dict.fromkeys(each for said in self._said.values() for each in said.problems)
-        gone = [finding for problem, finding in self._open.items() if problem not in found]
+        found = dict.fromkeys(
+            each for state in self._statements.values() for each in state.problems
+        )
+        closed = [finding for problem, finding in self._open.items() if problem not in found]
         raised = [AuditFinding(problem, now_ms) for problem in found if problem not in self._open]
-        for finding in gone:
+        for finding in closed:
             del self._open[finding.problem]
         self._open.update({finding.problem: finding for finding in raised})
-        return tuple(raised), tuple(replace(each, cleared_ms=now_ms) for each in gone)
+        return tuple(raised), tuple(replace(each, cleared_ms=now_ms) for each in closed)
 
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
@@ -81,12 +83,12 @@ class Book:
     @property
     def unaccounted(self) -> int:
         """Offsets that are unaccounted for."""
-        return sum(each.unaccounted for each in self._said.values())
+        return sum(each.unaccounted for each in self._statements.values())
 
     @property
     def unprovable(self) -> int:
         """Offsets of which nothing can be proved any more."""
-        return sum(each.unprovable for each in self._said.values())
+        return sum(each.unprovable for each in self._statements.values())
 
 
 def judge_ranges(problems: Iterable[Problem], seams: Iterable[Seam]) -> Observation:
@@ -170,7 +172,7 @@ def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Obser
     A topic that does not exist is not a finding: what it contained is unknown, and so is the lag.
     """
     problems: dict[Problem, None] = {}
-    lag = gone = 0
+    lag = dropped = 0
     is_lag_known = True
     for shard in shards:
         info = seen.streams.get(shard.key.stream)
@@ -187,13 +189,13 @@ def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Obser
             continue
         if not shard.is_of_query:
             lag += max(0, offsets.end - max(shard.next, offsets.earliest))
-            gone += max(0, offsets.earliest - shard.next)
+            dropped += max(0, offsets.earliest - shard.next)
             problems.update(dict.fromkeys(_judge_offsets(shard, seen.before, offsets)))
         if (error := seen.cut.get(shard.key)) is not None:
             text = f"{error.message}. {error.hint}"
             kind = ProblemKind.HISTORY_TRUNCATED
             problems[Problem(kind, shard.table, str(shard.key), text)] = None
-    return Observation(tuple(problems), gone), lag if is_lag_known else None
+    return Observation(tuple(problems), dropped), lag if is_lag_known else None
 
 
 def _judge_offsets(

@@ -2,8 +2,8 @@
 
 What it is: `prove` reads an entry's files, asks the source about what is in none of them, and
 lets the verifier's judge speak.
-What it promises: reads only. What the source could not be asked about is distinguished from what it
-does not have: the entry waits then.
+What it promises: reads only. What the source could not answer is distinguished from what it does
+not have: the entry waits then.
 """
 
 from collections.abc import Sequence
@@ -71,18 +71,18 @@ def prove(
         for _ in evidence.take(file, look):
             pass  # what is wrong with the file, `state_file` says too
         files[file.final] = state_file(file, look, is_counted=True)
-    asked = plan_again(ledger, evidence, None)
+    unproven = plan_again(ledger, evidence, None)
     if source is None:
         answers = Answers(
-            {each.key: Answer(0, each.missing.size, ()) for each in asked},
+            {each.key: Answer(0, each.missing.size, ()) for each in unproven},
             (),
-            frozenset(each.key.shard for each in asked),
+            frozenset(each.key.shard for each in unproven),
         )
     else:
-        answers = read_again(source, asked, ledger.generations, progress)
+        answers = read_again(source, unproven, ledger.generations, progress)
     findings = Findings()
     tally = total(Judge(ledger, None, findings, {}).judge(evidence, answers, ()))
-    is_waiting = any(each.key.shard in answers.failed for each in asked)
+    is_waiting = any(each.key.shard in answers.failed for each in unproven)
     unaccounted = tally.lost + tally.duplicated + (tally.unprovable if is_waiting else 0)
     unprovable = 0 if is_waiting else tally.unprovable
     return Proof(Observation(findings.named(), unaccounted, unprovable), files, is_waiting)

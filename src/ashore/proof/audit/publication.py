@@ -82,9 +82,9 @@ class Published:
             case Prepare() | Reland():
                 self.filled |= {target.key for target in body.targets}
             case Retire():
-                for gone in body.partitions:
-                    self.registered.discard((gone.table, gone.partition))
-                    path = names.join(names.table_path(gone.table), gone.partition)
+                for key in body.partitions:
+                    self.registered.discard((key.table, key.partition))
+                    path = names.join(names.table_path(key.table), key.partition)
                     self._success.pop(path, None)
             case _:
                 pass

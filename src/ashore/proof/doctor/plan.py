@@ -157,9 +157,9 @@ def _file_refusals(table: TableSeen) -> Iterator[DoctorRefusal]:
         text = f"{len(lost)} files of the unclosed entry are lost: {_some(f.path for f in lost)}"
         hint = "ashore recover JOB.yaml --reland reads them again, --accept-loss gives them up"
         yield DoctorRefusal(table.table, text, hint)
-    gone = [file for file in absent if not file.is_unclosed]
-    if gone:
-        text = f"{len(gone)} files that the log lists are gone: {_some(f.path for f in gone)}"
+    missing = [file for file in absent if not file.is_unclosed]
+    if missing:
+        text = f"{len(missing)} files that the log lists are gone: {_some(f.path for f in missing)}"
         hint = "restore them from a backup, or drop the partition on purpose; ashore verify names "
         yield DoctorRefusal(table.table, text, hint + "the records")
     other = [

@@ -109,14 +109,14 @@ def judge_spark(seen: SparkSeen, tables: Sequence[TableSeen]) -> Former:
     strays = _find_strays(table, named)
     here = {each.path for each in table.visible}
     files = tuple(sorted(path for path in named if path in here))
-    gone = len(named) - len(files)
+    missing = len(named) - len(files)
     notes = [f"the query's last readable batch is {last}", _NOTE]
     if last not in seen.commits:
         notes.append(f"batch {last} is in {SINK_LOG}, though the query was stopped before its end")
     if newest > last:
         notes.append(f"batch {newest} was started but never became readable: it is landed again")
-    if gone:
-        notes.append(f"{gone} files that {SINK_LOG} names no longer exist")
+    if missing:
+        notes.append(f"{missing} files that {SINK_LOG} names no longer exist")
     hides = names.join(table.path, SINK_LOG)
     return Former("Spark query", table.table, next_of, files, strays, hides, tuple(notes))
 
@@ -203,11 +203,11 @@ def _require_last_files(table: TableSeen, named: Mapping[str, _SinkFile], last: 
     The last batch may stand in a compact file; then all files that it names are asked for.
     """
     here = {each.path for each in table.visible}
-    gone = sorted(each.path for each in named.values() if each.batch == last) if named else []
-    gone = [path for path in gone if path not in here]
-    if gone:
+    missing = sorted(each.path for each in named.values() if each.batch == last) if named else []
+    missing = [path for path in missing if path not in here]
+    if missing:
         raise Unclear(
-            f"{len(gone)} files of the query's last batch do not exist: {gone[0]}",
+            f"{len(missing)} files of the query's last batch do not exist: {missing[0]}",
             "restore them, or land into a table of its own, from a time before (`first_start`)",
         )
 

@@ -163,8 +163,8 @@ class LedgerBuilder:
             case Rollback() as rollback:
                 self._take_rollback(name, entry.number, rollback)
             case Retire() as retire:
-                for gone in retire.partitions:
-                    self._retired[gone.table, gone.partition].append((name.slice, entry))
+                for each in retire.partitions:
+                    self._retired[each.table, each.partition].append((name.slice, entry))
             case _:
                 pass
         if isinstance(entry.body, Prepare | Reland | Seal | Rollback):
@@ -236,12 +236,17 @@ class LedgerBuilder:
 
     def finish(self) -> Ledger:
         """Return the ledger of all entries taken."""
-        asked, excused = self._files.copy(), list[LoggedFile]()
+        expected, excused = self._files.copy(), list[LoggedFile]()
         if self._excuses or self._retired:
-            asked, excused = self._part_files()
+            expected = Packed[LoggedFile]()
+            for listed in self._files.lists():
+                kept: list[LoggedFile] = []
+                for file in listed:
+                    (kept if self.excuse_of(file) is None else excused).append(file)
+                expected.add(kept)
         return Ledger(
             parts=tuple(self.excuse_rows(self._parts, excused)),
-            files=asked,
+            files=expected,
             excused_files=tuple(file for file in excused if not self.has_left(file)),
             skipped=tuple(self._skipped),
             batches=tuple((*key, count) for key, count in self._batches.items()),
@@ -252,15 +257,6 @@ class LedgerBuilder:
             begun=tuple(sorted(self._begun.items(), key=lambda each: each[0])),
             problems=(*self._problems, *self._judge_ranges()),
         )
-
-    def _part_files(self) -> tuple[Packed[LoggedFile], list[LoggedFile]]:
-        asked, excused = Packed[LoggedFile](), list[LoggedFile]()
-        for listed in self._files.lists():
-            kept: list[LoggedFile] = []
-            for file in listed:
-                (kept if self.excuse_of(file) is None else excused).append(file)
-            asked.add(kept)
-        return asked, excused
 
     # ---- entries
 
@@ -276,7 +272,6 @@ class LedgerBuilder:
             self._generations[stream] = max(known, (each.key.generation, each.stream_id))
 
     def _take_prepare(self, name: SliceName, entry: Entry, body: Prepare) -> None:
-        keys = tuple(read.key for read in body.shards)
         for read in body.shards:
             self._add_range(name, read.key, read.offsets)
             self.leaders[read.key] = read.leader_epoch
@@ -287,9 +282,8 @@ class LedgerBuilder:
             self._parts.append(Part(key, entry.written_ms, read, body.query is not None))
         for table in {read.table for read in body.shards if read.table}:
             self._batches[name.slice, table] += 1
-        tables = tuple(read.table for read in body.shards)
-        origin = _Origin(name, entry, entry.number, keys, tables)
-        self._list(origin, body)
+        shards = [(read.key, read.table) for read in body.shards]
+        self._list(name, entry, body, entry.number, shards)
         self._problems += find_miscounts(name, entry, body)
         if not dict(body.counters).get(OVERLAPS_REPORTED):
             self._problems += find_span_overlaps(name, entry, body)
@@ -297,10 +291,10 @@ class LedgerBuilder:
     def _take_reland(self, name: SliceName, entry: Entry, body: Reland) -> None:
         before = self._listed_by[name.slice].get(body.entry, [])
         lost = self._excuse(name, body.entry, body.lost, Excuse.RELANDED)
-        tables = tuple(self._table_of_shard.get(key, "") for key in body.shards)
+        shards = [(key, self._table_of_shard.get(key, "")) for key in body.shards]
         # What it lists holds records of the entry that first read them, maybe relands ago.
         number = before[0].entry if before else entry.number
-        self._list(_Origin(name, entry, number, body.shards, tables), body)
+        self._list(name, entry, body, number, shards)
         rows = sum(file.rows for file in body.files)
         lost_rows = sum(each.file.rows for each in lost)
         if rows != lost_rows:
@@ -320,9 +314,10 @@ class LedgerBuilder:
         for each in body.shards:
             self.leaders[each.key] = leaders.get(each.key)
             start = each.offsets.start
-            ranges = (given for given in self._ranges[each.key] if given.start < start)
             self._ranges[each.key] = [
-                OffsetRange(given.start, min(given.end, start)) for given in ranges
+                OffsetRange(known.start, min(known.end, start))
+                for known in self._ranges[each.key]
+                if known.start < start
             ]
         self._parts = [
             part
@@ -333,30 +328,40 @@ class LedgerBuilder:
             self._excuses[name.slice, withdrawn.file.unique] = Excuse.WITHDRAWN
         self._rollbacks[name.slice] = number
 
-    def _list(self, origin: "_Origin", body: Prepare | Reland) -> None:
-        place = BatchPlace(origin.name, origin.entry.epoch, body.batch)
+    def _list(
+        self,
+        name: SliceName,
+        entry: Entry,
+        body: Prepare | Reland,
+        number: int,
+        shards: Sequence[tuple[ShardKey, str]],
+    ) -> None:
+        """Take the files of an entry. `shards`: that spans mean, each with its table."""
+        place = BatchPlace(name, entry.epoch, body.batch)
+        keys = tuple(key for key, _ in shards)
         listed = []
         for file in body.files:
             target = body.targets[file.target]
-            table = origin.tables[file.spans[0].shard] if file.spans else target.table
+            table = shards[file.spans[0].shard][1] if file.spans else target.table
             self._tables.setdefault(target.table, table)
             listed.append(
                 LoggedFile(
-                    slice=origin.name.slice,
-                    entry=origin.number,
-                    listed=origin.entry.number,
-                    written_ms=origin.entry.written_ms,
+                    slice=name.slice,
+                    entry=number,
+                    listed=entry.number,
+                    written_ms=entry.written_ms,
                     table=table,
                     place=place,
                     target=target,
                     file=file,
-                    shards=origin.shards,
+                    shards=keys,
                 )
             )
-        for table in filter(None, origin.tables):
-            self._tables.setdefault(table, table)
+        for _, table in shards:
+            if table:
+                self._tables.setdefault(table, table)
         # Only files of the unclosed entry can be given up: older lists are of no more use.
-        self._listed_by[origin.name.slice] = {origin.entry.number: listed}
+        self._listed_by[name.slice] = {entry.number: listed}
         self._files.add(listed)
 
     def _excuse(
@@ -396,17 +401,6 @@ class LedgerBuilder:
         for seam in self.find_seams():
             table, at = self._table_of_shard.get(seam.key, ""), min(seam.expected, seam.found)
             yield Problem(ProblemKind.RANGES, table, str(seam.key), str(seam), (at,))
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """Where files are listed, and which shards and tables their spans mean."""
-
-    name: SliceName
-    entry: Entry
-    number: int
-    shards: tuple[ShardKey, ...]
-    tables: tuple[str, ...]
 
 
 def find_miscounts(name: SliceName, entry: Entry, body: Prepare) -> Iterator[Problem]:

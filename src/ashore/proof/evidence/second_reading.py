@@ -70,7 +70,7 @@ _NO_OFFSETS: Offsets = np.empty(0, np.int64)
 
 
 def read_again(
-    source: Source, asked: Sequence[Unaccounted], generations: Generations, progress: Progress
+    source: Source, unaccounted: Sequence[Unaccounted], generations: Generations, progress: Progress
 ) -> Answers:
     """Read offsets again and say which of them hold records.
 
@@ -78,7 +78,7 @@ def read_again(
     unavailable, and a note says why.
     """
     by_shard: dict[ShardKey, list[Unaccounted]] = defaultdict(list)
-    for each in asked:
+    for each in unaccounted:
         by_shard[each.key.shard].append(each)
     parts: dict[PartKey, Answer] = {}
     notes: list[str] = []

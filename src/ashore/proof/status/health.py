@@ -85,9 +85,9 @@ def _of_status(status: JobStatus, allowed: Allowed) -> Iterator[Ailment]:
 
 
 def _of_lake(opened: OpenJob) -> Iterator[Ailment]:
-    gone = find_gone(opened.storage, plan_recover(opened))
-    if gone:
-        yield Ailment(DECIDE, f"{gone} prepared files are lost: ashore recover JOB.yaml --explain")
+    lost = find_gone(opened.storage, plan_recover(opened))
+    if lost:
+        yield Ailment(DECIDE, f"{lost} prepared files are lost: ashore recover JOB.yaml --explain")
     for name in opened.slices:
         missing = find_missing(opened.storage, name)
         if missing:

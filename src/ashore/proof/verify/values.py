@@ -292,8 +292,8 @@ def plan_reading(file: LoggedFile, topics: Topics) -> _FileReading:
         raise NotComparable(WRITTEN_BY_SQL)
     schema = parse_ddl(target.schema)
     if target.role is Role.DEAD:
-        asked = (*_DEAD_PROVENANCE, *_DEAD_COLUMNS)
-        of_file = Schema(tuple(each for each in schema.fields if each.name in asked))
+        columns = (*_DEAD_PROVENANCE, *_DEAD_COLUMNS)
+        of_file = Schema(tuple(each for each in schema.fields if each.name in columns))
         generation, headers = (
             each if each in schema.names else "" for each in (_DEAD_GENERATION, _DEAD_HEADERS)
         )

@@ -106,13 +106,13 @@ class PartVerdict:
 
 def plan_again(ledger: Ledger, evidence: Evidence, since_ms: int | None) -> list[Unaccounted]:
     """Return the offsets that must be read again: more of them are missing than counts explain."""
-    asked = []
+    unaccounted = []
     for part in ledger.parts:
         if _checked_by(part, evidence.parts.get(part.key), since_ms) is CheckedBy.PROVENANCE:
             missing = _missing(part, evidence.parts.get(part.key))
             if missing.size > part.allowance:
-                asked.append(Unaccounted(part.key, missing))
-    return asked
+                unaccounted.append(Unaccounted(part.key, missing))
+    return unaccounted
 
 
 def _checked_by(part: Part, found: Found | None, since_ms: int | None) -> CheckedBy:
