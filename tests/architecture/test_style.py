@@ -55,7 +55,6 @@ NAMES = frozenset(
 REMAINING = {
     "cli": (8, 31),
     "fleet": (8, 44),
-    "jobs": (0, 13),
     "log": (0, 14),
     "plans": (0, 13),
     "queries/change": (0, 1),

@@ -166,7 +166,7 @@ class _Waiting:
                 is_accepted = True
                 self._report(f"process {self._beat.pid} has accepted it")
             if is_alive is False:
-                raise self._gone(is_accepted=is_accepted)
+                raise self._death(is_accepted=is_accepted)
             if not is_accepted and waited_s > patience.accepted_s:
                 self._mailbox.withdraw(self._id)  # first: what is accepted then was read before
                 if (answer := self._mailbox.read_answer(self._id)) is None:
@@ -193,7 +193,7 @@ class _Waiting:
             self._shown = beat.step
             self._report(f"process {beat.pid} is at the step {beat.step}")
 
-    def _gone(self, *, is_accepted: bool) -> JobNotRunning:
+    def _death(self, *, is_accepted: bool) -> JobNotRunning:
         beat = self._job.beat()
         is_same = beat is not None and beat.pid == self._beat.pid
         if beat is not None and is_same and beat.ended is not None:

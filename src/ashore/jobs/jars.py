@@ -144,18 +144,18 @@ def sha256_of(path: Path) -> str:
 def run_ivy(arguments: Sequence[str], progress: Progress | None = None) -> None:
     """Run Ivy from PySpark's jars. Raises ServiceError with what Ivy said last."""
     command = [str(find_java()), "-cp", pyspark_classpath(), "org.apache.ivy.Main", *arguments]
-    said: list[str] = []
+    output: list[str] = []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as ivy:
         for line in ivy.stdout or ():
-            said.append(line.rstrip())
+            output.append(line.rstrip())
             if progress and "[SUCCESSFUL" in line:
                 progress(line.split("!")[-1].split(" (")[0].strip())
     if ivy.returncode:
-        wrong = [line for line in said if "::" in line or "UNRESOLVED" in line or "ERROR" in line]
+        wrong = [line for line in output if "::" in line or "UNRESOLVED" in line or "ERROR" in line]
         raise ServiceError(
-            "jars could not be fetched:\n  " + "\n  ".join((wrong or said)[-12:]),
+            "jars could not be fetched:\n  " + "\n  ".join((wrong or output)[-12:]),
             hint="check the network (Maven Central), then try again: make setup",
         )
 

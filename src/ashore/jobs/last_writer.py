@@ -46,16 +46,10 @@ class LastWriter:
         return is_process_alive(self.host, self.pid, self.opened_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class Writers:
-    """Who wrote the logs of a job last."""
+def read_writers(storage: Storage, job: str, folds: Mapping[str, Fold]) -> tuple[str | None, bool]:
+    """Return the job process that wrote logs last and is dead, and whether a command wrote since.
 
-    gone: str | None  # the job process, where it was of this machine and is gone
-    is_command: bool  # the newest entry of all is that of a command
-
-
-def read_writers(storage: Storage, job: str, folds: Mapping[str, Fold]) -> Writers:
-    """Return who wrote the logs of a job last. Raises LogDamaged, StorageError.
+    One of another machine is not known to be dead. Raises LogDamaged, StorageError.
 
     Arguments:
         storage: the lake.
@@ -63,7 +57,7 @@ def read_writers(storage: Storage, job: str, folds: Mapping[str, Fold]) -> Write
         folds: of its logs, by slice.
 
     """
-    gone, newest_ms, is_command = None, -1, False
+    dead, newest_ms, is_command = None, -1, False
     for slice_name, fold in folds.items():
         name = SliceName(job, slice_name)
         newest = [
@@ -79,8 +73,8 @@ def read_writers(storage: Storage, job: str, folds: Mapping[str, Fold]) -> Write
         is_stopped = isinstance(newest[0].body, Commit) and newest[0].body.reason in STOPS
         writer = None if of_command or is_stopped else find_writer(storage, name, fold)
         if writer is not None and writer.is_alive is False:
-            gone = f"process {writer.pid} of this machine, which wrote it,"
-    return Writers(gone, is_command)
+            dead = f"process {writer.pid} of this machine, which wrote it,"
+    return dead, is_command
 
 
 def find_writer(storage: Storage, name: SliceName, fold: Fold) -> LastWriter | None:

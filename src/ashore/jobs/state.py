@@ -37,7 +37,7 @@ class JobLogSeen:
     last_ms: int  # when the newest entry of all slices was written
     is_closed_for_stop: bool  # each slice ends with an entry that says that the job stopped
     lag: int | None  # None: of some topic it is not known
-    gone: str | None = None  # the job process that wrote last, where it was here and is gone
+    dead_writer: str | None = None  # the job process that wrote last, where it was here and is gone
     is_of_command: bool = False  # the newest entry is that of a command: `skip`, `retire` ...
 
 
@@ -73,7 +73,7 @@ def judge_state(
         return _judge_process(believed, now_ms)
     if log is None:
         return Judged(JobState.NEVER_STARTED, None, "it has no log")
-    if log.is_of_command and log.gone is None:
+    if log.is_of_command and log.dead_writer is None:
         if beat is not None:
             return _judge_process(beat, now_ms)
         why = "the last entry was written by a command: the job was not started since"
@@ -106,8 +106,8 @@ def _judge_process(beat: Heartbeat, now_ms: int) -> Judged:
 def _judge_log(log: JobLogSeen, now_ms: int, interval_ms: int) -> Judged:
     if log.is_closed_for_stop:
         return Judged(JobState.STOPPED, log.last_ms, "its log says so")
-    if log.gone is not None:
-        why = f"its log does not say that it stopped, and {log.gone} is gone"
+    if log.dead_writer is not None:
+        why = f"its log does not say that it stopped, and {log.dead_writer} is gone"
         return Judged(JobState.FAILED, log.last_ms, why)
     if now_ms - log.last_ms <= max(RUNNING_INTERVALS * interval_ms, RUNNING_MS_MIN):
         return Judged(JobState.RUNNING, log.last_ms, "its log has just grown")

@@ -21,7 +21,7 @@ cases:
 def test_a_file_is_read_with_times_and_places() -> None:
     (case,) = parse_cases(GOOD, "a.cases.yaml")
     assert case.place == "a.cases.yaml:3"
-    first, second = case.given[0].records
+    first, second = case.batches[0].records
     assert (first.at, first.value) == (1_795_248_000_000, {"id": 1})
     assert (second.at, second.value, second.key, second.partition) == (None, "{", "k", 2)
 

@@ -104,5 +104,5 @@ def test_a_number_that_another_process_has_by_now_is_a_process_that_is_gone() ->
 
 @pytest.mark.parametrize(("is_of_command", "state"), [(False, "running"), (True, "running")])
 def test_a_heartbeat_that_is_fresh_says_more_than_the_log(is_of_command: bool, state: str) -> None:
-    log = replace(LOG, gone="process 7", is_of_command=is_of_command)
+    log = replace(LOG, dead_writer="process 7", is_of_command=is_of_command)
     assert judge_state(log, HERE, NOW_MS, INTERVAL_MS).state == state

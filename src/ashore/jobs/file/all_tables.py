@@ -42,8 +42,8 @@ class Declared:
         if not key or sql is None:
             return JobFileProblem("", 0, key_text(finding.key), finding.message, finding.instead)
         item, own = self.items[key], finding.key[len(key) :]
-        said = ".".join(each for each in own if isinstance(each, str))
-        place = sql.place(item.start_of(said))
+        path = ".".join(each for each in own if isinstance(each, str))
+        place = sql.place(item.start_of(path))
         name = f"CREATE TABLE {item.name}"
         label = f"{name}: {key_text(own)}" if own else name
         return JobFileProblem(place.file, place.line, label, finding.message, finding.instead)
@@ -137,7 +137,7 @@ class _Items:
             message = f"{place}: {found.name} is declared more than once"
             return [Finding(sql_key, message, "declare it once")]
         self.items[index] = _merge(known, found.item)
-        return [*_differing(key, known, _Said(sql, found, "", found.item))]
+        return [*_differing(key, known, _Clause(sql, found, "", found.item))]
 
 
 def _read_sql(
@@ -160,7 +160,7 @@ def _read_sql(
     return None, []
 
 
-def _differing(key: Key, own: Mapping[str, object], sql: "_Said") -> Iterator[Finding]:
+def _differing(key: Key, own: Mapping[str, object], sql: "_Clause") -> Iterator[Finding]:
     """Yield what an item of the job file says otherwise than the SQL does."""
     for name in own.keys() & sql.values.keys():
         here, there = own[name], sql.values[name]
@@ -173,13 +173,13 @@ def _differing(key: Key, own: Mapping[str, object], sql: "_Said") -> Iterator[Fi
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Clause:
     sql: WrittenText
     table: DeclaredTable
     key: str
     values: Mapping[str, object]
 
-    def under(self, name: str) -> "_Said":
+    def under(self, name: str) -> "_Clause":
         values = self.values[name]
         key = f"{self.key}.{name}" if self.key else name
         return replace(self, key=key, values=values if isinstance(values, dict) else {})

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt, ValidationError
+from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt
 
 from ashore.jobs.file.document import read_document
 from ashore.jobs.file.naming import NonEmpty, instant_ms
-from ashore.jobs.file.problems import Finding, JobFileProblem, finding_of, invalid, locate
+from ashore.jobs.file.problems import Finding, invalid, locate, read_text, validate
 from ashore.jobs.file.section import Section, line_of
 from ashore.jobs.file.values import SOME, DurationMs
 
@@ -96,7 +96,9 @@ class Case(Section):
     """One case."""
 
     name: NonEmpty = Field(description="What the case shows, in a sentence.")
-    given: Annotated[tuple[GivenBatch, ...], SOME] = Field(description="The batches, in order.")
+    batches: Annotated[tuple[GivenBatch, ...], SOME] = Field(
+        alias="given", description="The batches, in order."
+    )
     views: tuple[GivenView, ...] = Field(default=(), description="Rows in the place of views.")
     expect: Annotated[tuple[Expected, ...], SOME] = Field(
         description="The expected rows, of each table or topic."
@@ -123,31 +125,22 @@ class CaseFile(Section):
 
 def load_cases(path: Path) -> tuple[Case, ...]:
     """Return the cases in a file. Raises JobFileInvalid."""
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
-        instead = "name a file of cases, such as clicks.cases.yaml"
-        raise invalid(str(path), [JobFileProblem(str(path), 0, "", why, instead)]) from None
+    text = read_text(path, "name a file of cases, such as clicks.cases.yaml")
     return parse_cases(text, str(path))
 
 
 def parse_cases(text: str, file: str = "job.cases.yaml") -> tuple[Case, ...]:
     """Return the cases in a text; `file` is for messages. Raises JobFileInvalid."""
     document = read_document(text)
-    findings, read = list(document.findings), CaseFile.model_construct(cases=())
-    if not findings:
-        try:
-            read = CaseFile.model_validate(document.data)
-        except ValidationError as error:
-            details = error.errors(include_url=False)
-            findings = [finding_of(each, CaseFile) for each in details]
-    findings += [*_same_names(read.cases), *_nothing_expected(read.cases)]
+    findings = list(document.findings)
+    read = None if findings else validate(CaseFile, document.data, findings)
+    cases = read.cases if read else ()
+    findings += [*_same_names(cases), *_nothing_expected(cases)]
     if findings:
         raise invalid(file, locate(findings, file, document.lines))
-    for index, case in enumerate(read.cases):
+    for index, case in enumerate(cases):
         case.read_from(file, line_of(document.lines, ("cases", index)))
-    return read.cases
+    return cases
 
 
 def _same_names(cases: tuple[Case, ...]) -> list[Finding]:

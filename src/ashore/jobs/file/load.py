@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from ashore.jobs.file import checks, sql_checks
 from ashore.jobs.file.all_tables import add_declared
 from ashore.jobs.file.columns import Column
 from ashore.jobs.file.document import Document, read_document
 from ashore.jobs.file.model import Job
-from ashore.jobs.file.problems import Finding, JobFileProblem, finding_of, invalid
+from ashore.jobs.file.problems import Finding, JobFileProblem, invalid, validate
 from ashore.jobs.file.section import Key, key_text, line_of
 from ashore.jobs.file.tables import Table
 from ashore.jobs.file.unsupported import find_unsupported
@@ -116,7 +114,8 @@ def _parse(text: str, path: str, sides: Sides, environment: Mapping[str, str] | 
     findings = list(document.findings)
     job: Job | None = None
     if isinstance(document.data, dict) and document.data:
-        job, broken = _validated(document.data, variables)
+        broken: list[Finding] = []
+        job = validate(Job, document.data, broken, {"environment": variables})
         unsupported = find_unsupported(_replaced(document.data, variables))
         reported = {each.key for each in unsupported}  # which say more than that a key is not known
         findings += [each for each in broken if each.key not in reported] + unsupported
@@ -132,14 +131,6 @@ def _parse(text: str, path: str, sides: Sides, environment: Mapping[str, str] | 
         raise invalid(path, declared.locate(findings, path, document.lines))
     scalar = next((document.scalars[key] for key in _SQL_AT if key in document.scalars), None)
     return job.read_from(path, document.lines, scalar)
-
-
-def _validated(data: object, environment: Mapping[str, str]) -> tuple[Job | None, list[Finding]]:
-    try:
-        return Job.model_validate(data, context={"environment": environment}), []
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-    return None, [finding_of(each, Job) for each in details]
 
 
 def _replaced(data: object, environment: Mapping[str, str]) -> object:
@@ -178,7 +169,11 @@ def _together(document: Document, check_schema: SchemaCheck | None) -> list[Find
     data = document.data
     tables = data.get("tables") if isinstance(data, dict) else None
     written = dict(enumerate(tables if isinstance(tables, list) else []))
-    items = {index: item for index, each in written.items() if (item := _item(each)) is not None}
+    items = {
+        index: item
+        for index, each in written.items()
+        if (item := validate(Table, each, [])) is not None  # the models have reported it
+    }
     findings: list[Finding] = []
 
     def line(key: Key) -> int:
@@ -197,13 +192,6 @@ def _together(document: Document, check_schema: SchemaCheck | None) -> list[Find
     if isinstance(source, dict) and items and len(items) == len(written):
         findings += checks.check_first_start(source.get("first_start"), items)
     return findings
-
-
-def _item(data: object) -> Table | None:
-    try:
-        return Table.model_validate(data)
-    except ValidationError:
-        return None
 
 
 def _columns_of(

@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ashore.jobs.file.document import read_document
 from ashore.jobs.file.naming import NonEmpty
-from ashore.jobs.file.problems import JobFileProblem, finding_of, invalid, locate
+from ashore.jobs.file.problems import invalid, locate, read_text, validate
 from ashore.jobs.file.section import Section
 
 HEAD = """\
@@ -43,21 +43,13 @@ class MappingFile(Section):
 
 def load_mapping(path: Path) -> MappingFile:
     """Return the edits in a file. Raises JobFileInvalid."""
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
-        instead = "`ashore migrate check --write-mapping FILE` writes one"
-        raise invalid(str(path), [JobFileProblem(str(path), 0, "", why, instead)]) from None
-    document = read_document(text)
-    findings = list(document.findings)
-    if not findings:
-        try:
-            return MappingFile.model_validate({} if document.data is None else document.data)
-        except ValidationError as error:
-            details = error.errors(include_url=False)
-            findings = [finding_of(each, MappingFile) for each in details]
-    raise invalid(str(path), locate(findings, str(path), document.lines))
+    instead = "`ashore migrate check --write-mapping FILE` writes one"
+    document = read_document(read_text(path, instead))
+    findings, data = list(document.findings), {} if document.data is None else document.data
+    mapping = None if findings else validate(MappingFile, data, findings)
+    if mapping is None:
+        raise invalid(str(path), locate(findings, str(path), document.lines))
+    return mapping
 
 
 def write_mapping(

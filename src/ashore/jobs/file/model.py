@@ -40,6 +40,7 @@ from ashore.jobs.file.tables import OnErrorOfTopic, Table, no_repeats
 from ashore.jobs.file.unsupported import SUPPORTED_LAKES
 from ashore.jobs.file.values import (
     SOME,
+    TEXT_MAP_FORM,
     EnvText,
     FrozenMap,
     JsonForm,
@@ -414,13 +415,7 @@ _OR_NONE = JsonForm({"const": "none"}, is_beside=True)
 
 
 LABELS_MAX = 64
-LABELS_FORM = JsonForm(
-    {
-        "type": "object",
-        "maxProperties": LABELS_MAX,
-        "additionalProperties": {"type": ["string", "number", "boolean"]},
-    }
-)
+LABELS_FORM = JsonForm({**TEXT_MAP_FORM.node, "maxProperties": LABELS_MAX})
 
 
 def _labels(labels: Mapping[str, str]) -> Mapping[str, str]:

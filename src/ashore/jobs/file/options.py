@@ -13,63 +13,53 @@ from pydantic import AfterValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from ashore.base.suggest import suggest
-from ashore.jobs.file.values import MASK, EnvText, JsonForm, ValueRefused
+from ashore.jobs.file.values import MASK, TEXT_MAP_FORM, EnvText, JsonForm, ValueRefused
 
-_RANGES = "what is read is decided by the landing log"
-_POSITION = "the position is kept in the landing log, never in a consumer group"
-_BYTES = "records are read as bytes and decoded by `decode`"
-_TOPICS = "topics are named in `tables`"
-
-OWNED_OPTIONS: Mapping[str, str] = {
-    "assign": _TOPICS,
-    "auto.commit.interval.ms": _POSITION,
-    "auto.offset.reset": "where a topic begins is `source.first_start`, lost offsets are "
-    "`source.gap`",
-    "bootstrap.servers": "it has a key of its own, `source.kafka.bootstrap_servers`",
-    "enable.auto.commit": _POSITION,
-    "enable.auto.offset.store": _POSITION,
-    "endingOffsets": _RANGES,
-    "endingOffsetsByTimestamp": _RANGES,
-    "endingTimestamp": _RANGES,
-    "failOnDataLoss": "a gap always fails unless `source.gap` says skip, which is recorded",
-    "group.id": "progress is committed to the group of `commit_group`; reading needs no group",
-    "group.instance.id": _POSITION,
-    "group.protocol": _POSITION,
-    "groupIdPrefix": _POSITION,
-    "includeHeaders": "`provenance: headers` of a table lands headers",
-    "interceptor.classes": "an interceptor could change or drop records",
-    "isolation.level": "it is always read_committed: aborted records are never landed",
-    "key.deserializer": _BYTES,
-    "maxOffsetsPerTrigger": "a batch is bounded by `batch`",
-    "minOffsetsPerTrigger": "a batch is bounded by `batch`",
-    "minPartitions": "ranges are split by backlog",
-    "partition.assignment.strategy": _POSITION,
-    "startingOffsets": _RANGES,
-    "startingOffsetsByTimestamp": _RANGES,
-    "startingOffsetsByTimestampStrategy": _RANGES,
-    "startingTimestamp": _RANGES,
-    "subscribe": _TOPICS,
-    "subscribePattern": _TOPICS,
-    "value.deserializer": _BYTES,
+# Why options cannot be set, each reason with the names of its options.
+REFUSED_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "topics are named in `tables`": ("assign", "subscribe", "subscribePattern"),
+    "the position is kept in the landing log, never in a consumer group": (
+        *("auto.commit.interval.ms", "enable.auto.commit", "enable.auto.offset.store"),
+        *("group.instance.id", "group.protocol", "groupIdPrefix"),
+        "partition.assignment.strategy",
+    ),
+    "where a topic begins is `source.first_start`, lost offsets are `source.gap`": (
+        "auto.offset.reset",
+    ),
+    "it has a key of its own, `source.kafka.bootstrap_servers`": ("bootstrap.servers",),
+    "what is read is decided by the landing log": (
+        *("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "startingOffsets"),
+        *("startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
+        "startingTimestamp",
+    ),
+    "a gap always fails unless `source.gap` says skip, which is recorded": ("failOnDataLoss",),
+    "progress is committed to the group of `commit_group`; reading needs no group": ("group.id",),
+    "`provenance: headers` of a table lands headers": ("includeHeaders",),
+    "an interceptor could change or drop records": ("interceptor.classes",),
+    "it is always read_committed: aborted records are never landed": ("isolation.level",),
+    "records are read as bytes and decoded by `decode`": ("key.deserializer", "value.deserializer"),
+    "a batch is bounded by `batch`": ("maxOffsetsPerTrigger", "minOffsetsPerTrigger"),
+    "ranges are split by backlog": ("minPartitions",),
 }
-
-_DURABLE = "a record is acknowledged by all in-sync replicas, and is not duplicated by a retry"
-_IN_ORDER = "records of one key stay in one partition, in their order"
-OWNED_PRODUCER_OPTIONS: Mapping[str, str] = {
-    "acks": _DURABLE,
-    "bootstrap.servers": "topics are written to the cluster of `source.kafka`",
-    "enable.idempotence": _DURABLE,
-    "includeHeaders": "records have no headers",
-    "interceptor.classes": "an interceptor could change or drop records",
-    "key.serializer": "the record's key is made of the columns in `key`",
-    "max.in.flight.requests.per.connection": _IN_ORDER,
-    "partitioner.class": _IN_ORDER,
-    "partitioner.ignore.keys": _IN_ORDER,
-    "retries": _DURABLE,
-    "topic": "`INSERT INTO` says which topic",
-    "transaction.timeout.ms": "Spark writes to Kafka without transactions",
-    "transactional.id": "Spark writes to Kafka without transactions",
-    "value.serializer": "the value is the row as JSON",
+REFUSED_PRODUCER_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "a record is acknowledged by all in-sync replicas, and is not duplicated by a retry": (
+        *("acks", "enable.idempotence", "retries"),
+    ),
+    "topics are written to the cluster of `source.kafka`": ("bootstrap.servers",),
+    "records have no headers": ("includeHeaders",),
+    "an interceptor could change or drop records": ("interceptor.classes",),
+    "the record's key is made of the columns in `key`": ("key.serializer",),
+    "records of one key stay in one partition, in their order": (
+        *("max.in.flight.requests.per.connection", "partitioner.class"),
+        "partitioner.ignore.keys",
+    ),
+    "`INSERT INTO` says which topic": ("topic",),
+    "Spark writes to Kafka without transactions": ("transaction.timeout.ms", "transactional.id"),
+    "the value is the row as JSON": ("value.serializer",),
+}
+OWNED_OPTIONS = {name: reason for reason, names in REFUSED_OPTIONS.items() for name in names}
+OWNED_PRODUCER_OPTIONS = {
+    name: reason for reason, names in REFUSED_PRODUCER_OPTIONS.items() for name in names
 }
 PRODUCER_OPTIONS = (
     *("batch.size", "buffer.memory", "client.id", "compression.gzip.level"),
@@ -179,21 +169,10 @@ class ProducerOptions(KafkaOptions):
         return name
 
 
-_VALUES = {"type": ["string", "number", "boolean"]}
-OPTIONS_FORM = JsonForm(
-    {
-        "type": "object",
-        "additionalProperties": _VALUES,
-        "propertyNames": {"not": {"enum": sorted(OWNED_OPTIONS)}},
-    }
-)
-PRODUCER_FORM = JsonForm(
-    {
-        "type": "object",
-        "additionalProperties": _VALUES,
-        "propertyNames": {"enum": sorted(PRODUCER_OPTIONS)},
-    }
-)
+_NOT_OWNED = {"not": {"enum": sorted(OWNED_OPTIONS)}}
+OPTIONS_FORM = JsonForm({**TEXT_MAP_FORM.node, "propertyNames": _NOT_OWNED})
+_KNOWN = {"enum": sorted(PRODUCER_OPTIONS)}
+PRODUCER_FORM = JsonForm({**TEXT_MAP_FORM.node, "propertyNames": _KNOWN})
 
 
 def _is_only_variables(value: EnvText) -> bool:

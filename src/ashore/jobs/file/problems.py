@@ -6,7 +6,10 @@ What it promises: no value of the file is repeated that could be a secret.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
 
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ashore.base.suggest import suggest
@@ -14,7 +17,9 @@ from ashore.errors import JobFileInvalid
 from ashore.jobs.file.section import Key, Section, example_text, key_text, known_keys, line_of
 from ashore.jobs.file.values import ValueRefused
 
-_WANTED = {
+S = TypeVar("S", bound=Section)
+
+_EXPECTED = {
     "tuple_type": ("a list", "write a list"),
     "int_type": ("a whole number", "write a whole number"),
     "bool_type": ("true or false", "write true or false"),
@@ -72,6 +77,26 @@ def invalid(file: str, problems: Sequence[JobFileProblem]) -> JobFileInvalid:
     )
 
 
+def read_text(path: Path, instead: str) -> str:
+    """Return the text of a file. Raises JobFileInvalid; `instead`: what to do about it."""
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
+        raise invalid(str(path), [JobFileProblem(str(path), 0, "", why, instead)]) from None
+
+
+def validate(
+    kind: type[S], data: object, findings: list[Finding], context: dict[str, object] | None = None
+) -> S | None:
+    """Return the section that plain data is; None: why not is added to `findings`."""
+    try:
+        return kind.model_validate(data, context=context)
+    except ValidationError as error:
+        findings += [finding_of(each, kind) for each in error.errors(include_url=False)]
+        return None
+
+
 def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Finding:
     """Return one of pydantic's errors in the words of the job file."""
     location = error["loc"]
@@ -103,17 +128,17 @@ def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Fi
         case "string_type":
             quotes = "" if error["input"] is None else "write the value in quotes"
             return Finding(key, f"expected a string, got {found}", write or quotes)
-        case kind if kind in _WANTED:
-            expected, instead = _WANTED[kind]
+        case kind if kind in _EXPECTED:
+            expected, instead = _EXPECTED[kind]
             dash = _dash(error["input"], known_keys(root, key)) if kind == "tuple_type" else ""
             return Finding(key, f"expected {expected}, got {found}", dash or write or instead)
         case _:
             return Finding(key, error["msg"].lower(), write)
 
 
-def _dash(given: object, known: Sequence[str]) -> str:
+def _dash(value: object, known: Sequence[str]) -> str:
     """Return what to write where an item stands in place of a list: its `- ` was left out."""
-    names = given if isinstance(given, dict) else {}
+    names = value if isinstance(value, dict) else {}
     first = next((each for each in names if each in known), None)
     return f"begin each item with a dash: `- {first}: ...`" if first else ""
 

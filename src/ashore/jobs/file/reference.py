@@ -10,7 +10,7 @@ from typing import Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from ashore.jobs.file.model import CatalogSection, Job
-from ashore.jobs.file.options import OWNED_OPTIONS, OWNED_PRODUCER_OPTIONS
+from ashore.jobs.file.options import REFUSED_OPTIONS, REFUSED_PRODUCER_OPTIONS
 from ashore.jobs.file.section import Section, default_text, fields_of, section_of
 from ashore.jobs.file.unsupported import UNSUPPORTED
 from ashore.jobs.file.values import Shown
@@ -102,17 +102,15 @@ def _owned() -> str:
     return (
         "## Options of Kafka that are refused\n\n"
         "Case does not count. Also refused: names with `kafka.` in front.\n\n"
-        f"{_refused(OWNED_OPTIONS)}\n\n"
+        f"{_refused(REFUSED_OPTIONS)}\n\n"
         "In `sql.producer`, besides options of security, which are those of `source.kafka`:\n\n"
-        f"{_refused(OWNED_PRODUCER_OPTIONS)}\n"
+        f"{_refused(REFUSED_PRODUCER_OPTIONS)}\n"
     )
 
 
-def _refused(options: Mapping[str, str]) -> str:
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in options.items():
-        by_reason.setdefault(reason, []).append(f"`{name}`")
-    return "\n".join(f"- {', '.join(names)}: {reason}." for reason, names in by_reason.items())
+def _refused(reasons: Mapping[str, tuple[str, ...]]) -> str:
+    rows = ((", ".join(f"`{name}`" for name in names), why) for why, names in reasons.items())
+    return "\n".join(f"- {names}: {why}." for names, why in rows)
 
 
 def _unsupported() -> str:

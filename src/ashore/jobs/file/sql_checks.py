@@ -6,28 +6,17 @@ What it promises: pure; a key that would have no effect is refused, not ignored.
 
 from collections.abc import Iterator, Mapping
 
-from pydantic import ValidationError
-
 from ashore.jobs.file.model import SinkTopic
 from ashore.jobs.file.naming import TOPIC_PLACE
-from ashore.jobs.file.problems import Finding
+from ashore.jobs.file.problems import Finding, validate
 from ashore.jobs.file.section import Key
 from ashore.jobs.file.tables import GENERATION_COLUMN, TIME_PARTITIONS, Table
 from ashore.log import names
 
-_OF_TOPICS = frozenset(
-    {
-        "land",
-        "decode",
-        "late",
-        "shuffle",
-        "on_invalid",
-        "provenance",
-        "generation",
-        "select",
-        "where",
-    }
-)
+_OF_TOPICS = {
+    *("land", "decode", "late", "shuffle", "on_invalid", "provenance", "generation"),
+    *("select", "where"),
+}
 
 
 def view_name(table: str) -> str:
@@ -131,9 +120,8 @@ def _check_sink_topics(written: list[object], items: Mapping[int, Table]) -> Ite
     sinks = (item.table for item in items.values() if item.topic is None)
     inserts = {names.insert_into_table(table): -1 for table in sinks}
     for index, each in enumerate(written):
-        try:
-            item = SinkTopic.model_validate(each)
-        except ValidationError:
+        item = validate(SinkTopic, each, [])
+        if item is None:
             continue  # the models have reported it
         key: Key = ("sql", "topics", index)
         table = tables.get(item.topic.casefold())

@@ -78,9 +78,9 @@ class BatchTraces:
 
         landed, end_ns = ended.landed, self._clock.now_ms() * _NS
         start_ns = end_ns - sum(took_ms for _, took_ms in ended.steps) * _NS
-        said = {"slice": landed.slice, "batch": landed.batch, "entry": landed.entry}
-        said |= {"rows": landed.rows, "files": landed.files, "lag": landed.lag}
-        attributes = {f"ashore.{key}": value for key, value in said.items() if value is not None}
+        values = {"slice": landed.slice, "batch": landed.batch, "entry": landed.entry}
+        values |= {"rows": landed.rows, "files": landed.files, "lag": landed.lag}
+        attributes = {f"ashore.{key}": value for key, value in values.items() if value is not None}
         tables = list(landed.tables[:TABLES_MAX])
         batch = self._tracer.start_span(
             "batch", start_time=start_ns, attributes={**attributes, "ashore.tables.catalog": tables}

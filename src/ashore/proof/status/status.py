@@ -200,8 +200,8 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         kept += unretired
     seen = _log_seen(slices, now_ms)
     if seen is not None and believe(seen, beat) is None and not seen.is_closed_for_stop:
-        wrote = read_writers(opened.storage, opened.job.job, folds)
-        seen = replace(seen, gone=wrote.gone, is_of_command=wrote.is_command)
+        dead, is_of_command = read_writers(opened.storage, opened.job.job, folds)
+        seen = replace(seen, dead_writer=dead, is_of_command=is_of_command)
     judged = judge_state(seen, beat, now_ms, opened.job.batch.interval_ms)
     believed = believe(seen, beat)
     is_there = believed is not None and believed.ended is None and believed.is_alive

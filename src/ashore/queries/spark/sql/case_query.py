@@ -99,7 +99,7 @@ class CaseQuery:
         """Write the records of the case; return the query that reads them."""
         inputs = {view.name: self.directory / view.name for view in self.plan.views}
         for view in self.plan.views:
-            write_batches(inputs[view.name], view, self.case.given)
+            write_batches(inputs[view.name], view, self.case.batches)
         return replace(self, inputs=inputs)
 
     def open(self, left_out: tuple[Letter, ...] = ()) -> PlannedFrame:
@@ -123,7 +123,7 @@ class CaseQuery:
     def run(self, planned: PlannedFrame, shown: tuple[str, ...]) -> Ran:
         """Run the query to its end. `planned`: as `open` has returned it; `shown`: the columns."""
         left_out: tuple[Letter, ...] = ()
-        ranges = list_ranges(self.case.given)
+        ranges = list_ranges(self.case.batches)
         number = 0
         while True:
             run = _Run(self, planned.frame, shown, self.directory / f"checkpoint-{number}")
@@ -196,7 +196,7 @@ class CaseQuery:
         return sorted(found)
 
     def _far_ahead(self, view: View, left_out: tuple[Letter, ...]) -> list[CaseLetter]:
-        ranges = [each for batch in list_ranges(self.case.given) for each in batch]
+        ranges = [each for batch in list_ranges(self.case.batches) for each in batch]
         session = self.plan.open_session(self.spark)
         records = leave_out(open_ranges(session, self.inputs[view.name], ranges), left_out)
         far = choose_far_future(records, view, F.current_timestamp())
@@ -282,7 +282,7 @@ class _Run:
 
     def _pass_idle_inputs(self, number: int) -> None:
         """Let the watermark advance without topics that are idle when a batch is read."""
-        batches = self._query.case.given
+        batches = self._query.case.batches
         topics = {each.topic for each in batches[number : number + 1] if each.records}
         now_s = sum(each.after_ms for each in batches[: number + 1]) / 1000
         if not self._idle.brought(topics, now_s):

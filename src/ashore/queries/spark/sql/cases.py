@@ -44,7 +44,7 @@ def run_cases(parts: SqlParts, cases: Iterable[Case], directory: Path) -> Iterat
     """
     for number, case in enumerate(cases):
         began_s = time.monotonic()
-        topics = sorted({batch.topic for batch in case.given})
+        topics = sorted({batch.topic for batch in case.batches})
         views = read_views_of(parts.job, topics)
         rhythm = parts.assembly.rhythm(until_drained=True)
         planned = {_name(item): (item, plan) for item, plan in plan_queries(parts, rhythm, views)}
@@ -135,7 +135,7 @@ def _land(parts: SqlParts, case: Case, expected: Expected, view: View, own: Path
     """Return how the dead letters of a topic's table are not as expected."""
     assembly = parts.assembly
     landed = LandedTopics(view, parts.job.job, assembly.environment.lake, assembly.refine)
-    return list(letter_problems(expected, land_letters(parts.spark, landed, case.given, own)))
+    return list(letter_problems(expected, land_letters(parts.spark, landed, case.batches, own)))
 
 
 def _compare(
