@@ -8,12 +8,12 @@ could not be: what the source no longer has is never taken for a difference.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ashore.errors import OffsetsGone, PathMissing, SourceError, SourceUnreachable
 from ashore.jobs.file import ResolvedTable
 from ashore.jobs.file.tables import GENERATION_COLUMN, HEADERS_COLUMN, PROVENANCE_COLUMNS
-from ashore.log.files import Role
+from ashore.log.files import Role, Target
 from ashore.log.names import plain_source
 from ashore.log.positions import OffsetRange, ShardKey, StreamShard
 from ashore.proof.evidence.files import locate
@@ -67,22 +67,29 @@ class NotComparable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _FileReading:
-    role: Role
-    extension: str
+    target: Target
     of_file: Schema  # the columns that are in the file
     of_value: Schema  # the columns that come from a record's value
-    in_path: Mapping[str, str | None]  # columns that only the path has, times too
     provenance: Sequence[str]  # the names of topic, partition, offset, timestamp
     generation: str  # the name of the column; empty: the file has none
     headers: str  # likewise
     topics: Topics
+
+    def compare(self, row: Row, shard: ShardKey, record: Record) -> tuple[Difference, ...]:
+        """Return how a row is not what its record gives. Raises NotComparable."""
+        try:
+            return tuple(self.differences(row, self.expect(shard, record)))
+        except TooDeep:
+            raise NotComparable(TOO_DEEP) from None
+        except Odd as error:
+            return (Difference("", "a row", f"no row: {error}"[:SHOWN_CHARACTERS]),)
 
     def expect(self, shard: ShardKey, record: Record) -> Row:
         """Return what the columns of a record's row should be. Raises Odd, TooDeep, NotComparable.
 
         NotComparable is about this record alone.
         """
-        own: Row = {self.provenance[3]: kept_time_us(record.timestamp_ms, self.extension)}
+        own: Row = {self.provenance[3]: kept_time_us(record.timestamp_ms, self.target.extension)}
         if self.generation:
             own[self.generation] = shard.generation
         if self.headers:
@@ -91,28 +98,22 @@ class _FileReading:
             own[self.headers] = [
                 {"key": key, "value": value} for key, value in record.headers
             ] or None
-        if self.role is Role.DEAD:
+        if self.target.role is Role.DEAD:
             return {"value": record.value, "key": record.key, **own}
         decode = self.topics[shard.stream].spec.decode
         return {**decode_row(record.value, decode, self.of_value), **own}
 
     def differences(self, row: Row, expected: Row) -> Iterator[Difference]:
+        in_path = dict(self.target.values)  # columns that only the path has, times too
         for name, value in expected.items():
-            if name in self.in_path:
+            if name in in_path:
                 column = next(each for each in self.of_value.fields if each.name == name)
-                found = read_hive(self.in_path[name], column.type)
+                found = read_hive(in_path[name], column.type)
                 value = None if value == "" else value  # noqa: PLW2901 - as Hive has it
             else:
                 found = _as_client_reads(row[name]) if name == self.headers else row[name]
             if not is_same(found, value):
                 yield Difference(name, shown(found), shown(value))
-
-
-@dataclass(slots=True)
-class _Tally:
-    compared: int = 0
-    different: int = 0
-    not_compared: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +143,12 @@ def compare_values(
     for done, each in enumerate(sample, 1):
         comparison.take(each)
         progress("values", done, len(sample))
-    tally = comparison.tally
     return ValuesVerdict(
         sampling.rate,
         sampling.seed,
-        tally.compared,
-        tally.different,
-        tuple(NotCompared(*key, rows) for key, rows in sorted(tally.not_compared.items())),
+        comparison.compared,
+        comparison.different,
+        tuple(NotCompared(*key, rows) for key, rows in sorted(comparison.not_compared.items())),
     )
 
 
@@ -158,7 +158,8 @@ class _Comparison:
         self._ledger = ledger
         self._findings = findings
         self._silent = ""  # why the source is not asked any more
-        self.tally = _Tally()
+        self.compared = self.different = 0
+        self.not_compared: Counter[tuple[str, str]] = Counter()  # by table and reason
 
     def take(self, sample: FileSample) -> None:
         try:
@@ -217,36 +218,19 @@ class _Comparison:
                 self._skip(file, EXPIRED if offset < earliest else NO_RECORD, len(of_offset))
                 continue
             for row in of_offset:
-                self._compare_row(file, path, reading, (shard, record), row)
-
-    def _compare_row(
-        self,
-        file: LoggedFile,
-        path: str,
-        reading: _FileReading,
-        of: tuple[ShardKey, Record],
-        row: Row,
-    ) -> None:
-        shard, record = of
-        try:
-            found = tuple(reading.differences(row, reading.expect(shard, record)))
-        except TooDeep:
-            self._skip(file, TOO_DEEP, 1)
-            return
-        except NotComparable as reason:
-            self._skip(file, str(reason), 1)
-            return
-        except Odd as error:
-            found = (Difference("", "a row", f"no row: {error}"[:SHOWN_CHARACTERS]),)
-        self.tally.compared += 1
-        self.tally.different += bool(found)
-        for each in found:
-            column = f"column {each.column}: " if each.column else ""
-            text = f"{shard} offset {record.offset}, {column}the file has {each.in_table}, "
-            text += f"Kafka {each.in_source}"
-            offsets = (record.offset,)
-            problem = Problem(ProblemKind.VALUE, file.table, path, text, offsets, each)
-            self._findings.add(problem)
+                try:
+                    found = reading.compare(row, shard, record)
+                except NotComparable as reason:
+                    self._skip(file, str(reason), 1)
+                    continue
+                self.compared += 1
+                self.different += bool(found)
+                for each in found:
+                    column = f"column {each.column}: " if each.column else ""
+                    text = f"{shard} offset {offset}, {column}the file has {each.in_table}, "
+                    text += f"Kafka {each.in_source}"
+                    problem = Problem(ProblemKind.VALUE, file.table, path, text, (offset,), each)
+                    self._findings.add(problem)
 
     def _fetch(self, shard: ShardKey, offsets: Sequence[int]) -> tuple[dict[int, Record], int]:
         """Return the records at these offsets, and the first offset that there is.
@@ -282,7 +266,7 @@ class _Comparison:
         return found, bounds.earliest
 
     def _skip(self, file: LoggedFile, reason: str, rows: int) -> None:
-        self.tally.not_compared[file.target.table, reason] += rows
+        self.not_compared[file.target.table, reason] += rows
 
 
 def plan_reading(file: LoggedFile, topics: Topics) -> _FileReading:
@@ -297,10 +281,7 @@ def plan_reading(file: LoggedFile, topics: Topics) -> _FileReading:
         generation, headers = (
             each if each in schema.names else "" for each in (_DEAD_GENERATION, _DEAD_HEADERS)
         )
-        role, extension, where = target.role, target.extension, _DEAD_PROVENANCE
-        return _FileReading(
-            role, extension, of_file, of_file, {}, where, generation, headers, topics
-        )
+        return _FileReading(target, of_file, of_file, _DEAD_PROVENANCE, generation, headers, topics)
     headers, generation, count = _find_provenance(schema)
     for shard in _shards_of(file):
         resolved = topics.get(shard.stream)
@@ -309,17 +290,9 @@ def plan_reading(file: LoggedFile, topics: Topics) -> _FileReading:
         if resolved.spec.select or resolved.spec.where:
             raise NotComparable(BY_SPARK)
     in_path = dict(target.values)
-    return _FileReading(
-        target.role,
-        target.extension,
-        Schema(tuple(each for each in schema.fields if each.name not in in_path)),
-        Schema(schema.fields[:-count]),
-        in_path,
-        PROVENANCE_COLUMNS,
-        generation,
-        headers,
-        topics,
-    )
+    of_file = Schema(tuple(each for each in schema.fields if each.name not in in_path))
+    of_value = Schema(schema.fields[:-count])
+    return _FileReading(target, of_file, of_value, PROVENANCE_COLUMNS, generation, headers, topics)
 
 
 def _find_provenance(schema: Schema) -> tuple[str, str, int]:
