@@ -1,11 +1,8 @@
 """Posting to an address that a job file names.
 
-What it is: `post_json`.
-What it promises: no redirect is followed, so that only the job file chooses the address. An
-address of the machine's own link is never asked: cloud machines have their credentials there. Where
-the environment has `ASHORE_HTTP_ALLOW`, as below `ashore serve`, other addresses that are not
-public are asked only if it lists them. What is checked is the address that is connected to, so that
-a name cannot point elsewhere a moment later.
+What it promises: redirects and link-local addresses, where cloud machines have their credentials,
+are never followed. Where the environment has `ASHORE_HTTP_ALLOW`, as below `ashore serve`, other
+private addresses must be in it. The address that is connected to is checked, not the name.
 """
 
 import os

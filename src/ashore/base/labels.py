@@ -1,9 +1,7 @@
 """Labels of jobs, and selectors of jobs by their labels.
 
-What it is: `check_label`, `label_texts`; `Selector`, which job files, roles, requests and commands
-share.
-What it promises: pure. Keys, values and selectors have the grammar of Kubernetes; what is not in it
-is refused with a ValueError whose message quotes it and says what to write.
+What it promises: pure. Keys, values and selectors have the grammar of Kubernetes; others are
+refused with a ValueError whose message quotes them and says what to write.
 """
 
 import re

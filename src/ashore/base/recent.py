@@ -1,8 +1,6 @@
-"""The values that were put last, by key.
+"""The values that were put last, by key: never more than a number of them; the oldest goes first.
 
-What it is: `Recent`.
-What it promises: never more than a number of values; the oldest one goes first. May be used by many
-threads, which may then compute the same value at the same time.
+What it promises: many threads may use it, and may compute the same value at the same time.
 """
 
 from collections import OrderedDict

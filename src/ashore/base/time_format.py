@@ -1,9 +1,8 @@
 """The times that tables hold, and how they are written as texts: `yyyy-MM-dd HH:mm:ss`.
 
-What it is: the first and last time, the years 1 to 9999 in UTC, which Python and every reader have;
-`TimeFormat`, from a pattern as Java writes it, or `iso8601`, to the parts of a text.
-What it promises: pure; a text is in a format as a whole, or not at all. The expression means the
-same to RE2 and to Java.
+What it is: the first and last time, the years 1 to 9999 in UTC; `TimeFormat`, from a pattern as
+Java writes it, or `iso8601`, to the parts of a text.
+What it promises: pure; a text is in a format as a whole, or not at all, for RE2 and for Java.
 """
 
 import functools

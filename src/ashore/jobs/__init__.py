@@ -1,6 +1,4 @@
-"""Jobs as processes: what they need to start, how they are started, which events they send.
+"""Jobs as processes: Java and locked jars, how they are started, events, requests, metrics.
 
-What it is: Java and locked jars, the launch of a job process, and the events that pass between it
-and its listeners.
 What it promises: what crosses the process is a typed value, never a dictionary of loose fields.
 """

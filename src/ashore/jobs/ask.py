@@ -1,9 +1,8 @@
-"""Asking a running job, and learning what became of it.
+"""`RunningJob`: requests to a running job, and their answers.
 
-What it is: `RunningJob`, from the job file's names to the answer of its process.
 What it promises: an answer, or an error that says what is known, within seconds where no process
-answers: a process of this machine is known by its number and start, one of another by its beats.
-Nothing is fenced. The lake is called only for a job with `requests: lake` that has no process here.
+answers. Nothing is fenced. The lake is called only for a job with `requests: lake` that has no
+process on this machine.
 """
 
 from collections.abc import Callable

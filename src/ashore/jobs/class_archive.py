@@ -1,9 +1,7 @@
 """Classes of Spark's JVM in a file, so that the next one starts with a third less work.
 
-What it is: where the archive of this Java, this PySpark and the jars of a job is, and the options
-with which a JVM writes it at its end, and uses it.
-What it promises: an archive that is given to a JVM is whole, as a JVM would die of a part of one. A
-JVM that an archive does not fit takes no notice of it, says nothing, and starts as without.
+What it promises: an archive is found by Java, PySpark and jars, and is complete: a JVM would crash
+on a part of one. A JVM that an archive does not fit starts as without.
 """
 
 import hashlib

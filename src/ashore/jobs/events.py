@@ -1,9 +1,9 @@
 """The events of a job process: typed, one JSON object per line.
 
-What it is: one frozen value an event, and its JSON. The reference page is written from here: the
-docstring of an event is its meaning, its fields are those of the object.
-What it promises: `decode_event(encode_event(event))` is the event. New events and new fields may
-come with any release; those that are here stay.
+What it is: one frozen value per event. The reference page is written from here: the docstring is
+the meaning. `BatchSteps` puts the steps of a batch together.
+What it promises: `decode_event(encode_event(event))` is the event; events and fields
+are added, never removed.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,7 @@
-"""A file that says what a job process was at a second ago.
+"""The heartbeat of a job process: a file with what it was doing a second ago.
 
-What it is: `Heart`, which writes it, and `read_heartbeat`, for who looks from the same machine.
-What it promises: it is replaced whole, each second, by a thread of its own. A hint for people and
-probes: no writer asks it, and a heartbeat that is missing or wrong fences no process.
+What it promises: replaced as a whole, each second, by a thread of its own. A hint for people and
+probes: no writer reads it, and a missing or wrong heartbeat fences no process.
 """
 
 import contextlib

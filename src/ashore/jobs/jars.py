@@ -1,8 +1,7 @@
-"""Jars from a lock list, fetched by PySpark's own Ivy.
+"""Jars of the lock list `jars.toml`, fetched by PySpark's own Ivy into a cache of the user.
 
-What it is: the jar sets of `jars.toml` (coordinates and SHA-256), kept in a cache of the user.
-What it promises: a returned path holds exactly the locked bytes; only what is on the list is ever
-fetched; with a warm cache no Java starts and nothing is read again unless size or time changed.
+What it promises: a returned path has exactly the locked bytes; only jars of the list are fetched;
+with a warm cache no Java starts and nothing is read again unless size or time changed.
 """
 
 import hashlib

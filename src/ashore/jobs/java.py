@@ -1,7 +1,5 @@
-"""Java, and the jars that come with PySpark.
+"""Where Java and the jars of PySpark are on this machine, and how servers log.
 
-What it is: where the Java virtual machine and PySpark's `jars/` are on this machine, and how
-servers log.
 What it promises: PySpark is located, never imported; a Java that is too old is refused by name.
 """
 

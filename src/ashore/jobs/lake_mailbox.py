@@ -1,10 +1,7 @@
-"""Requests to a job as files in its lake, so that any machine can ask.
+"""`LakeMailbox`: requests to a job as files in its lake, for jobs with `requests: lake`.
 
-What it is: `LakeMailbox`, a mailbox over `Storage`, for jobs with `requests: lake`.
-What it promises: as `Mailbox`, except that each writer of the lake may ask. No file is
-replaced: an acceptance and the final answer have a name each. The job process lists one directory
-each 5 s; nothing is called on its commit path, and a lake that does not answer delays only the
-thread that looks.
+What it promises: as `Mailbox`, except that each writer of the lake may ask, and no file is
+replaced. The job process lists one directory each 5 s, off its commit path.
 """
 
 import contextlib

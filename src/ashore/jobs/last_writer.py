@@ -1,9 +1,7 @@
-"""Who wrote a landing log last, and whether that process is gone.
+"""Who wrote a landing log last, and whether that process is dead, where there is no heartbeat.
 
-What it is: `read_writers`, from the newest entries of a job's logs. For who looks without a
-heartbeat: as another user than the job's, or after its home was cleared.
 What it promises: reads only, about a dozen entries however long the log is. Whether a process of
-another machine is there is not known, and said so.
+another machine lives is not known.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,7 @@
-"""Starting a job process and listening to it.
+"""`JobLaunch`: starts a job process, with or without Spark, and reads its events.
 
-What it is: `JobLaunch`, one run of `python -m ashore.queries.spark.main`, or of
-`ashore.topics.run.processes.main` where the job has no Spark.
 What it promises: the process ends when this one does: its stdin is a pipe that no other process
-has. Its events come as typed values; what is not an event is passed on as talk. What Spark and the
-JVM say on stderr goes to a file, whose path is reported when the process fails.
+has. Lines that are no event come as talk. stderr goes to a file, which a failure names.
 """
 
 import json

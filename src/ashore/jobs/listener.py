@@ -1,9 +1,7 @@
-"""The job process's side of being asked.
+"""`Listener`: a thread of the job process that reads requests and has them done.
 
-What it is: `Listener`, a thread that reads requests and has them done.
-What it promises: a request to this process is done once, however often it is there, and answered:
-accepted, then done or refused. One that has expired, or that this process cannot do, is refused.
-What was accepted and is not done when the job ends is refused then.
+What it promises: a request to this process is done once and answered: accepted, then done or
+refused. One that has expired, is unknown, or is not done when the job ends, is refused.
 """
 
 import contextlib

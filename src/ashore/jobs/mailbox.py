@@ -1,8 +1,7 @@
-"""What a running job process is asked, and what it answers: files beside its heartbeat.
+"""Requests to a job process and its answers: files beside its heartbeat.
 
-What it is: `Request`, `RequestAnswer`, and `Mailbox`, the directory that both sides look into.
-What it promises: a request is created whole, and once; an answer is replaced whole. Who runs the
-job may ask, and root. It is a courtesy: no writer waits for it, and no process is fenced by it.
+What it promises: a request is created whole, and once; an answer is replaced whole. The user that
+runs the job may ask, and root. No writer waits for it, and no process is fenced by it.
 """
 
 import contextlib

@@ -1,9 +1,7 @@
 """What a job is at: running, idle, stuck, stopped, failed or never started, and since when.
 
-What it is: `judge_state`, from what the log shows and what the job process last said of itself.
-What it promises: pure. A heartbeat that is older than what the log shows is not believed: the job
-has run elsewhere since, unless only a command has written since. Without one the log is judged, and
-whether the process that wrote it is gone; the reason says so.
+What it promises: pure. A heartbeat that is older than the log is not believed, unless only a
+command has written since. Without one the log is judged, and whether its writer is dead.
 """
 
 from dataclasses import dataclass

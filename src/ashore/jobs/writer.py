@@ -1,8 +1,7 @@
-"""The job process's side of its events.
+"""`EventWriter`: the job process writes its events to stdout; `watch_parent` watches its parent.
 
-What it is: `EventWriter`, which writes them to stdout, and `watch_parent`.
-What it promises: an event is one line, written whole, also by several threads. A parent that has
-gone away is no error of the job's work: it is noticed by `watch_parent`.
+What it promises: an event is one line, written whole, also by several threads. The end of the
+parent is no error of the job's work.
 """
 
 import json

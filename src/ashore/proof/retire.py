@@ -1,10 +1,8 @@
 """Retiring table partitions: dropping old data on purpose, so that it does not count as lost.
 
-What it is: the use case behind `retire`.
-What it promises: the entry comes first: from then on the files are not expected. Then the catalog
-forgets the partitions, then the files go. (One without data is forgotten before the entry: no
-file would show that this is left to do.) Only files that a log lists are deleted, and success
-files; what else lies there stays and is counted. Doing it again does what is left to do.
+What it promises: the entry comes first, then the catalog forgets the partitions, then the files are
+deleted. (One without data is forgotten before the entry: no file would show that this is left to
+do.) Only listed files and success files are deleted; others stay and are counted. Repeatable.
 """
 
 from collections import defaultdict

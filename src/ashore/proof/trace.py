@@ -1,12 +1,9 @@
 """Everything that happened to one data file, from the name that it has.
 
-What it is: `trace_file`, which needs the file's address alone, and `trace_in_lake`, for a lake that
-is open and a job that is known: which job owns the table, which entry made the file count and from
-which offsets, how its move ended, which seals counted it, what took it away, and what lies there
-now.
-What it promises: reads only, and of a log no more than an archive at a time; needs neither the job
-file nor Kafka. What the log says and what the lake shows are distinguished. What cannot be known is
-said: a file that no log names, a log that does not say how a move ended.
+What it is: the job that owns the table, the entry that made the file count and its offsets, how its
+move ended, seals, what removed it, and what is there now.
+What it promises: reads only, an archive of a log at a time; needs neither the job file nor Kafka.
+What the log says and what the lake shows are distinguished, and what is unknown is named.
 """
 
 import posixpath

@@ -1,9 +1,7 @@
 """The tables of a job: those of its file, and those that its SQL declares.
 
-What it is: `add_declared`, from a job file as data to the same with one list of `tables` and one of
-`sql.topics`, and the way from a key of these lists to where it is written.
-What it promises: of a table that both name, both say the same, or the job is refused. Nothing that
-one of them says is left out.
+What it is: `add_declared` adds those of the SQL to `tables` and `sql.topics`, with their places.
+What it promises: a job is refused where both declare a table and differ. Nothing is left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

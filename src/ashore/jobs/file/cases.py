@@ -1,8 +1,7 @@
-"""Files of test cases: records that are given to a job's SQL, and the rows that it is to make.
+"""Files of test cases: input records for a job's SQL, and the rows that are expected.
 
-What it is: the models of such a file, and `load_cases`, the one door that it comes through.
-What it promises: cases that are whole, or JobFileInvalid with every problem at once, each with file
-and line.
+What it promises: `load_cases` returns complete cases, or raises JobFileInvalid with every problem
+at once, each with file and line.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,8 @@
 """YAML text as plain data, with the line of every key.
 
-What it is: one document of YAML, composed by ruamel's round-trip loader, its nodes turned into
-dicts, lists and scalars here, so that lines are known and a key given twice is seen.
-What it promises: any text yields data and findings, never another exception; keys are text as
-written; a timestamp stays text.
+What it is: nodes of ruamel's round-trip loader, turned into dicts, lists and scalars.
+What it promises: any text gives data and findings, never another exception; keys are text as
+written; a duplicate key is found; a timestamp stays text.
 """
 
 import re

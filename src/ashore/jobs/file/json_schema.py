@@ -1,8 +1,7 @@
-"""The JSON Schema of the job file, for editors: rendered from the models.
+"""The JSON Schema of the job file (draft 7), for editors: rendered from the models.
 
-What it is: `job_schema`, of draft 7, which the YAML language server of editors reads.
-What it promises: the same schema for the same models; what the loader accepts the schema accepts.
-Only the loader checks keys against each other, and the meaning of DDL, SQL and variables.
+What it promises: what the loader accepts the schema accepts. Only the loader checks keys against
+each other, and the meaning of DDL, SQL and variables.
 """
 
 import types

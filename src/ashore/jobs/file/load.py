@@ -1,6 +1,5 @@
-"""The one door that job files come through.
+"""The only way to read a job file: YAML, then models, then checks across keys.
 
-What it is: reading, then YAML, then models, then what keys say together.
 What it promises: a Job that can be run as far as the file alone shows, or JobFileInvalid with
 every problem at once: file, line, key, what is wrong, what to write instead.
 """

@@ -1,9 +1,7 @@
-"""Files that say which operator of a changed query is which of the old one.
+"""Files that map operators of a changed query to those of the old one.
 
-What it is: the models of such a file, `load_mapping`, the one door that it comes through, and
-`write_mapping`.
-What it promises: a mapping that is whole, or JobFileInvalid with every problem at once, each with
-file and line. Which operators there are is not known here.
+What it promises: `load_mapping` returns a complete mapping, or raises JobFileInvalid with every
+problem at once, each with file and line. Which operators exist is not known here.
 """
 
 import json

@@ -1,11 +1,9 @@
 """A job file for users who may not see its secrets: its text, and its settings.
 
-What it is: `mask_secrets`, which puts a mark in the place of each secret that is written out, and
-`restore_secrets`, which puts them back into a text that was edited meanwhile; `show_settings`, one
-line per value, defaults included. An item of a list is named, so that a new one changes no other.
-What it promises: a secret is what is a value of a key that is called like one, unless it is made of
-variables alone; a comment may hold one that says such a name, or stands on the line of a secret. A
-text whose secrets cannot be found is refused, not shown.
+What it is: `mask_secrets` replaces secrets by marks, `restore_secrets` puts them back after an
+edit; `show_settings` lists all values, defaults included.
+What it promises: a value of a key with a secret's name is a secret, unless it is made of variables
+alone; so is a comment beside one. A text whose secrets cannot be found is refused.
 """
 
 import json

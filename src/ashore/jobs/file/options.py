@@ -1,8 +1,7 @@
 """Options of the Kafka client, by the names of the Java client.
 
-What it is: the mappings that readers and producers hand on, and the options that are Ashore's own.
 What it promises: an option that would change what is read, from where, or whether what is written
-is there, never gets through; secret values are shown by nothing but the mapping's own lookup.
+is durable, is refused; only the mapping's own lookup shows secret values.
 """
 
 import re

@@ -1,9 +1,7 @@
-"""A text of an author, and where its characters stand in a file.
+"""A text of an author, and the line and column of each of its characters in a file.
 
-What it is: `WrittenText`, the value of a scalar in YAML, or a whole file, which gives a line and a
-column for each place in it.
-What it promises: pure. White space aside, a scalar and its value hold the same characters in the
-same order: so a place is found by counting them, and a text where that is not so is reported.
+What it promises: pure. Without white space, a scalar and its value have the same characters in the
+same order: a place is found by counting them, and a text where that is not so is reported.
 """
 
 import re

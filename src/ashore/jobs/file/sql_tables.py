@@ -1,9 +1,7 @@
 """Tables that a job's SQL declares itself: `CREATE TABLE` beside its INSERTs.
 
-What it is: `find_tables`, from the text of the SQL to items of `tables` and, where `USING kafka`
-says so, of `sql.topics`, each with its place.
-What it promises: pure. An option is a key of such an item, with dots for what is nested: it is read
-as there. What is not understood is refused, with its place, and never left out.
+What it promises: pure. Statements become items of `tables`, or of `sql.topics` (`USING kafka`); an
+option is a key of such an item, with dots where it is nested. What is not understood is refused.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""Where metrics can be read: at a port, and in a file.
+"""Metrics at a port, and in a file.
 
-What it is: `exported`, which serves a registry while inside.
-What it promises: a port that is taken is refused before anything starts. The file is replaced as a
-whole, now and then and at the end; it stays, so that the last exit code can be read.
+What it promises: a port in use is refused before anything starts. The file is replaced as a whole,
+at intervals and at the end; it stays, so that the last exit code can be read.
 """
 
 import threading

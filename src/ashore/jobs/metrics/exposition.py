@@ -1,8 +1,7 @@
-"""Prometheus's text format, written and put together from files of several jobs.
+"""Prometheus's text format, written and merged from files of several jobs.
 
-What it is: `write_families`, and `merge_files`.
-What it promises: each metric has its HELP and TYPE once, whatever number of jobs has it; a line
-that is no sample is left out; of one job no more samples than allowed are kept.
+What it promises: each metric has HELP and TYPE once; a line that is no sample is left out; each job
+has at most the allowed number of samples.
 """
 
 import re

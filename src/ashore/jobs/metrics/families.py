@@ -1,9 +1,7 @@
 """The metrics of a job and of a server: each with its name, kind, labels and meaning.
 
-What it is: `FAMILIES` of a job and `FLEET_FAMILIES` of a server, which the reference page, the
-alert rules and the dashboard are compared with.
-What it promises: names and labels follow Prometheus: base units, `_total` for what only grows. Each
-has the label `ashore_job`, so that files of several jobs can lie in one directory.
+What it promises: names and labels follow Prometheus: base units, `_total` for counters. Each has
+the label `ashore_job`, so that files of several jobs can be in one directory.
 """
 
 from dataclasses import dataclass

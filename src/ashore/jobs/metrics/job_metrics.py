@@ -1,6 +1,5 @@
-"""From the events of a job process to metrics.
+"""`JobMetrics`: from the events of a job process to metrics.
 
-What it is: `JobMetrics`, which `ashore run` hands each event; others read its registry.
 What it promises: counters only grow while `ashore run` lives; ages are those of the moment that
 asks. Every sample follows from events: nothing is asked of the lake, of Kafka or of Spark.
 """

@@ -1,8 +1,7 @@
 """Traces of batches for OpenTelemetry: a span per batch, and below it one per step.
 
-What it is: `traced`, which sends them while inside to where OpenTelemetry's variables say.
-What it promises: what receives traces keeps no job from its work: spans wait in memory, and those
-for which there is no room are dropped.
+What it promises: a slow receiver does not delay the job: spans wait in memory, and are dropped
+where there is no room.
 """
 
 import os

@@ -1,11 +1,9 @@
 """The auditor: looks at a job's log, its source and its lake, once or each interval.
 
-What it is: `Auditor.tick`, in this order: the log; the source's offsets; listings; the log again;
-then proofs of entries, and the round that reads files again. The log is read before and after the
-rest, so that a running job raises no false alarm.
+What it is: `Auditor.tick`: the log; the source's offsets; listings; the log again, so that a
+running job raises no false alarm; then proofs of entries, and the round that reads files again.
 What it promises: reads only, holds nothing open. New entries are proven in the interval that sees
-them; everything else is bounded, by a number of directories and of bytes. A lake or a source that
-is away is counted, and what was found before stays.
+them; everything else is bounded. A lake or a source that is away is counted; findings stay.
 """
 
 import contextlib

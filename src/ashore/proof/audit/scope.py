@@ -1,8 +1,6 @@
-"""The files that the logs list, as an auditor holds them: by directory, packed.
+"""`WatchedFiles`: the files that the logs list and what a listing has shown last, by directory.
 
-What it is: `WatchedFiles`. Of each file: what an entry says, and what a listing has shown last.
-What it promises: of a file that an entry lists with a hundred others about 80 bytes stay, however
-few files each entry has put into a directory. What is unpacked is of one directory, and released.
+What it promises: packed, about 80 bytes per file; one directory is unpacked at a time.
 """
 
 import pickle

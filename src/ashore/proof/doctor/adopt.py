@@ -1,10 +1,8 @@
-"""Giving a log its lost entries back: one `prepare` for each batch whose files are there.
+"""Restoring lost entries of a log: one `prepare` for each batch whose files are there.
 
-What it is: `adopt_files`.
-What it promises: no file is touched. Names carry epoch and batch, so each entry is appended in the
-epoch and with the number that its files bear; batches without a file become empty ones. Before the
-first entry there is a staging directory of an epoch above all others, which only the last step
-opens: until then every start stops with `log-lost`, and the doctor continues where it was.
+What it promises: no file is touched. Each entry has the epoch and batch of its files' names;
+batches without a file become empty ones. A staging directory of an epoch above all others comes
+first, which only the last step opens: until then starts stop with `log-lost`, the doctor resumes.
 """
 
 import contextlib

@@ -1,7 +1,5 @@
 """Whether, and where, Ashore continues after a former writer.
 
-What it is: `plan_adoption`, which compares what the former writer left with the job file, the log
-and the source.
 What it promises: pure. Every partition of an adopted topic joins in one entry, at the offset where
 the former writer durably stopped; a partition that it never wrote begins at its beginning. One
 doubt about any of them refuses the whole.

@@ -1,11 +1,8 @@
-"""What a file sink of Kafka Connect left: the names of its files.
+"""Files of a Kafka Connect sink, by names such as `clicks+3+0000000100+0000000199.parquet`.
 
-What it is: `judge_connect`, over names like `clicks+3+0000000100+0000000199.parquet` (topic,
-partition, first and last offset).
-What it promises: the files of a topic partition must be without holes, and hold as many rows as
-there are offsets in their names. Where they cannot be counted, they must not overlap and must lie
-in one directory: a sink that fills several renames their files one by one, and names alone do not
-show that some are missing. Anything else is Unclear.
+What it promises: the files of a topic partition must be without holes, and have as many rows as
+their names have offsets. Where rows cannot be counted, files must not overlap and must be in one
+directory: a sink that fills several renames files one by one. Anything else is Unclear.
 """
 
 import re

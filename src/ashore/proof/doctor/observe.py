@@ -1,8 +1,7 @@
-"""The doctor's look at a job: its log, its tables, its source, and a former writer.
+"""`observe`: the doctor's look at a job's log, tables and source, and at a former writer.
 
-What it is: `observe`, all the reading that a diagnosis needs.
-What it promises: reads only. What cannot be read is seen as damage, and raises only where nothing
-at all can be said. Judges nothing.
+What it promises: reads only, judges nothing. What cannot be read is seen as damage, and raises only
+where nothing at all can be said.
 """
 
 import contextlib

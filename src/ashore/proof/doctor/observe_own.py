@@ -1,6 +1,5 @@
-"""The doctor's look at files of the job itself that no entry lists.
+"""The doctor's look at files of the job itself that no entry lists: they are read whole.
 
-What it is: `see_own`: the files are read whole, and the source is asked what is missing among them.
 What it promises: reads only. Of records that are in no file only the first of each topic partition
 is looked for: landing continues there.
 """

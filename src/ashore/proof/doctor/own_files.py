@@ -1,10 +1,8 @@
 """Continuing where the job's own log was lost: which of its files come into a new one.
 
-What it is: `plan_own_files`, which holds files that bear names of Ashore and that no entry lists
-against the log, as far as there is one, and against what the source holds.
-What it promises: pure. Every record below the offset where landing continues stands in one file
-that is kept, or the source has it no more, or has never had it. A file that would make a record
-stand twice, or that holds records which are landed again, is moved aside.
+What it promises: pure. Every record below the offset where landing continues is in one file that is
+kept, or the source no longer has it, or never had it. A file with records that another file has, or
+that are landed again, is moved aside.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """What the doctor would do, and what it will not do.
 
-What it is: `plan_doctor`, from what was seen to steps and refusals.
-What it promises: pure. Nothing is guessed: a step is planned only where what was seen leaves one
+What it promises: pure. Nothing is guessed: a step is planned only where observations leave one
 answer; everything else is a refusal that says why and what a person can do.
 """
 

@@ -1,10 +1,7 @@
-"""What a query of Spark's with a file sink left: its checkpoint, and `_spark_metadata`.
+"""A Spark query with a file sink: its checkpoint, and `_spark_metadata`.
 
-What it is: the reading of a few small text files, and `judge_spark`, which says how far the query
-came.
-What it promises: the sink's own log decides. A batch that stands in `_spark_metadata` is readable,
-also where the query was killed before `commits` had it; one that does not is not, whatever files it
-left. Anything that does not fit together is Unclear.
+What it promises: the sink's own log decides. A batch in `_spark_metadata` is readable, even where
+`commits` lacks it; any other is not, whatever files it left. Contradictions are Unclear.
 
 A query writes, in this order: `offsets/N`, the data files, `_spark_metadata/N`, `commits/N`.
 """

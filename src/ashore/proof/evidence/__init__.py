@@ -1,7 +1,5 @@
 """Evidence: what logs, files and topics say of a job's records, computed apart from the fold.
 
-What it is: the ledger of a log, offsets and runs in files, rows read by a decoder of its own, and
-records read once more from Kafka.
 What it promises: nothing here leans on the code that landed the records, so that a mistake there
 does not hide itself.
 """

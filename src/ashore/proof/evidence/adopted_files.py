@@ -1,9 +1,8 @@
 """The files that a job took over with a table, from a writer that was there before it.
 
-What it is: lists beside the job's log, `<lake>/.ashore/<job>/_adopted-<unique>.json`, each written
-once and sealed with a checksum.
+What it is: lists, `<lake>/.ashore/<job>/_adopted-<unique>.json`, each with a checksum.
 What it promises: they show verification which files without an entry are not orphans. Landing
-never reads them: where reading begins stands in the log, as a `join` with the policy `adopted`.
+never reads them: its log has a `join` with the policy `adopted`.
 """
 
 import re

@@ -1,9 +1,7 @@
-"""Dead letters of a job: how many, for which reasons, and what some of them look like.
+"""Dead letters of a job: how many, for which reasons, and examples.
 
-What it is: `read_dead_letters`, from the newest files of the dead-letter tables, and
-`explain_letters`, a sentence of them.
-What it promises: reads only; of a file at most some rows, of a slice at most some files. What
-cannot be shown is named with why.
+What it promises: reads only, a bounded number of files and rows. What cannot be shown is named,
+with the reason.
 """
 
 from collections import Counter

@@ -1,8 +1,7 @@
 """Looking at the lake: which files readers see, and what is in those that the log lists.
 
-What it is: the listing of tables and the reading of files, both many at a time.
-What it promises: reads only. A file that is moved while it is looked for is found. No file is
-kept in memory as a whole.
+What it promises: reads only, many files at a time, none as a whole in memory. A file that is moved
+while it is looked for is found.
 """
 
 import os

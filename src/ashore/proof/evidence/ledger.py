@@ -1,8 +1,7 @@
 """What a job's logs claim: ranges, counts, files. The log's own contradictions are found here.
 
-What it is: `LedgerBuilder` takes the entries of all slices, oldest first, and gives a `Ledger`.
-What it promises: pure. It computes by itself and does not lean on the fold, so that a mistake
-there does not hide itself. Of files that were ever listed little stays in memory: they are packed.
+What it promises: pure, and computed apart from the fold, so that a mistake there does not hide
+itself. Little of each file stays in memory.
 """
 
 from collections import Counter, defaultdict

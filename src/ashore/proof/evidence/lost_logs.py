@@ -1,7 +1,5 @@
-"""Whether a job's logs have lost entries, as far as its tables show; whether it has run at all.
+"""Whether a job's logs have lost entries, whether it has run, and what the source still has.
 
-What it is: `find_lost_logs`, the look that a start takes as well; `count_waiting`, and
-`read_current`, what the source still has of the shards of a log.
 What it promises: reads only, a bounded number of listings. What `LogLost` says of a slice is what a
 start of the job would say.
 """

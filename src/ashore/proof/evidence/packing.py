@@ -1,8 +1,7 @@
-"""Many values kept in little memory: those of a list together, packed.
+"""`Packed`: lists of values in little memory, read one after the other, again and again.
 
-What it is: `Packed`, lists of values that are read one after the other, again and again.
-What it promises: iterating gives back what was added, in that order, as equal values. Of a hundred
-files that an entry lists about 50 bytes each stay, where the values themselves take 650.
+What it promises: iterating gives equal values in the order in which they were added. A file of an
+entry with a hundred takes about 50 bytes, instead of 650.
 """
 
 import pickle

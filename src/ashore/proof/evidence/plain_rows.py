@@ -1,12 +1,8 @@
-"""A record's value as a row, by Python's own means.
+"""A second decoder, by `json`, `decimal` and `datetime`, for the rules of docs/use/records.md.
 
-What it is: a second decoder, by `json`, `decimal` and `datetime`, for the rules of
-docs/use/records.md.
-What it promises: no code that decodes or converts is shared with `ashore.topics.decode`, from
-where only the types of columns come: a mistake there does not hide itself. A value is a number,
-text, bytes, list or dict; a time is microseconds since 1970, so that equal rows are equal values.
-It may take what the first decoder refuses (it reads rows that are there), never the other way
-round.
+What it promises: no code is shared with `ashore.topics.decode`, so that a mistake there does not
+hide itself. A time is microseconds since 1970: equal rows are equal values. It may take what the
+first decoder refuses (it reads rows that are there), never the other way round.
 """
 
 import base64

@@ -1,10 +1,7 @@
-"""Files with untrusted bytes, read so that a parser which crashes ends nothing else.
+"""Files with untrusted bytes: ORC is read in a process of its own, which a parser may crash.
 
-What it is: `read_unproven`, which is `read_file`, but for ORC in a process of its own: Arrow's
-reader believes the lengths that a file states, and a wrong one may end the process by a signal.
 What it promises: such a file is Unreadable, and this process continues. One process reads for all
-callers, one file after the other; one that has died is followed by another. It opens no storage:
-bytes are handed to it.
+callers, one file after the other, and is replaced after a crash. It opens no storage.
 """
 
 import atexit

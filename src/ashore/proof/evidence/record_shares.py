@@ -1,9 +1,7 @@
 """What of a job's last records became no row or has no usable time, from its log and its topics.
 
-What it is: `find_warnings`, for `status`, `verify` and whatever shows them: of `find_bad_shares`;
-of `find_filtered`, tables whose `where` passes nothing; of `find_nulls`, columns that no row sets.
-What it promises: reads only; a slice without a bad record costs nothing. An entry is read once by
-a process that looks again and again.
+What it promises: reads only; a slice without a bad record costs nothing. A process that looks
+repeatedly reads an entry once.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Sets of offsets as runs: sorted, disjoint, half-open intervals in two arrays.
 
-What it is: the arithmetic of verification, vectorised. Offsets of a shard are nearly contiguous,
-so a million of them are a handful of runs.
-What it promises: pure; no function changes its arguments.
+What it promises: pure; no function changes its arguments. A million nearly contiguous offsets are a
+handful of runs.
 """
 
 from collections.abc import Sequence

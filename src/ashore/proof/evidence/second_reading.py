@@ -1,7 +1,6 @@
 """Reading again what is in no file: only the source distinguishes a lost record from a hole.
 
-What it is: `read_again`, over the offsets that the log cannot account for.
-What it promises: few contiguous ranges a shard. What the source no longer has is never taken for
+What it promises: few contiguous ranges per shard. What the source no longer has is never taken for
 a hole: its bounds and the stream's identity are read once more after the records.
 """
 

@@ -1,8 +1,7 @@
-"""Chosen rows of data files, as plain values.
+"""Chosen rows of data files, Parquet, ORC and JSON lines, as plain values.
 
-What it is: the table's side of a comparison: blocks of rows of Parquet, ORC and JSON lines.
-What it promises: only the row groups and stripes that hold such rows are read as a whole; of JSON
-lines the rest is passed over. Memory is bounded by one of them.
+What it promises: only row groups and stripes with such rows are read; JSON lines are skipped over.
+Memory is bounded by one of them.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,7 @@
-"""Where the query of a slice stands: from its log, and from what its job process said last.
+"""Where the query of a slice stands: from its log, and from the heartbeat of its job process.
 
-What it is: `QueryStatus` and `read_query`.
 What it promises: pure. What only the job process knows (watermark, state, why the query stopped) is
-None without a heartbeat that is believed: the job runs on another machine, or never ran here.
+None without a heartbeat that is believed.
 """
 
 from dataclasses import dataclass

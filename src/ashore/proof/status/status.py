@@ -1,6 +1,5 @@
-"""`status`: where a job stands, from its logs and its source. No Spark.
+"""`status`: where each slice of a job stands, from its logs and its source, with warnings.
 
-What it is: `read_status`, an account of each slice, and warnings that say what to do.
 What it promises: reads only; works while the job runs, before it ever ran, and when Kafka does
 not answer (what only Kafka knows is None then).
 """

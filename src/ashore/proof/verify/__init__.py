@@ -1,10 +1,7 @@
 """`verify`: proof that each record is in its table exactly once.
 
-What it is: claims (`ledger`), evidence (`files`, `offsets`, `evidence`, `again`), `verdict`; and
-for `--values` a second decoder (`plain_rows`), and what compares with it (`sample`, `values`).
-What it promises: decides in pure functions, reads in others, writes nothing. See `job` for the
-order, which lets a running job be verified.
-Importing what it answers loads no Arrow: take `verify_job` from `job`.
+What it promises: decides in pure functions, reads in others, writes nothing. `job` has the order,
+which lets a running job be verified. Importing this loads no Arrow: take `verify_job` from `job`.
 """
 
 from ashore.proof.evidence.result import (

@@ -1,9 +1,8 @@
 """`verify`: log against files against Kafka.
 
-What it is: the order of things: list the tables, then read the logs to their end, then look at
-the files, then compare a sample of rows if requested, then ask the source about what is missing.
-What it promises: a running job raises no false alarm: a file that was listed before the log was
-read stands in the log. Reads only.
+What it is: list the tables, read the logs to their end, look at the files, compare a sample of rows
+if requested, ask the source about what is missing.
+What it promises: reads only. A running job raises no false alarm: the log is read after listings.
 """
 
 import contextlib

@@ -1,9 +1,7 @@
 """What was found in files, compared with what the log says of them.
 
-What it is: `Evidence` takes one file after the other and keeps, per shard and entry, how many
-rows there are and which offsets.
-What it promises: pure. Memory grows with the runs of offsets, not with rows; the runs of an entry
-are united as soon as its last file has come.
+What it promises: pure. `Evidence` keeps rows and offsets per shard and entry. Memory grows with the
+runs of offsets, not with rows; those of an entry are united when its last file was taken.
 """
 
 from collections import Counter

@@ -1,9 +1,7 @@
 """Which rows of the files are compared with the source: a sample of blocks.
 
-What it is: `choose_sample`, from what the log says of files, and the rate that a person types.
-What it promises: pure; the same seed chooses the same rows of the same files. Of each table at
-least one block is chosen. Blocks lie evenly over a table's files, which are ordered by partition,
-so that a small rate reaches many of them and reads a part of each.
+What it promises: pure; a seed chooses the same rows of the same files, one block per table or more.
+Blocks are spread evenly over a table's files in the order of partitions.
 """
 
 import random

@@ -1,9 +1,7 @@
 """`--values`: rows of the files against their records in the source, column by column.
 
-What it is: `compare_values`, over a sample of rows. The records come through a second reader and a
-second decoder: nothing that made the rows has a part in it.
-What it promises: reads only. Each row of the sample is compared, or counted with the reason why it
-could not be: what the source no longer has is never taken for a difference.
+What it promises: reads only, by a second reader and a second decoder. Each row of the sample is
+compared, or counted with the reason why not: what has expired is never taken for a difference.
 """
 
 from collections import Counter, defaultdict
