@@ -8,20 +8,25 @@ installed; an unknown version of Spark is refused before anything is called, or,
 numbered tasks, used by PySpark's public way. No query is started, and no checkpoint is touched.
 """
 
-from ashore.queries.spark.internals.checks import check_streaming
 from ashore.queries.spark.internals.event_times import (
     TimeInput,
+    TimeMark,
+    count_observed,
+    count_observed_once,
     move_marks,
     read_marks,
     read_time_inputs,
 )
-from ashore.queries.spark.internals.lateness import TimeMark, count_observed, count_observed_once
-from ashore.queries.spark.internals.positions import find_position
-from ashore.queries.spark.internals.reading import read_plan, read_sources
-from ashore.queries.spark.internals.refusals import SparkRefusal, explain_refusal
+from ashore.queries.spark.internals.planning import check_state
+from ashore.queries.spark.internals.reading import (
+    check_streaming,
+    read_plan,
+    read_sources,
+    reads_files,
+    refresh_files,
+)
+from ashore.queries.spark.internals.refusals import SparkRefusal, explain_refusal, find_position
 from ashore.queries.spark.internals.row_parts import read_row_parts
-from ashore.queries.spark.internals.sources import reads_files, refresh_files
-from ashore.queries.spark.internals.state_checks import check_state
 from ashore.queries.spark.internals.statements import (
     ParsedInsert,
     Statement,

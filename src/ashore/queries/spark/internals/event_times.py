@@ -1,19 +1,22 @@
-"""The event times that inputs of a running query bring, and watermarks that advance without one.
+"""The event times that a running query meets, and its watermarks.
 
-What it is: `read_time_inputs`, the watermarks of a plan; `read_marks`, what a batch has moved them
-to; `move_marks`, which lets an input that brought nothing have seen a time.
+What it is: `TimeMark`, a time that the plan of a streaming query holds as a constant and that moves
+between batches; `count_observed`, what a batch has observed while it runs; `read_time_inputs`, the
+watermarks of a plan; `read_marks`, what a batch has moved them to; `move_marks`, which lets an
+input that brought nothing have seen a time.
 What it promises: what Spark makes of that is what it makes of a record with this event time: the
-watermark after the batch stands in the checkpoint, with the batch that is done.
+watermark after the batch stands in the checkpoint, with the batch that is done. Spark plans each
+batch anew, and folds the mark into it as it is then: at no cost for a record.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from ashore.queries.spark.internals.lateness import find_execution
 from ashore.queries.spark.internals.reading import directory_of
 from ashore.topics.run.spark.internals import jvm
 
@@ -69,7 +72,7 @@ def move_marks(frame: DataFrame, query_id: str, marks: Mapping[str, int]) -> Non
 
 
 def _running(frame: DataFrame, query_id: str) -> Iterator[tuple[str, JavaObject]]:
-    execution = find_execution(frame, query_id)
+    execution = _find_execution(frame, query_id)
     if execution is not None:
         for node in _nodes(jvm.EXECUTED_PLAN(execution), PHYSICAL):
             yield str(jvm.TEXT(jvm.TIME_EXEC_ID(node))), node
@@ -92,3 +95,68 @@ def _topics(node: JavaObject, files: Mapping[str, Collection[str]]) -> Iterator[
                 yield from files.get(directory_of(leaf), ())
             case _:
                 pass
+
+
+# ---- records behind the watermark
+
+
+class TimeMark:
+    """A time as an expression. It begins where Spark's watermark begins, at the epoch."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        # Py4J makes Integers of small numbers. A double is always one, and exact for such times.
+        self._holder = jvm.HOLDER(spark, 0.0)
+        nothing = jvm.TO_LIST(jvm.NOTHING(spark))
+        double = jvm.TYPE_OF_DDL(spark, "double")
+        literal = jvm.LITERAL_OF(spark, self._holder)
+        call = jvm.INVOKE(spark, literal, "get", double, nothing, nothing, True, False, True)
+        millis = Column(jvm.COLUMN_OF(spark, call)).cast("bigint")
+        self.column = F.timestamp_millis(millis)
+
+    def move(self, time_ms: int) -> None:
+        """Let the batches that are planned from now on have another time."""
+        jvm.HOLD(self._holder, float(time_ms))
+
+
+def _find_execution(frame: DataFrame, query_id: str) -> JavaObject | None:
+    """Return how Spark runs the batch of a query that is under way; None: it does not run."""
+    streams = jvm.STREAMS(jvm.session_of(frame.sparkSession))
+    running = jvm.FIND_STREAM(streams, query_id)
+    return None if running is None else jvm.LAST_EXECUTION(jvm.EXECUTION_OF(running))
+
+
+def count_observed(
+    frame: DataFrame, query_id: str, names: Iterable[str], count: int
+) -> list[tuple[int, ...]]:
+    """Return the first numbers of each observation of the batch that a query runs.
+
+    Arguments:
+        frame: that the query was started with.
+        query_id: Spark's.
+        names: of observations; those that are not there are left out.
+        count: how many numbers of each.
+
+    Requires: the rows of the batch have been computed.
+
+    """
+    execution = _find_execution(frame, query_id)
+    return [] if execution is None else _read_observed(execution, names, count)
+
+
+def count_observed_once(
+    frame: DataFrame, names: Iterable[str], count: int
+) -> list[tuple[int, ...]]:
+    """Return what `count_observed` does, of a frame that is no stream.
+
+    Requires: its rows have been collected.
+    """
+    return _read_observed(jvm.execution_of(frame), names, count)
+
+
+def _read_observed(
+    execution: JavaObject, names: Iterable[str], count: int
+) -> list[tuple[int, ...]]:
+    observed = jvm.OBSERVED(execution)
+    found = [jvm.MAP_GET(observed, name) for name in names]
+    rows = [jvm.OPTION_GET(row) for row in found if jvm.IS_DEFINED(row)]
+    return [tuple(int(jvm.ROW_LONG(row, place)) for place in range(count)) for row in rows]

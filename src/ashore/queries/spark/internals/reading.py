@@ -1,6 +1,8 @@
 """Spark's plans as values: the one place where they are read from the JVM.
 
-What it is: `read_plan`, from a streaming frame to the graph of what it does, and `read_sources`.
+What it is: `read_plan`, from a streaming frame to the graph of what it does; `check_streaming`,
+whether Spark, and what it lets through, may be run as a stream; `read_sources`, what a frame reads,
+and `refresh_files`, the files that it reads as tables listed anew.
 What it promises: what a plan's JSON does not say is asked for once, and stands in the value. No
 query runs, no source is read, nothing is written; no option that may hold a secret is read.
 """
@@ -14,12 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ashore.errors import check
 from ashore.plans.build import build_graph
+from ashore.plans.checks import check_graph
 from ashore.plans.graph import PlanGraph
 from ashore.plans.hints import STATEFUL, WrittenOperator, id_at, place_ids
 from ashore.plans.physical import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
 from ashore.plans.sources import PlanSource
 from ashore.plans.trees import Node, parse_tree, write_option
-from ashore.queries.spark.internals.planning import plan_streaming
+from ashore.queries.spark.internals.planning import MODES, OutputMode, plan_streaming
 from ashore.topics.run.spark.internals import jvm
 from ashore.topics.run.spark.internals.version import require_known_spark
 
@@ -46,6 +49,22 @@ def read_plan(frame: DataFrame) -> PlanGraph:
     root = _read(frame.sparkSession, node, physical, is_kept=False)
     graph = build_graph(Planned(root, sources, columns, readings))
     return place_ids(graph, read_written(frame))
+
+
+def check_streaming(frame: DataFrame, mode: str) -> PlanGraph:
+    """Return what a frame does. Refuse what cannot be run as a stream, or not rightly.
+
+    What passes may still be refused by a source or a sink.
+    Raises AnalysisException, for `explain_refusal`; QueryRefused, for what Spark would accept;
+    SparkUnknown.
+    """
+    spark = frame.sparkSession
+    require_known_spark(spark)
+    java_mode = MODES[OutputMode(mode)](spark)
+    jvm.CHECK_FOR_STREAMING(spark, jvm.analyzed_plan(frame), java_mode)
+    graph = read_plan(frame)  # some shapes pass the check, and the planner refuses them
+    check_graph(graph, appends=mode == OutputMode.APPEND)
+    return graph
 
 
 # ---- nodes
@@ -234,6 +253,37 @@ def _given_name(leaf: JavaObject) -> str:
     name = jvm.GIVEN_NAME(jvm.SOURCE_NAME(leaf))
     return str(jvm.OPTION_GET(name)) if jvm.IS_DEFINED(name) else ""
 
+
+def reads_files(frame: DataFrame) -> bool:
+    """Return whether a frame reads files as a table, not as a stream. Raises SparkUnknown."""
+    return any(True for _ in _file_relations(frame))
+
+
+def refresh_files(frame: DataFrame) -> None:
+    """List the files anew that a frame reads as tables: the next batch of its query sees them.
+
+    Spark lists them once, where a relation is made; the query that is started with the frame has
+    the very same relations. Where it fails, the lists from before stay. It also fails where a
+    directory is gone, which Spark would take for an empty one; but not where it goes meanwhile.
+    Raises Py4JError, or what PySpark makes of Spark's exception.
+    """
+    session_state = jvm.SESSION_STATE(jvm.session_of(frame.sparkSession))
+    for relation in _file_relations(frame):
+        settings = jvm.HADOOP_SETTINGS(session_state, jvm.FILE_OPTIONS(relation))
+        for path in jvm.items(jvm.ROOT_PATHS(jvm.FILE_INDEX(relation))):
+            jvm.FILE_STATUS(jvm.FILE_SYSTEM(path, settings), path)
+    jvm.REFRESH(jvm.analyzed_plan(frame))
+
+
+def _file_relations(frame: DataFrame) -> Iterator[JavaObject]:
+    for leaf in leaves_of(frame):
+        if jvm.class_name(leaf) == "LogicalRelation":
+            relation = jvm.BATCH_RELATION(leaf)
+            if jvm.class_name(relation) == "HadoopFsRelation":
+                yield relation
+
+
+# ---- operators as they are written
 
 _CTES, _DEFINED, _NAMED = "WithCTE", "CTERelationDef", "CTERelationRef"
 

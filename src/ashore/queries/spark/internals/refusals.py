@@ -1,6 +1,7 @@
 """What Spark's streaming refuses, in a sentence, and what to write instead.
 
-What it is: a table of Spark's refusals and one function that reads it.
+What it is: a table of Spark's refusals and one function that reads it; `find_position`, where in
+its text an error is: a place that Spark names itself.
 What it promises: every rule of the table is tried with the real error in a test. An error that no
 rule knows keeps Spark's own words, without its codes, its plans, and its advice about a catalog
 that a job does not have.
@@ -310,3 +311,27 @@ def _spaced(name: str) -> str:
     """Return `LeftOuter` as `left outer`; other names as they are."""
     words = re.findall(r"[A-Z][a-z]+", name)
     return " ".join(words).lower() if len(words) > 1 and "".join(words) == name else name
+
+
+# ---- where
+
+
+@dataclass(frozen=True, slots=True)
+class TextPosition:
+    """A character of the text that Spark was given, from 0.
+
+    `view`: whose SELECT that is; empty for the text itself.
+    """
+
+    view: str
+    index: int
+
+
+def find_position(error: Exception) -> TextPosition | None:
+    """Return where the first thing stands that an error is about; None: Spark does not say."""
+    contexts = error.getQueryContext() if isinstance(error, PySparkException) else None
+    for each in contexts or ():
+        if each.contextType().name == "SQL" and each.startIndex() >= 0:
+            view = each.objectName() if each.objectType() == "VIEW" else ""
+            return TextPosition(view, each.startIndex())
+    return None

@@ -178,3 +178,14 @@ def _read_ids(ids: JavaObject) -> StoreIds:
         )
         for pair in pairs
     }
+
+
+def count_taken(spark: SparkSession) -> tuple[int, int]:
+    """Return how many rows and bytes the active stages have taken from an exchange.
+
+    Nothing waits: Spark counts a task's rows at its heartbeats and at its end.
+    """
+    store = jvm.STATUS_STORE(jvm.SPARK_CONTEXT(jvm.session_of(spark)))
+    stages = [*jvm.items(jvm.ACTIVE_STAGES(store))]
+    rows = sum(int(jvm.STAGE_ROWS(each)) for each in stages)
+    return rows, sum(int(jvm.STAGE_BYTES(each)) for each in stages)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from ashore.jobs.events import Event, StateProgress
-from ashore.queries.spark.internals.stages import count_taken
+from ashore.queries.spark.internals.state import count_taken
 
 _PAUSE_S = 0.5
 

@@ -34,7 +34,7 @@ from ashore.errors import CheckpointUnfit, fail
 from ashore.log import names
 from ashore.log.plan_query import CheckpointPosition
 from ashore.plans.change.rewriting import KeySource, OperatorRewrite, RewriteKind, ValueSource
-from ashore.queries.spark.internals.empty_batch import LoadedState, run_empty_batch
+from ashore.queries.spark.internals.planning import run_empty_batch
 from ashore.queries.spark.internals.state import PARTITION_KEY, StateStores, read_state
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
 from ashore.queries.state.checkpoint import Checkpoint
@@ -297,7 +297,7 @@ def require_loads(
         copy.plan(batch + 1, offsets)
         settings = offsets.settings or fail("a batch of Spark 4 has settings")
         ids = checkpoint.read_commit(batch).store_ids or {}
-        changed = run_empty_batch(frame, mode, LoadedState(uri, batch, settings, dict(ids)))
+        changed = run_empty_batch(frame, mode, uri, settings, (batch, dict(ids)))
     except (PySparkException, Py4JError) as error:
         why = outermost_cause(error).replace(f"/{_SCRATCH}", "")
         text = f"Spark does not load the state for a batch without rows: {why}"
