@@ -9,7 +9,7 @@ from ashore.errors import QueryRefused
 from ashore.plans.hints import strip_ids
 from ashore.plans.identity import identify
 from ashore.plans.regions import find_regions
-from ashore.plans.types import type_name
+from ashore.plans.trees import type_name
 from ashore.queries.spark.internals import read_plan
 
 HOUR = "INTERVAL 1 HOUR"

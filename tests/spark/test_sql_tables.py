@@ -35,7 +35,7 @@ from ashore.log.entries import Prepare
 from ashore.log.names import SliceName, entry_path
 from ashore.log.plan_commit import places_of
 from ashore.log.store.reader import read_history, read_log
-from ashore.plans.messages import DescribedQuery
+from ashore.plans.query import DescribedQuery
 from ashore.proof.audit.auditor import Auditor, Pace
 from ashore.proof.status.status import read_status
 from ashore.queries.spark.sql.settings import JOIN_FORMAT

@@ -16,8 +16,8 @@ from ashore.cli.output import (
 from ashore.jobs.events import Validated
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
-from ashore.plans.messages import DescribedQuery, TopicQuery, write_queries
 from ashore.plans.operators import StatefulOperator
+from ashore.plans.query import DescribedQuery, TopicQuery, write_queries
 from ashore.plans.sources import PlanSource
 from ashore.topics.use.run import failure_of
 

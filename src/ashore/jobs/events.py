@@ -14,8 +14,7 @@ from ashore.base.codec import Malformed
 from ashore.jobs.failure import KIND, Failed
 from ashore.log.measures import MEASURES
 from ashore.log.progress import QueryProgress, StateWork, Step
-from ashore.plans.messages import DescribedQuery, read_queries, write_queries
-from ashore.plans.query import PlannedQuery
+from ashore.plans.query import DescribedQuery, PlannedQuery, read_queries, write_queries
 
 
 class Event(Protocol):

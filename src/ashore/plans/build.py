@@ -26,8 +26,7 @@ from ashore.plans.graph import (
 from ashore.plans.lineage import Lineage, learn_lineage
 from ashore.plans.physical import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
 from ashore.plans.terms import Terms
-from ashore.plans.trees import Node, expressions_in, write_option
-from ashore.plans.types import type_name
+from ashore.plans.trees import Node, expressions_in, type_name, write_option
 from ashore.plans.unions import NUMBER, separate_unions
 
 # They move rows or rename columns, and compute nothing that lineage does not follow.

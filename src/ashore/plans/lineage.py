@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ashore.plans.physical import Planned, PlannedNode
 from ashore.plans.terms import BY_GROUP, OF_BRANCH, RANDOM, UNITED, Term, TermKind, Terms
-from ashore.plans.trees import Node, expressions_in, write_option
-from ashore.plans.types import field_of, type_name
+from ashore.plans.trees import Node, expressions_in, field_of, type_name, write_option
 from ashore.plans.unions import NUMBER, READS, UnionColumn
 from ashore.plans.windows import read_window
 

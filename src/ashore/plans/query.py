@@ -1,13 +1,18 @@
-"""A query of a job file as it would be started: its sink, its slice, its plan.
+"""Queries of a job file as they would be started, as one process sends them to another.
 
-What it is: `PlannedQuery`, as one process sends it to another.
-What it promises: pure.
+What it is: `PlannedQuery`, with its plan; `DescribedQuery`, what `validate` reports of one, into a
+table or a topic; their JSON.
+What it promises: pure. `read_queries(write_queries(queries)) == queries`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ashore.base.codec import added
+from ashore.base import codec
+from ashore.base.codec import Json, Malformed, added
 from ashore.plans.log_form import StoredPlan
+from ashore.plans.operators import StatefulOperator
+from ashore.plans.sources import PlanSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +70,68 @@ class PlannedQuery:
     plan: StoredPlan
     digest: str
     spark: StateCheck | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery:
+    """A query that fills a table.
+
+    Arguments:
+        table: that is filled.
+        partition_by: its partition columns.
+        guarantee: how often a row is there.
+        slice: whose log and checkpoint the query has.
+        columns: of the rows, as DDL.
+        checkpoint: where its attempts are.
+        sources: what it reads.
+        operators: what keeps state.
+        warnings: what it computes and makes otherwise where it is run again.
+
+    """
+
+    table: str
+    partition_by: tuple[str, ...]
+    guarantee: str
+    slice: str
+    columns: str
+    checkpoint: str
+    sources: tuple[PlanSource, ...]
+    operators: tuple[StatefulOperator, ...]
+    warnings: tuple[str, ...] = added(())
+
+
+@dataclass(frozen=True, slots=True)
+class TopicQuery:
+    """A query that writes a topic: the same, with its mode and the columns of its key."""
+
+    topic: str
+    mode: str
+    key: tuple[str, ...]
+    guarantee: str
+    slice: str
+    columns: str
+    checkpoint: str
+    sources: tuple[PlanSource, ...]
+    operators: tuple[StatefulOperator, ...]
+    warnings: tuple[str, ...] = added(())
+
+
+DescribedQuery = TableQuery | TopicQuery
+
+
+def write_queries(queries: Iterable[DescribedQuery]) -> list[Json]:
+    """Return the JSON of queries."""
+    return [codec.encode(each) for each in queries]
+
+
+def read_queries(value: object) -> tuple[DescribedQuery, ...]:
+    """Return the queries that were written. Raises Malformed."""
+    if not isinstance(value, list):
+        raise Malformed("queries", "they are not an array")
+    return tuple(_read(each, f"queries[{index}]") for index, each in enumerate(value))
+
+
+def _read(value: Json, place: str) -> DescribedQuery:
+    if isinstance(value, dict) and "topic" in value:
+        return codec.decode(TopicQuery, value, place)
+    return codec.decode(TableQuery, value, place)

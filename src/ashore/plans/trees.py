@@ -1,7 +1,7 @@
 """Spark's plans and expressions as values, read from the JSON that Spark writes of them.
 
 What it promises: pure. A node keeps its class's own name, its fields and its children; fields that
-hold expressions hold nodes.
+hold expressions hold nodes. Types are written as Spark's SQL writes them.
 """
 
 import json
@@ -98,3 +98,42 @@ def write_option(value: object) -> str | None:
             return name.rpartition(".")[2].rstrip("$")
         case _:
             return None
+
+
+# ---- types
+
+_NAMES = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+}
+
+
+def type_name(written: object) -> str:
+    """Return a type, from the JSON that Spark writes of it: `bigint`, `array<string>`."""
+    if not isinstance(written, Mapping):
+        return _NAMES.get(str(written), str(written))
+    match written.get("type"):
+        case "struct":
+            inner = [f"{each['name']}:{type_name(each['type'])}" for each in _fields(written)]
+            return f"struct<{','.join(inner)}>"
+        case "array":
+            return f"array<{type_name(written.get('elementType'))}>"
+        case "map":
+            return f"map<{type_name(written.get('keyType'))},{type_name(written.get('valueType'))}>"
+        case kind:
+            return str(kind)
+
+
+def field_of(written: object, ordinal: int) -> tuple[str, str] | None:
+    """Return name and type of a struct's field; None where there is none."""
+    fields = _fields(written) if isinstance(written, Mapping) else []
+    if not 0 <= ordinal < len(fields):
+        return None
+    return str(fields[ordinal]["name"]), type_name(fields[ordinal]["type"])
+
+
+def _fields(struct: Mapping[str, object]) -> list[Mapping[str, object]]:
+    found = struct.get("fields")
+    return found if isinstance(found, list) else []

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ashore.plans.graph import UNION
-from ashore.plans.physical import Planned, PlannedNode
-from ashore.plans.renaming import rename_node
+from ashore.plans.physical import Planned, PlannedNode, rename_node
 from ashore.plans.trees import Node, expressions_in
 
 NUMBER = "union"  # the option by which a node and the terms of its columns belong together

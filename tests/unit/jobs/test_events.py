@@ -57,8 +57,7 @@ from ashore.log.measures import (
 from ashore.log.progress import QueryProgress, Step
 from ashore.plans.graph import PlanGraph
 from ashore.plans.log_form import StoredPlan
-from ashore.plans.messages import TopicQuery
-from ashore.plans.query import PlannedQuery, RefusedState, StateCheck
+from ashore.plans.query import PlannedQuery, RefusedState, StateCheck, TopicQuery
 
 QUERY = TopicQuery("counts", "upsert", ("id",), "at least once", "s", "`id` int", "c", (), ())
 PLANNED = PlannedQuery(

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.plans.trees import CLICKS
 
 from ashore.base.codec import Malformed
-from ashore.plans.messages import TableQuery, TopicQuery, read_queries, write_queries
 from ashore.plans.operators import OperatorKind, StateColumn, StatefulOperator
+from ashore.plans.query import TableQuery, TopicQuery, read_queries, write_queries
 
 OPERATOR = StatefulOperator(
     operator_id=0,

@@ -5,14 +5,18 @@ What it promises: pure. A function is the same where it computes the same of the
 the same filters; its name and its place in the SELECT play no part.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ashore.plans.change.same_state import SAME_STATE, find_same_state
+from ashore.plans.change.equivalence import (
+    SAME_STATE,
+    find_same_state,
+    find_widened,
+    is_lossless,
+    is_same_value,
+)
 from ashore.plans.change.side import KeptOperator, distinguish
 from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict, worst
-from ashore.plans.change.widening import find_widened, is_lossless, is_same_value
-from ashore.plans.graph import KeptColumn
 from ashore.plans.terms import Term, TermKind
 from ashore.plans.windows import Window, WindowKind
 
@@ -112,8 +116,7 @@ def is_wider(old: KeptOperator, before: int, new: KeptOperator, after: int) -> b
 
 
 def _type_of_key(operator: KeptOperator, term: int) -> str:
-    typed = operator.node.state.keys if operator.node.state else ()
-    return next((each.type for each in typed if each.term == term), "")
+    return next((each.type for each in operator.planned.keys if each.term == term), "")
 
 
 def _is_multiple(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
@@ -188,7 +191,7 @@ def _judge_functions(
             start = _OF_NONE.get(new.side.term(term).name, "NULL")
             why = f"{BEGINS} {start}"
             yield ColumnVerdict(name, StateVerdict.PARTIAL, why)
-        elif _types(old, was[digest]) != _types(new, term):
+        elif old.form_of(was[digest]) != new.form_of(term):
             yield ColumnVerdict(
                 name, StateVerdict.REFUSED, _describe_types(old, was[digest], new, term)
             )
@@ -209,17 +212,9 @@ def _form(operator: KeptOperator) -> list[tuple[str, str, str]]:
     return [(operator.side.digests[each.term], each.part, each.type) for each in operator.columns]
 
 
-def _columns_of(operator: KeptOperator, term: int) -> Sequence[KeptColumn]:
-    return [each for each in operator.columns if each.term == term]
-
-
-def _types(operator: KeptOperator, term: int) -> list[tuple[str, str]]:
-    return [(each.part, each.type) for each in _columns_of(operator, term)]
-
-
 def _describe_types(old: KeptOperator, before: int, new: KeptOperator, after: int) -> str:
     was, now = (
-        ", ".join(kind for _, kind in _types(side, term))
+        ", ".join(kind for _, kind in side.form_of(term))
         for side, term in ((old, before), (new, after))
     )
     return f"it was kept as {was}, is kept as {now}"

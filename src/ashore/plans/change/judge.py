@@ -7,13 +7,13 @@ cannot be compared is refused, and so is a state that would have to be rewritten
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ashore.plans.change.aggregates import judge_aggregate
-from ashore.plans.change.comparison import compare_plans
 from ashore.plans.change.keyed_state import judge_deduplicate, judge_join
 from ashore.plans.change.rewriting import find_obstacles
-from ashore.plans.change.side import KeptOperator, describe_pair
+from ashore.plans.change.side import KeptOperator, compare_plans, describe_pair
 from ashore.plans.change.sources import SourceMapping, judge_sources, match_sources
 from ashore.plans.change.verdicts import (
     ColumnVerdict,
@@ -57,15 +57,13 @@ RELEASED = (
     "its INSERT was dropped by a migration: it starts empty, where its log ends; `ashore migrate "
     "undo` brings its state back"
 )
-_PARTIAL = StateVerdict.PARTIAL
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What is said of one pair besides its columns."""
+class _Finding(NamedTuple):
+    """What is said of one pair besides its columns. `differs`: from a replay, from now on."""
 
     verdict: StateVerdict
-    why: tuple[str, ...] = ()
+    why: str
     differs: bool = False
 
 
@@ -92,7 +90,9 @@ def judge_query(old: StoredPlan, new: StoredPlan, edits: MappingEdits = NO_EDITS
         return _refuse(*mapping.unclear)
     verdict = _Judge(old, new, edits, mapping).judge()
     if is_released(old) and not is_released(new):
-        return replace(verdict, verdict=worst([verdict.verdict, _PARTIAL]), why=(RELEASED,))
+        return replace(
+            verdict, verdict=worst([verdict.verdict, StateVerdict.PARTIAL]), why=(RELEASED,)
+        )
     if verdict.verdict in {StateVerdict.FULL, StateVerdict.REFUSED}:
         return verdict  # nothing is rewritten
     return _with_obstacles(verdict, find_obstacles(old, new, verdict.mapping))
@@ -122,18 +122,13 @@ class _Judge:
     ) -> None:
         self._sources = judge_sources(old.graph, new.graph, mapping)
         compared = compare_plans(old, new, mapping)
-        before, after = compared.before, compared.after
+        self._before, self._after = compared.before.operators, compared.after.operators
         self._pairs = [
-            (pair, before.operators[pair.old], after.operators[pair.new])
-            for pair in match_operators(before, after, edits)
-            if before.operators[pair.old].state and after.operators[pair.new].state
+            (pair, self._before[pair.old], self._after[pair.new])
+            for pair in match_operators(compared.before, compared.after, edits)
+            if self._before[pair.old].state and self._after[pair.new].state
         ]
-        numbers = {
-            one.state.operator_id: other.state.operator_id
-            for _, one, other in self._pairs
-            if one.state and other.state
-        }
-        self._old, self._new = compared.sides(numbers)
+        self._old, self._new = compared.sides((one, other) for _, one, other in self._pairs)
         self._moves_watermark = self._old.watermarked != self._new.watermarked
 
     def judge(self) -> QueryVerdict:
@@ -147,12 +142,12 @@ class _Judge:
 
     def _judge_operators(self) -> Iterator[OperatorVerdict]:
         of_new = {other.id: one for _, one, other in self._pairs}
-        for operator in self._new.operators.operators:
+        for operator in self._after:
             if operator.state is not None:
                 was = of_new.get(operator.id)
                 yield self._judge_pair(was, operator) if was else _judge_added(operator)
         paired = {one.id for _, one, _ in self._pairs}
-        for operator in self._old.operators.operators:
+        for operator in self._before:
             if operator.state is not None and operator.id not in paired:
                 yield _judge_removed(operator)
 
@@ -160,10 +155,15 @@ class _Judge:
         old, new = self._old.kept(one), self._new.kept(other)
         found, columns = _judge_kept(old, new)
         if self._moves_watermark and new.may_follow_watermark:
-            found = replace(found, why=(*found.why, MOVED), differs=True)
-        verdict = worst([found.verdict, *(each.verdict for each in columns)])
+            found.append(_Finding(StateVerdict.FULL, MOVED, differs=True))
         return OperatorVerdict(
-            other.name, verdict, found.why, columns, one.id, other.id, found.differs
+            other.name,
+            worst([*(each.verdict for each in found), *(each.verdict for each in columns)]),
+            tuple(each.why for each in found),
+            columns,
+            one.id,
+            other.id,
+            any(each.differs for each in found),
         )
 
 
@@ -177,66 +177,56 @@ def _judge_removed(operator: Operator) -> OperatorVerdict:
     return OperatorVerdict(operator.name, StateVerdict.LOST, why, (), operator.id, None)
 
 
-def _judge_kept(old: KeptOperator, new: KeptOperator) -> tuple[_Found, tuple[ColumnVerdict, ...]]:
+def _judge_kept(
+    old: KeptOperator, new: KeptOperator
+) -> tuple[list[_Finding], tuple[ColumnVerdict, ...]]:
     """Judge an operator that is there before and after."""
     is_seen = old.region.is_seen and new.region.is_seen
     if not is_seen and not old.side.is_same_text(new.side):
-        return _Found(StateVerdict.REFUSED, (UNSEEN,)), ()
+        return [_Finding(StateVerdict.REFUSED, UNSEEN)], ()
     if old.region.digest == new.region.digest:
-        return _judge_whole(old, new), new.all_as(StateVerdict.FULL)
+        return [*_judge_whole(old, new)], new.all_as(StateVerdict.FULL)
     if old.operator.kind != new.operator.kind and {old.operator.kind, new.operator.kind} != GROUPED:
         why = f"it was {old.operator.name}, is {new.operator.name}"
-        return _Found(StateVerdict.REFUSED, (why,)), ()
+        return [_Finding(StateVerdict.REFUSED, why)], ()
     if old.region.inputs != new.region.inputs:
-        return _Found(StateVerdict.REFUSED, (OTHER_INPUTS,)), ()
+        return [_Finding(StateVerdict.REFUSED, OTHER_INPUTS)], ()
     columns = _judge_columns(old, new)
     if _is_full(columns) and old.region.own != new.region.own:
-        return _Found(StateVerdict.REFUSED, (OTHER_OWN,)), ()
-    return _with_conditions(old, new, _judge_whole(old, new)), columns
+        return [_Finding(StateVerdict.REFUSED, OTHER_OWN)], ()
+    return [*_judge_whole(old, new), *_judge_conditions(old, new)], columns
 
 
-def _judge_whole(old: KeptOperator, new: KeptOperator) -> _Found:
-    """Judge what holds for all of a state, whatever its columns are."""
-    found = _with_inputs(old, new, _with_nulls(old, new, _judge_place(old, new)))
-    return _with_distinct(old, new, found)
-
-
-def _with_nulls(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
-    """Say where what is kept may be NULL from now on, or no longer: Spark reads it otherwise."""
-    was, now = old.nullable, new.nullable
-    both = was.keys() & now.keys()
-    is_same = old.is_continued_by(new)  # then what is never NULL from now on never was
-    if all(now[each] <= was[each] if is_same else now[each] == was[each] for each in both):
-        return found
-    verdict = worst([found.verdict, StateVerdict.CONVERT])
-    return replace(found, verdict=verdict, why=(*found.why, OTHER_NULLS))
-
-
-def _with_inputs(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
-    """Say where a union below an operator has got or lost inputs: what is in the state stays."""
-    if not (old.loses_inputs or new.loses_inputs):
-        return found
-    why = found.why
+def _judge_whole(old: KeptOperator, new: KeptOperator) -> Iterator[_Finding]:
+    """Judge what is true of all of a state, whatever its columns are."""
+    was, now = old.state.operator_id, new.state.operator_id
+    if was != now:  # Spark knows an operator by its number
+        yield _Finding(StateVerdict.CONVERT, f"it is operator {now}, was operator {was}")
+    if not _has_nulls_of(old, new):
+        yield _Finding(StateVerdict.CONVERT, OTHER_NULLS)
     if new.loses_inputs:
-        why = (*why, MORE_INPUTS)
-    if old.loses_inputs:
-        why = (*why, FEWER_INPUTS)
-    return replace(found, why=why, differs=True)
-
-
-def _with_distinct(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
-    """Say where rows are deduplicated below an operator from now on, or no longer."""
-    verdict, why = found.verdict, found.why
+        yield _Finding(StateVerdict.FULL, MORE_INPUTS, differs=True)
+    if old.loses_inputs:  # what is in the state stays
+        yield _Finding(StateVerdict.FULL, FEWER_INPUTS, differs=True)
     if new.takes_distinct:
-        why = (*why, DISTINCT)
+        yield _Finding(StateVerdict.FULL, DISTINCT, differs=True)
         if new.operator.kind == OperatorKind.JOIN:
-            verdict, why = worst([verdict, StateVerdict.PARTIAL]), (*why, REPEATED)
+            yield _Finding(StateVerdict.PARTIAL, REPEATED, differs=True)
     if old.takes_distinct:
-        why = (*why, NOT_DISTINCT)
-    return found if why == found.why else replace(found, verdict=verdict, why=why, differs=True)
+        yield _Finding(StateVerdict.FULL, NOT_DISTINCT, differs=True)
 
 
-def _with_conditions(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
+def _has_nulls_of(old: KeptOperator, new: KeptOperator) -> bool:
+    """Return whether Spark reads NULLs of a state as they were written."""
+    was, now = old.nullable, new.nullable
+    is_same = old.is_continued_by(new)  # then what is never NULL from now on never was
+    return all(
+        now[each] <= was[each] if is_same else now[each] == was[each]
+        for each in was.keys() & now.keys()
+    )
+
+
+def _judge_conditions(old: KeptOperator, new: KeptOperator) -> Iterator[_Finding]:
     """Judge conditions that rows have to meet before they reach the operator.
 
     The state was made without those that are new. Where a row of it can still come out that does
@@ -244,26 +234,17 @@ def _with_conditions(old: KeptOperator, new: KeptOperator, found: _Found) -> _Fo
     cannot continue as it is.
     """
     if old.conditions.keys() == new.conditions.keys():
-        return found
+        return
+    yield _Finding(StateVerdict.FULL, FILTERED, differs=True)
     come = [term for digest, term in new.conditions.items() if digest not in old.conditions]
     keys = new.columns_in(new.keys)
     is_join = new.operator.kind == OperatorKind.JOIN
     if any(is_join or new.columns_in([each]) <= keys for each in come):
-        verdict = worst([found.verdict, StateVerdict.PARTIAL])
-        return _Found(verdict, (*found.why, FILTERED, NOT_MET), differs=True)
-    return _Found(found.verdict, (*found.why, FILTERED), differs=True)
+        yield _Finding(StateVerdict.PARTIAL, NOT_MET, differs=True)
 
 
 def _is_full(columns: tuple[ColumnVerdict, ...]) -> bool:
     return all(each.verdict is StateVerdict.FULL for each in columns)
-
-
-def _judge_place(old: KeptOperator, new: KeptOperator) -> _Found:
-    """Judge what holds for all of a state: Spark knows an operator by its number."""
-    was, now = old.state.operator_id, new.state.operator_id
-    if was != now:
-        return _Found(StateVerdict.CONVERT, (f"it is operator {now}, was operator {was}",))
-    return _Found(StateVerdict.FULL)
 
 
 def _judge_columns(old: KeptOperator, new: KeptOperator) -> tuple[ColumnVerdict, ...]:

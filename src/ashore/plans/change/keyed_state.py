@@ -7,9 +7,9 @@ What it promises: pure.
 from collections.abc import Iterator
 
 from ashore.plans.change.aggregates import WIDER, only_widens_keys
+from ashore.plans.change.equivalence import find_widened_columns
 from ashore.plans.change.side import WITHIN, KeptOperator, describe_pair
 from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict
-from ashore.plans.change.widening import find_widened_columns
 from ashore.plans.graph import split_condition
 from ashore.plans.operators import join_type
 
@@ -56,7 +56,7 @@ def _judge_fewer(old: KeptOperator, new: KeptOperator) -> tuple[StateVerdict, st
 def _keeps_times(old: KeptOperator, new: KeptOperator) -> bool:
     """Return whether all keys stay that can be the time by which rows were forgotten."""
     kept = set(new.digests(new.keys))
-    typed = old.node.state.keys if old.node.state else ()
+    typed = old.planned.keys
     times = [each for each in typed if "timestamp" in each.type]
     is_said = len(typed) == len(old.keys) and new.has_event_time
     return is_said and all(old.side.digests[each.term] in kept for each in times)
@@ -103,10 +103,10 @@ def _conditions(join: KeptOperator) -> list[str]:
 
 
 def _forgotten(join: KeptOperator) -> list[tuple[bool, str | None]]:
-    sides = join.node.state.sides if join.node.state else ()
     digests = join.side.digests
     return [
-        (each.is_bounded, None if each.early is None else digests[each.early]) for each in sides
+        (each.is_bounded, None if each.early is None else digests[each.early])
+        for each in join.planned.sides
     ]
 
 
@@ -139,4 +139,4 @@ def _judge_sides(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict
 
 def _form(join: KeptOperator, side: str) -> list[tuple[str, str]]:
     """Return in which order the columns of a side's rows are written, and as what."""
-    return [(join.side.digests[each.term], each.type) for each in join.columns if each.side == side]
+    return [(join.side.digests[each.term], each.type) for each in join.columns_of_side(side)]

@@ -15,12 +15,14 @@ from enum import StrEnum
 from ashore.base.codec import added
 from ashore.errors import QueryRefused
 from ashore.plans.change.aggregates import find_source, is_wider, only_widens_keys
-from ashore.plans.change.comparison import compare_plans
-from ashore.plans.change.same_state import find_same_state
-from ashore.plans.change.side import SESSIONS, WITHIN, KeptOperator
+from ashore.plans.change.equivalence import (
+    find_same_state,
+    find_widened,
+    find_widened_columns,
+)
+from ashore.plans.change.side import SESSIONS, WITHIN, KeptOperator, compare_plans
 from ashore.plans.change.sources import match_sources
 from ashore.plans.change.verdicts import MappedPair, QueryVerdict, StateVerdict
-from ashore.plans.change.widening import find_widened, find_widened_columns
 from ashore.plans.graph import KeptColumn
 from ashore.plans.log_form import StoredPlan
 
@@ -226,16 +228,10 @@ class _CannotRewrite(Exception):
 class _Rewriter:
     def __init__(self, old: StoredPlan, new: StoredPlan, mapping: Sequence[MappedPair]) -> None:
         compared = compare_plans(old, new, match_sources(old.graph, new.graph))
-        before, after = compared.before, compared.after
-        was = {each.id: each for each in before.operators if each.state is not None}
-        now = {each.id: each for each in after.operators if each.state is not None}
+        was = {each.id: each for each in compared.before.operators if each.state is not None}
+        now = {each.id: each for each in compared.after.operators if each.state is not None}
         pairs = [(was[each.old], now[each.new]) for each in mapping]
-        numbers = {
-            one.state.operator_id: other.state.operator_id
-            for one, other in pairs
-            if one.state and other.state
-        }
-        old_side, new_side = compared.sides(numbers)
+        old_side, new_side = compared.sides(pairs)
         self._old = {each.id: old_side.kept(each) for each in was.values()}
         self._new = {each.id: new_side.kept(each) for each in now.values()}
         self._pairs = {other.id: one.id for one, other in pairs}
@@ -294,8 +290,8 @@ class _Rewriter:
 
 def _rows_of(old: KeptOperator, new: KeptOperator, side: str) -> Iterator[ValueSource]:
     """Yield what the columns of the rows of one side are made of; none where they are the same."""
-    was, now = ([each for each in some.columns if each.side == side] for some in (old, new))
-    if _is_same_form((old, new), was, now):
+    was, now = old.columns_of_side(side), new.columns_of_side(side)
+    if _is_same_form(old, new, was, now):
         return
     widened = find_widened_columns(old, new, side)
     places = {old.side.digests[each.term]: place for place, each in enumerate(was)}
@@ -364,7 +360,7 @@ def _key_source(old: KeptOperator, new: KeptOperator, place: int) -> KeySource:
 
 
 def _typed_keys(operator: KeptOperator) -> tuple[KeptColumn, ...]:
-    keys = operator.node.state.keys if operator.node.state else ()
+    keys = operator.planned.keys
     if len(keys) != len(operator.keys):
         raise _CannotRewrite(operator.operator.name, "Spark does not say the types of its keys")
     return keys
@@ -434,8 +430,7 @@ def _widened_names(old: KeptOperator, new: KeptOperator) -> dict[tuple[str, str]
 
 def _placed(old: KeptOperator) -> Iterator[tuple[str, int, KeptColumn]]:
     """Yield the columns of a state, with where rows have them."""
-    keys = old.node.state.keys if old.node.state else ()
-    yield from ((_KEY, place, each) for place, each in enumerate(keys))
+    yield from ((_KEY, place, each) for place, each in enumerate(old.planned.keys))
     places = Counter[str]()
     places[_VALUE] = len(old.grouped)  # a session window keeps what it groups by first
     for each in old.columns:
@@ -450,17 +445,15 @@ def _has_same_bytes(old: KeptOperator, new: KeptOperator) -> bool:
         return False
     if old.digests(old.grouped) != new.digests(new.grouped):
         return False
-    keys = ((each.node.state.keys if each.node.state else ()) for each in (old, new))
-    return _is_same_form((old, new), *keys) and _is_same_form((old, new), old.columns, new.columns)
+    return _is_same_form(old, new, old.planned.keys, new.planned.keys) and _is_same_form(
+        old, new, old.columns, new.columns
+    )
 
 
 def _is_same_form(
-    operators: tuple[KeptOperator, KeptOperator],
-    was: Sequence[KeptColumn],
-    now: Sequence[KeptColumn],
+    old: KeptOperator, new: KeptOperator, was: Sequence[KeptColumn], now: Sequence[KeptColumn]
 ) -> bool:
     """Return whether columns have the same bytes, whether or not they may be NULL."""
-    old, new = operators
     return len(was) == len(now) and all(
         (old.side.digests[one.term], one.part, one.side, one.type)
         == (new.side.digests[other.term], other.part, other.side, other.type)

@@ -1,16 +1,19 @@
-"""One of two queries that are compared, and its operators that keep state.
+"""Two queries as far as they read the same, and their operators that keep state.
 
-What it is: `Side`, a stored plan with what is derived of it once, and `KeptOperator`.
-What it promises: pure. Digests of two sides can be compared: those of the old one are over the ids
-that its operators have in the new one.
+What it is: `compare_plans`, both plans without the inputs of unions that only one of them has;
+`Side`, one of them with what is derived of it once, and `KeptOperator`.
+What it promises: pure. Operators keep the ids and numbers that they have in the whole plans.
+Digests of two sides can be compared: those of the old one are over the ids that its operators have
+in the new one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ashore.base.codec import Json
 from ashore.errors import fail
+from ashore.plans.change.sources import SourceMapping
 from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict
 from ashore.plans.digests import TermDigests, hash_form
 from ashore.plans.graph import (
@@ -18,12 +21,13 @@ from ashore.plans.graph import (
     KEYS,
     SESSION_PLACE,
     KeptColumn,
+    OperatorState,
     PlanGraph,
     PlanNode,
     split_condition,
 )
 from ashore.plans.log_form import StoredPlan
-from ashore.plans.operator_graph import Operator, OperatorGraph, State
+from ashore.plans.operator_graph import Operator, OperatorGraph, State, describe_graph
 from ashore.plans.operators import OperatorKind
 from ashore.plans.regions import (
     FILTER,
@@ -33,7 +37,7 @@ from ashore.plans.regions import (
     number_sources,
     walk_region,
 )
-from ashore.plans.restriction import find_below
+from ashore.plans.restriction import find_below, narrow
 from ashore.plans.sources import list_fixed
 from ashore.plans.terms import NULLABLE, Term, TermKind
 from ashore.plans.words import Words
@@ -42,51 +46,52 @@ SESSIONS = "SessionWindowStateStoreSaveExec"
 WITHIN = "StreamingDeduplicateWithinWatermarkExec"
 # Without event time among their keys, these keep what they have.
 _BY_KEYS = {OperatorKind.AGGREGATE, OperatorKind.DISTINCT, OperatorKind.DEDUPLICATE}
+_DISTINCT = {OperatorKind.DISTINCT, OperatorKind.DEDUPLICATE}
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """What a query is, compared with the other one.
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """A query, compared with the other one.
 
     Arguments:
+        plan: of the query, without inputs of unions that the other query does not have.
+        whole: the graph with these inputs.
+        numbers: what distinguishes its sources, in both queries.
         renumbered: the ids that its stateful operators have in the other query; None: this is that.
-        sources: how its sources are distinguished; None: as those of any query.
         passed: the ids of its deduplications that the other query does not have: what stands on
             them is compared with what stands on their inputs there.
 
     """
 
+    plan: StoredPlan
+    whole: PlanGraph
+    numbers: Sequence[Json]
     renumbered: Mapping[int, int] | None = None
-    sources: Sequence[Json] | None = None
-    passed: frozenset[int] = frozenset()
+    passed: frozenset[int]
 
+    @cached_property
+    def digests(self) -> TermDigests:
+        """The digests of its terms."""
+        return TermDigests(self.plan.graph, self.numbers)
 
-class Side:
-    """A query.
+    @cached_property
+    def _regions(self) -> dict[int, Region]:
+        return find_regions(self.plan.graph, self.renumbered, self.numbers, self.passed)
 
-    Arguments:
-        plan: of the query, without inputs of unions that the other query does not have.
-        operators: of its graph.
-        whole: the graph with these inputs.
-        beside: what it is beside the other query.
+    @cached_property
+    def _nodes(self) -> dict[int, PlanNode]:
+        return {node.state.operator_id: node for node in self.plan.graph.nodes if node.state}
 
-    """
+    @cached_property
+    def words(self) -> Words:
+        """Its terms in words."""
+        graph = self.plan.graph
+        return Words(graph.terms, graph.sources, is_qualified=True, is_exact=True)
 
-    def __init__(
-        self, plan: StoredPlan, operators: OperatorGraph, whole: PlanGraph, beside: Beside
-    ) -> None:
-        self.plan = plan
-        self.passed = beside.passed
-        self.whole = whole
-        self.operators = operators
-        numbers = number_sources(plan.graph.sources) if beside.sources is None else beside.sources
-        self.digests = TermDigests(plan.graph, numbers)
-        self._numbers = numbers
-        terms, sources = plan.graph.terms, plan.graph.sources
-        self.words = Words(terms, sources, is_qualified=True, is_exact=True)
-        self.full_words = Words(terms, sources, is_qualified=True, is_exact=True, is_full=True)
-        self._regions = find_regions(plan.graph, beside.renumbered, numbers, beside.passed)
-        self._nodes = {node.state.operator_id: node for node in plan.graph.nodes if node.state}
+    @cached_property
+    def full_words(self) -> Words:
+        """Its terms in words, with types, options and readings."""
+        return replace(self.words, is_full=True, _texts={})
 
     def kept(self, operator: Operator) -> "KeptOperator":
         """Return an operator that keeps state."""
@@ -112,7 +117,7 @@ class Side:
             if node.kind == FILTER:
                 terms = node.terms("condition")
                 parts = (part for term in terms for part in split_condition(graph, term))
-                labels = sorted((self._numbers[each] for each in below[place]), key=hash_form)
+                labels = sorted((self.numbers[each] for each in below[place]), key=hash_form)
                 found |= {hash_form([self.digests[part], labels]) for part in parts}
         return frozenset(found)
 
@@ -151,9 +156,22 @@ class KeptOperator:
         return self.node.terms(FUNCTIONS)
 
     @property
+    def planned(self) -> OperatorState:
+        """Its state as Spark plans it."""
+        return self.node.state or fail("an operator without state is judged")
+
+    @property
     def columns(self) -> tuple[KeptColumn, ...]:
         """What it keeps for each key, in the order of the state's bytes."""
-        return self.node.state.columns if self.node.state else ()
+        return self.planned.columns
+
+    def form_of(self, term: int) -> list[tuple[str, str]]:
+        """Return what it keeps for a function: each part with its type."""
+        return [(each.part, each.type) for each in self.columns if each.term == term]
+
+    def columns_of_side(self, side: str) -> list[KeptColumn]:
+        """Return the columns of the rows of one side of a join."""
+        return [each for each in self.columns if each.side == side]
 
     @cached_property
     def conditions(self) -> Mapping[str, int]:
@@ -195,10 +213,9 @@ class KeptOperator:
     @property
     def nullable(self) -> Mapping[tuple[str, str, str], bool]:
         """Whether each column of its state may be NULL, by what it is of."""
-        keys = self.node.state.keys if self.node.state else ()
         return {
             (self.side.digests[each.term], each.part, each.side): each.is_nullable
-            for each in (*keys, *self.columns)
+            for each in (*self.planned.keys, *self.columns)
         }
 
     @property
@@ -240,14 +257,13 @@ class KeptOperator:
     @property
     def has_event_time(self) -> bool:
         """Whether a watermark lets it forget keys."""
-        return self.node.state is not None and self.node.state.has_event_time
+        return self.planned.has_event_time
 
     @property
     def may_follow_watermark(self) -> bool:
         """Whether a watermark may say what it hands on, drops or forgets."""
-        sides = self.node.state.sides if self.node.state else ()
         if self.operator.kind == OperatorKind.JOIN:
-            return any(each.is_bounded for each in sides)
+            return any(each.is_bounded for each in self.planned.sides)
         is_by_keys = self.operator.kind in _BY_KEYS and self.node.kind != WITHIN
         return self.has_event_time or not is_by_keys
 
@@ -259,18 +275,16 @@ class KeptOperator:
         """Return a term in words. `is_full`: with its types, options and readings."""
         return (self.side.full_words if is_full else self.side.words).of(term)
 
-    def describe_column(self, column: KeptColumn, *, is_full: bool = False) -> str:
-        """Return a column of the state in words. `is_full`: with types, options and readings."""
-        parts = (column.side, self.describe(column.term, is_full=is_full), column.part)
+    def describe_column(self, column: KeptColumn) -> str:
+        """Return a column of the state in words."""
+        parts = (column.side, self.describe(column.term), column.part)
         return ".".join(each for each in parts if each)
 
     def all_as(self, verdict: StateVerdict, why: str = "") -> tuple[ColumnVerdict, ...]:
         """Return one verdict on all keys and columns."""
-        return tuple(ColumnVerdict(name, verdict, why) for name in self._names())
-
-    def _names(self) -> Iterator[str]:
-        yield from (f"key {each.name}" for each in self.state.keys)
-        yield from (self.describe_column(each) for each in self.columns)
+        names = [f"key {each.name}" for each in self.state.keys]
+        names += [self.describe_column(each) for each in self.columns]
+        return tuple(ColumnVerdict(name, verdict, why) for name in names)
 
 
 def distinguish(
@@ -295,3 +309,71 @@ def describe_pair(old: KeptOperator, new: KeptOperator) -> tuple[str, str]:
         return one, other
     before, after = distinguish(old, old.keys, new, new.keys)
     return f"{one} ({before})", f"{other} ({after})"
+
+
+# ---- both
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPlans:
+    """Two plans as they are compared: without the inputs of unions that only one of them has.
+
+    Arguments:
+        old, new: the plans.
+        before, after: their operators.
+        wholes: the graphs with all inputs.
+        numbers: what distinguishes the sources of both.
+
+    """
+
+    old: StoredPlan
+    new: StoredPlan
+    before: OperatorGraph
+    after: OperatorGraph
+    wholes: tuple[PlanGraph, PlanGraph]
+    numbers: tuple[Sequence[Json], Sequence[Json]]
+
+    def sides(self, pairs: Iterable[tuple[Operator, Operator]]) -> tuple[Side, Side]:
+        """Return both queries. `pairs`: which stateful operator of the new one an old one is."""
+        renumbered = {
+            one.state.operator_id: other.state.operator_id
+            for one, other in pairs
+            if one.state and other.state
+        }
+        old = Side(
+            plan=self.old,
+            whole=self.wholes[0],
+            numbers=self.numbers[0],
+            renumbered=renumbered,
+            passed=_find_distinct(self.before) - renumbered.keys(),
+        )
+        new = Side(
+            plan=self.new,
+            whole=self.wholes[1],
+            numbers=self.numbers[1],
+            passed=_find_distinct(self.after) - {*renumbered.values()},
+        )
+        return old, new
+
+
+def _find_distinct(graph: OperatorGraph) -> frozenset[int]:
+    """Return the ids of operators that hand on each distinct row once, as it is."""
+    return frozenset(
+        each.state.operator_id
+        for each in graph.operators
+        if each.state is not None and each.kind in _DISTINCT
+    )
+
+
+def compare_plans(old: StoredPlan, new: StoredPlan, mapping: SourceMapping) -> ComparedPlans:
+    """Return two plans as they are compared. `mapping`: of their sources. Raises SparkUnknown."""
+    was = replace(old, graph=narrow(old.graph, mapping.dropped))
+    now = replace(new, graph=narrow(new.graph, mapping.added))
+    return ComparedPlans(
+        was,
+        now,
+        describe_graph(was.graph, old.graph),
+        describe_graph(now.graph, new.graph),
+        (old.graph, new.graph),
+        (mapping.number_old(old.graph, new.graph), number_sources(now.graph.sources)),
+    )

@@ -20,7 +20,7 @@ from ashore.jobs.requests import StateTable
 from ashore.plans.graph import KeptColumn, PlanGraph, PlanNode
 from ashore.plans.operators import JOIN
 from ashore.plans.terms import TermKind
-from ashore.plans.types import type_name
+from ashore.plans.trees import type_name
 from ashore.plans.version import JobVersion
 from ashore.plans.words import Words
 from ashore.queries.state.inspection import Schemas

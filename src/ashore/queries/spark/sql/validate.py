@@ -19,9 +19,15 @@ from ashore.log.names import SliceName
 from ashore.log.store.reader import read_log
 from ashore.plans.checks import warn_of_replays
 from ashore.plans.graph import PlanGraph
-from ashore.plans.messages import DescribedQuery, TableQuery, TopicQuery
 from ashore.plans.operators import describe_operators
-from ashore.plans.query import PlannedQuery, RefusedState, StateCheck
+from ashore.plans.query import (
+    DescribedQuery,
+    PlannedQuery,
+    RefusedState,
+    StateCheck,
+    TableQuery,
+    TopicQuery,
+)
 from ashore.plans.sources import list_topics
 from ashore.queries.spark.internals import check_state
 from ashore.queries.spark.sql.assembly import SqlParts, plan_queries

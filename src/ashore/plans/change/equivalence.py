@@ -1,11 +1,13 @@
-"""Columns of a state that are kept as a wider type.
+"""Parts of a state that mean the same to new SQL, though it does not write them alike.
 
-What it is: `is_lossless`, between two types; `is_same_value`, between two expressions; and
-`find_widened`, the functions of an aggregate that are over the same values as before, written as a
-wider type. A value gets wider by a cast, or because the column of a source does.
+What it is: `is_lossless`, between two types; `is_same_value`, between two expressions;
+`find_widened`, functions over the same values as before, written as a wider type: a value gets
+wider by a cast, or because the column of a source does; and `find_same_state`, functions that
+compute another result of the same state, as for another fraction of a percentile.
 What it promises: pure. Each value of the old type is one of the new, and the functions here give of
 the wider values what they gave, widened. What is not known to be so is not widened: a record that
-is read as a DOUBLE has other values than as a FLOAT.
+is read as a DOUBLE has other values than as a FLOAT. Of each function it is known that its class
+keeps nothing of what is left out here.
 """
 
 import re
@@ -56,7 +58,7 @@ def find_widened(old: KeptOperator, new: KeptOperator) -> dict[int, int]:
     for term in new.functions:
         before = known.get(_narrow(new.side, term))
         is_other = before is not None and new.side.digests[term] not in kept
-        if before is None or not is_other or not _is_wider(_of(old, before), _of(new, term)):
+        if before is None or not is_other or not _is_wider(old.form_of(before), new.form_of(term)):
             continue
         if _are_read_as_before(old.side, before, new.side, term):
             found[term] = before
@@ -65,7 +67,7 @@ def find_widened(old: KeptOperator, new: KeptOperator) -> dict[int, int]:
 
 def find_widened_columns(old: KeptOperator, new: KeptOperator, side: str) -> dict[int, KeptColumn]:
     """Return of which old column each one of a join's side is that has got wider, by its term."""
-    was, now = ([each for each in some.columns if each.side == side] for some in (old, new))
+    was, now = old.columns_of_side(side), new.columns_of_side(side)
     known = {old.side.digests[each.term] for each in was}
     found = {}
     for each in now:
@@ -92,15 +94,11 @@ def _digits(kind: str) -> tuple[int, int] | None:
     return precision - scale, scale
 
 
-def _of(operator: KeptOperator, term: int) -> Sequence[KeptColumn]:
-    return [each for each in operator.columns if each.term == term]
-
-
-def _is_wider(was: Sequence[KeptColumn], now: Sequence[KeptColumn]) -> bool:
+def _is_wider(was: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> bool:
     """Return whether all that is kept for a function can be written as what is kept from now on."""
-    return [each.part for each in was] == [each.part for each in now] and all(
-        one.type == other.type or is_lossless(one.type, other.type)
-        for one, other in zip(was, now, strict=True)
+    return [part for part, _ in was] == [part for part, _ in now] and all(
+        one == other or is_lossless(one, other)
+        for (_, one), (_, other) in zip(was, now, strict=True)
     )
 
 
@@ -159,3 +157,70 @@ def _are_read_as_before(old: Side, before: int, new: Side, after: int) -> bool:
 def _is_read_as_before(was: str, now: str) -> bool:
     """Return whether a column keeps its values: integers and decimals are exact."""
     return was == now or (_digits(now) is not None and is_lossless(was, now))
+
+
+# ---- the same state
+
+SAME_STATE = "its result is computed of the state that another function of the old SQL has"
+# Classes that keep the same of their arguments, by one of their names.
+_KEPT_AS = {
+    **dict.fromkeys(("StddevPop", "StddevSamp", "VariancePop", "VarianceSamp"), "VarianceSamp"),
+    **dict.fromkeys(("CovPopulation", "CovSample"), "CovSample"),
+}
+# Of functions that keep values: the places of arguments that only the result depends on.
+_OF_RESULTS = {
+    "Percentile": {1},
+    "PercentileDisc": {1},
+    "ApproximatePercentile": {1},
+    "ListAgg": {1},
+}
+_DESCENDING = "reverse"  # the option of a percentile WITHIN GROUP (ORDER BY ... DESC)
+_ORDER = "SortOrder"
+
+
+def find_same_state(old: KeptOperator, new: KeptOperator) -> dict[int, int]:
+    """Return of which old function each one has the state that is new: their terms, new to old.
+
+    Functions that both have are theirs; of what is left each old one is that of one new one.
+    """
+    was, now = (set(each.digests(each.functions)) for each in (old, new))
+    left: dict[str, list[int]] = {}
+    for term in old.functions:
+        kept = _kept(old.side, term)
+        if kept is not None and old.side.digests[term] not in now:
+            left.setdefault(kept, []).append(term)
+    found = {}
+    for term in new.functions:
+        kept = _kept(new.side, term)
+        if kept is None or new.side.digests[term] in was or not left.get(kept):
+            continue
+        before = left[kept][0]
+        if old.form_of(before) == new.form_of(term):
+            found[term] = left[kept].pop(0)
+    return found
+
+
+def _kept(side: Side, place: int) -> str | None:
+    """Return the digest of what a function keeps; None where it is that of the function itself."""
+    term = side.term(place)
+    if term.kind is not TermKind.AGGREGATE or term.is_distinct:
+        return None
+    without = _OF_RESULTS.get(term.name, set())
+    if term.name not in _KEPT_AS and not without:
+        return None
+    arguments = (each for at, each in enumerate(term.arguments) if at not in without)
+    form: list[Json] = [
+        _KEPT_AS.get(term.name, term.name),
+        [_ordered(side, each) for each in arguments],
+        [*side.digests.all(term.filters)],
+        [[*each] for each in term.options if each[0] != _DESCENDING],
+    ]
+    return hash_form(form)
+
+
+def _ordered(side: Side, place: int) -> Json:
+    """Return the form of an argument; of one by which values are ordered, without the direction."""
+    term = side.term(place)
+    if term.kind is TermKind.CALL and term.name == _ORDER:
+        return [_ORDER, *side.digests.all(term.arguments)]
+    return side.digests[place]
