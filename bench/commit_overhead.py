@@ -24,7 +24,7 @@ from ashore.jobs.jars import jar_paths
 from ashore.log.plan_batch import BatchPlan
 from ashore.log.positions import StreamShard
 from ashore.log.progress import BatchLanded, Quiet
-from ashore.queries.spark.assembly import SparkJob, assembled
+from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.storage.base import Storage
 from ashore.topics.loop.assembly import JobAssembly
 from ashore.topics.loop.job import load_job_file
@@ -135,7 +135,7 @@ def count_calls(job: SparkJob, servers: str) -> tuple[Counter[str], int, int]:
     counted = FaultyStorage(around.storage)
     runner = TasksHere(KafkaAddress(servers, {}), counted)
     environment = replace(around, storage=counted, progress=steps)
-    loop = JobAssembly(job.assembly.job, environment).slice(runner, job.parallelism)
+    loop = JobAssembly(job.assembly.job, environment).slice(runner, job.cores)
     for _ in range(2):
         land(loop, servers)
     before = len(counted.calls)

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from ashore.jobs.jars import jar_paths
 from ashore.log.positions import ShardRange
 from ashore.log.progress import Quiet, Step
-from ashore.queries.spark.assembly import SparkJob, assembled
+from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.loop.worker import Tick
@@ -174,7 +174,7 @@ def stream(site: Site) -> Iterator[dict[str, float]]:
     create_topics(site.servers, {topic: PARTITIONS})
     with assembled(load_job_file(site.write_job(topic)), site.spark, Quiet()) as job:
         runner = watched(job.runner, marks, "runner")
-        loop = watch(job, marks).slice(runner, job.parallelism)
+        loop = watch(job, marks).slice(runner, job.cores)
         loop.open()
         for number in range(WARM + BATCHES):
             site.produce(topic, STREAMED)
@@ -230,7 +230,7 @@ def run_all(site: Site) -> Iterator[dict[str, float]]:
         began_s = time.perf_counter()
         with assembled(load_job_file(job_file), site.spark, Quiet()) as job:
             assembly, runner = watch(job, marks), watched(job.runner, marks, "runner")
-            loop = assembly.loop([assembly.slice(runner, job.parallelism)], until_drained=True)
+            loop = assembly.loop([assembly.slice(runner, job.cores)], until_drained=True)
             loop.run(probe=runner)
         ended_s = time.perf_counter()
         site.task_marks(topic)

@@ -20,7 +20,7 @@ from ashore.base.clock import SystemClock
 from ashore.jobs.file import Job
 from ashore.jobs.jars import jar_paths
 from ashore.log.progress import Quiet
-from ashore.queries.spark.assembly import SparkJob, assembled
+from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.run.processes import assembly as local
 from ashore.topics.run.spark.session import LIGHT_JVM, start_session

@@ -26,7 +26,7 @@ from ashore.log.progress import Progress, Quiet
 from ashore.log.store.reader import read_history, read_log
 from ashore.proof.verify import VerifyResult
 from ashore.proof.verify.job import verify_job
-from ashore.queries.spark.assembly import SparkJob, assembled
+from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.storage.base import Storage
 from ashore.storage.open import open_storage
 from ashore.topics.loop.job import load_job_file

@@ -11,7 +11,7 @@ from ashore.log.names import SliceName, checkpoint_attempt, checkpoint_directory
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.log.progress import Progress, Quiet
 from ashore.plans.query import PlannedQuery
-from ashore.queries.spark.assembly import assembled
+from ashore.queries.spark.sql.assembly import assembled
 from ashore.queries.spark.sql.validate import plan_stored
 from ashore.queries.state.attempts import Attempts
 from ashore.topics.loop.job import load_job_file
@@ -80,7 +80,7 @@ def run(site: Site, job_file: Path, progress: Progress | None = None) -> None:
 def plan_here(site: Site, job_file: Path) -> tuple[PlannedQuery, ...]:
     """Return what a job would do, by the session of the tests: a Spark of its own takes longer."""
     with assembled(load_job_file(job_file), site.spark, Quiet()) as assembly:
-        return plan_stored(assembly.sql)
+        return plan_stored(assembly)
 
 
 def per_minute(records: Iterable[Click], *, watermark_ms: int) -> dict[tuple[int, str], int]:

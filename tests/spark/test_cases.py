@@ -15,8 +15,8 @@ from ashore.jobs.file.cases import load_cases, parse_cases
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import CasesRequest, write_request
 from ashore.log.progress import Quiet
-from ashore.queries.spark.assembly import assembled
 from ashore.queries.spark.main import job_for_cases
+from ashore.queries.spark.sql.assembly import assembled
 from ashore.queries.spark.sql.cases import run_cases
 from ashore.topics.loop.job import load_job_file
 
@@ -67,7 +67,7 @@ def run(
     read = parse_cases(json.dumps({"cases": cases}))
     here = job_for_cases(load_job_file(path), str(tmp_path))
     with assembled(here, spark, Quiet()) as assembly:
-        return list(run_cases(assembly.sql, read, tmp_path / "cases"))
+        return list(run_cases(assembly, read, tmp_path / "cases"))
 
 
 def case(*expect: dict[str, object], **more: object) -> dict[str, object]:
@@ -273,7 +273,7 @@ def test_the_example_with_dead_letters_and_an_idle_topic(
     job = load_job_file(EXAMPLES / "orders-paid.yaml")
     cases = load_cases(EXAMPLES / "orders-paid.cases.yaml")
     with assembled(job_for_cases(job, str(tmp_path)), spark, Quiet()) as assembly:
-        ended = list(run_cases(assembly.sql, cases, tmp_path / "cases"))
+        ended = list(run_cases(assembly, cases, tmp_path / "cases"))
     assert [each.problems for each in ended] == [(), ()]
 
 
@@ -300,7 +300,7 @@ def test_a_job_whose_tables_stand_in_its_sql(spark: SparkSession, tmp_path: Path
     assert here.tables[1].partition_by == ("id",)
     cases = parse_cases(json.dumps({"cases": [{"name": "x", "given": given, "expect": expect}]}))
     with assembled(here, spark, Quiet()) as job:
-        (ended,) = run_cases(job.sql, cases, tmp_path / "cases")
+        (ended,) = run_cases(job, cases, tmp_path / "cases")
         assert ended.problems == ()
     (tmp_path / "declared.sql").write_text(DECLARED.replace("price DOUBLE", "price INT"), "utf-8")
     here = job_for_cases(load_job_file(tmp_path / "job.yaml"), str(tmp_path))
@@ -308,7 +308,7 @@ def test_a_job_whose_tables_stand_in_its_sql(spark: SparkSession, tmp_path: Path
         assembled(here, spark, Quiet()) as job,
         pytest.raises(QueryRefused, match="price` double, the table id BIGINT, price INT"),
     ):
-        list(run_cases(job.sql, cases, tmp_path / "others"))
+        list(run_cases(job, cases, tmp_path / "others"))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.spark.site import Site, event, table_of
 
 from ashore.base.clock import CLOCK_VARIABLE, SteeredClock, Steering
 from ashore.log.progress import Quiet
-from ashore.queries.spark.assembly import assembled
+from ashore.queries.spark.sql.assembly import assembled
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
 from ashore.tables.catalog.hive_wire import Address
 from ashore.topics.loop.job import load_job_file

@@ -21,7 +21,7 @@ from ashore.log.store.reader import read_log
 from ashore.proof.verify import SampleRate
 from ashore.proof.verify.job import verify_job
 from ashore.proof.verify.values import WRITTEN_BY_SQL
-from ashore.queries.spark.sql import bad_rows
+from ashore.queries.spark.sql import row_writer
 from ashore.topics.open_job import open_job
 
 NAME = SliceName("landing", "ods__numbers")
@@ -105,7 +105,7 @@ def test_dead_letters_may_be_wanted_once_a_query_has_stopped(site: Site) -> None
 def test_more_of_them_than_are_exceptions_stop_the_query(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bad_rows, "LETTERS_MAX", 1)
+    monkeypatch.setattr(row_writer, "LETTERS_MAX", 1)
     topic = site.topic(1)
     site.produce(topic, encode([*GOOD[:3], *BAD]))
     with pytest.raises(RowNotComputed, match="more than 1 records of a batch"):

@@ -9,7 +9,7 @@ from ashore.log.entries import Prepare, Query, ShardRead
 from ashore.log.names import SliceName, query_source
 from ashore.log.positions import OffsetRange, ShardKey
 from ashore.log.query_history import LandedBatch
-from ashore.queries.spark.sql.catch_up import write_offsets
+from ashore.queries.spark.sql.batch_offsets import write_offsets
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.storage import MemoryStorage
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange
-from ashore.queries.spark.sql.bad_rows import find_culprits
+from ashore.queries.spark.sql.row_writer import find_culprits
 
 A, B = (ShardKey("kafka:q", "clicks", 1, shard) for shard in ("0", "1"))
 

@@ -33,8 +33,8 @@ from ashore.jobs.requests import (
     write_request,
 )
 from ashore.jobs.writer import EventWriter
-from ashore.queries.spark.assembly import SparkJob, assembled
 from ashore.queries.spark.sql.adhoc import answer_query
+from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.queries.spark.sql.cases import run_cases
 from ashore.queries.spark.sql.query import SqlQuery
 from ashore.queries.spark.sql.validate import describe_queries
@@ -97,14 +97,14 @@ class SparkEngine:
 def validate(process: JobProcess[SparkJob], _request: str) -> None:
     """Plan the job's queries and send what they would be. Nothing is read or written."""
     with process.assembled() as job:
-        process.events.send(Validated(describe_queries(job.sql)))
+        process.events.send(Validated(describe_queries(job)))
 
 
 def sql(process: JobProcess[SparkJob], request: str) -> None:
     """Run one SELECT over records that are there and send its rows. Nothing is written."""
     select = read_request(SqlRequest, request)
     with process.assembled() as job:
-        process.events.send(answer_query(job.sql, select, process.events.send))
+        process.events.send(answer_query(job, select, process.events.send))
 
 
 def test(process: JobProcess[SparkJob], request: str) -> None:
@@ -115,7 +115,7 @@ def test(process: JobProcess[SparkJob], request: str) -> None:
         tempfile.TemporaryDirectory(prefix="ashore-test-") as directory,
         process.assembled(job_for_cases(process.job, directory)) as job,
     ):
-        for ended in run_cases(job.sql, cases, Path(directory)):
+        for ended in run_cases(job, cases, Path(directory)):
             process.events.send(ended)
 
 

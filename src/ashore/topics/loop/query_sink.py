@@ -213,6 +213,11 @@ class QuerySink:
         self._shares = ShareWindow(plan.bad_of, plan.bad_share, plan.filled)
 
     @property
+    def log(self) -> LandingLog:
+        """The log of its slice."""
+        return self.parts.log
+
+    @property
     def fold(self) -> Fold:
         """The log as this writer knows it. Requires: `open` was called."""
         return self.parts.log.fold

@@ -23,7 +23,7 @@ from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.plans.text import find_read, name_made
 from ashore.queries.spark.internals import TimeMark, count_observed_once
-from ashore.queries.spark.sql.assembly import SqlParts, read_sql, read_views
+from ashore.queries.spark.sql.assembly import SparkJob, read_sql, read_views
 from ashore.queries.spark.sql.frames import VARIABLES
 from ashore.queries.spark.sql.functions import load_functions
 from ashore.queries.spark.sql.refusals import explain_plan, refused_at
@@ -41,7 +41,7 @@ QUERY = "query"  # what messages call it
 Send = Callable[[Event], None]
 
 
-def answer_query(parts: SqlParts, request: SqlRequest, send: Send) -> Answered:
+def answer_query(parts: SparkJob, request: SqlRequest, send: Send) -> Answered:
     """Return the rows of a query.
 
     Arguments:
@@ -96,7 +96,7 @@ def _plan_ranges(
 
 def _create_view(
     session: SparkSession,
-    parts: SqlParts,
+    parts: SparkJob,
     view: View,
     ranges: Mapping[str, Mapping[str, OffsetRange]],
 ) -> None:

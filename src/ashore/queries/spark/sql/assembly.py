@@ -1,11 +1,14 @@
-"""The queries of a job put together: SQL, views, sinks, checkpoints.
+"""A job over a Spark session, and its queries put together: SQL, views, sinks, checkpoints.
 
-What it is: from `sql` and `tables` of a job file to one worker for each INSERT.
-What it promises: every table without a topic has one INSERT, and every INSERT such a table; what
-Spark refuses is reported before the first query starts.
+What it is: `SparkJob`, for the job process, and for tests and benchmarks that share a session; from
+`sql` and `tables` of a job file to one worker for each INSERT.
+What it promises: connections are closed at the end; the session is left to its owner. Every table
+without a topic has one INSERT, and every INSERT such a table; what Spark refuses is reported before
+the first query starts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +16,7 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
+from ashore.base.clock import Clock, SystemClock
 from ashore.base.suggest import suggest
 from ashore.errors import CheckpointUnfit, JobFileInvalid, check, fail
 from ashore.jobs.file import Job, Table, check_views, match_topics, select_sources
@@ -22,8 +26,10 @@ from ashore.jobs.file.source_text import WrittenText, written_file
 from ashore.jobs.file.sql_checks import view_name
 from ashore.jobs.file.tables import SealSection
 from ashore.log.fold import EMPTY
+from ashore.log.names import SliceName
+from ashore.log.progress import Progress
 from ashore.plans.sources import list_topics
-from ashore.queries.spark.internals import TimeMark, read_sources
+from ashore.queries.spark.internals import TimeMark, explain_refusal, read_sources
 from ashore.queries.spark.sql.batches import QueryParts
 from ashore.queries.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.functions import load_functions
@@ -39,24 +45,31 @@ from ashore.queries.state.attempts import open_attempts
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import CheckpointFile, list_partitions, list_stores
 from ashore.queries.state.layout import PARTITIONS, BatchLog, StateKind, StatePath, TablePath
-from ashore.topics.loop.assembly import JobAssembly
-from ashore.topics.loop.job import first_offset_of, landing_spec
-from ashore.topics.loop.job_loop import Rhythm
+from ashore.topics.loop.assembly import JobAssembly, kafka_address, opened_environment
+from ashore.topics.loop.job import MAIN, first_offset_of, landing_spec
+from ashore.topics.loop.job_loop import JobLoop, Rhythm
 from ashore.topics.loop.sink_output import sink_output
 from ashore.topics.loop.sinks import Sink, sink_slice, sinks_of
+from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.read.base import Source
 from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.run.spark.reader import ExpressionRefusedError, output_schema
+from ashore.topics.run.spark.runner import SparkRunner
+from ashore.topics.write.batch import BatchRunner
+from ashore.topics.write.specs import LandingSpec
 
+_CLOCK = SystemClock()
 _NEITHER = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
 
 
 @dataclass(frozen=True, slots=True)
-class SqlParts:
-    """What the queries of a job are put together from."""
+class SparkJob:
+    """A job over a Spark session, with everything that it works with."""
 
     assembly: JobAssembly
     spark: SparkSession
     kafka: KafkaAddress
+    runner: BatchRunner  # of the slice of its topics
 
     @property
     def job(self) -> Job:
@@ -68,8 +81,59 @@ class SqlParts:
         """How many tasks can run side by side."""
         return int(self.spark.sparkContext.defaultParallelism)
 
+    def slice(self) -> SliceLoop:
+        """Return the worker that lands the job's topics."""
+        return self.assembly.slice(self.runner, self.cores)
 
-def open_queries(parts: SqlParts, *, until_drained: bool) -> list[SqlQuery]:
+    def loop(self, *, until_drained: bool) -> JobLoop:
+        """Return what runs all that the job does: its topics, and its queries.
+
+        Raises as `open_queries`. Its probe is `runner`.
+        """
+        queries = open_queries(self, until_drained=until_drained)
+        slices = [self.slice()] if self.assembly.has_topics else []
+        return self.assembly.loop(slices, queries, until_drained=until_drained)
+
+
+@contextmanager
+def assembled(
+    job: Job,
+    spark: SparkSession,
+    progress: Progress,
+    clock: Clock = _CLOCK,
+    accepted_by: str = "",
+) -> Iterator[SparkJob]:
+    """Bring job, lake, Kafka, catalog and Spark together. Nothing is read or written yet.
+
+    `accepted_by`: see Environment.
+    """
+    with opened_environment(job, progress, clock, accepted_by) as environment:
+        address = kafka_address(job)
+        assembly = JobAssembly(job, environment, lambda spec: refine(spark, spec))
+        runner = SparkRunner(spark, address, environment.lake, str(SliceName(job.job, MAIN)))
+        yield SparkJob(assembly, spark, address, runner)
+
+
+def refine(spark: SparkSession, spec: LandingSpec) -> LandingSpec:
+    """Complete a table with the columns that its `select` makes. Raises JobFileInvalid."""
+    if not spec.is_decoded_by_spark:
+        return spec
+    try:
+        return replace(spec, output=replace(spec.output, schema=output_schema(spark, spec)))
+    except ExpressionRefusedError as refused:
+        refusal = explain_refusal(refused.error)
+        message = f"`{refused.key[0]}` of table {spec.table} is not valid: {refusal.sentence}"
+        if refusal.hint:
+            raise JobFileInvalid(message, hint=refusal.hint, part=refused.key) from refused
+        raise JobFileInvalid(
+            message,
+            hint="Spark evaluates these expressions for each record, over the columns of `schema`: "
+            "aggregates, window functions and generators such as `explode` are not supported",
+            part=refused.key,
+        ) from refused
+
+
+def open_queries(parts: SparkJob, *, until_drained: bool) -> list[SqlQuery]:
     """Return the workers of a job's queries. Nothing is read, and no query runs yet.
 
     Raises QueryRefused, JobFileInvalid, TableOwned, SourceError.
@@ -84,7 +148,7 @@ def open_queries(parts: SqlParts, *, until_drained: bool) -> list[SqlQuery]:
 
 
 def plan_queries(
-    parts: SqlParts, rhythm: Rhythm, loaded: tuple[View, ...] | None = None
+    parts: SparkJob, rhythm: Rhythm, loaded: tuple[View, ...] | None = None
 ) -> list[tuple[Sink, QueryPlan]]:
     """Return the tables and topics that SQL writes, each with its query.
 
@@ -202,7 +266,7 @@ def read_views_of(job: Job, existing: Sequence[str]) -> tuple[View, ...]:
     return tuple(found.values())
 
 
-def _query(parts: SqlParts, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQuery:
+def _query(parts: SparkJob, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQuery:
     name = sink_slice(parts.job.job, item)
     frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY).frame
     output, remember_ms = None, SealSection().remember_ms
@@ -214,8 +278,8 @@ def _query(parts: SqlParts, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQ
         remember_ms = item.seal.remember_ms
     topic = plan.topic.topic if plan.topic else ""
     sink = parts.assembly.sink(name, output, remember_ms, topic)
-    source = parts.assembly.environment.source
-    query_parts = QueryParts(parts.spark, parts.kafka, source, sink, rhythm.clean)
+    around = parts.assembly.environment
+    query_parts = QueryParts(parts.spark, parts.kafka, around, sink, rhythm.clean)
     return SqlQuery(plan, query_parts, list_topics(read_sources(frame)))
 
 
@@ -262,14 +326,6 @@ SAMPLED = 4
 NEWEST = 20  # gaps between batches: what follows a backlog, or a new interval, soon counts
 
 
-@dataclass(frozen=True, slots=True)
-class _Store:
-    """What is known of one store."""
-
-    changelog_bytes: float  # the median: a first batch is often unlike the others
-    snapshot_bytes: float
-
-
 def read_batches(checkpoint: Checkpoint) -> Batches | None:
     """Return measures of the last batches; None if files do not show them. Raises StorageError.
 
@@ -284,9 +340,9 @@ def read_batches(checkpoint: Checkpoint) -> Batches | None:
         return None
     return Batches(
         interval_s=median(gaps_ms) / 1000,
-        changelog_bytes=sum(each.changelog_bytes * count for each, count in found),
-        snapshot_bytes=sum(each.snapshot_bytes * count for each, count in found),
-        stores=round(sum(count for _, count in found)),
+        changelog_bytes=sum(changelog * count for changelog, _, count in found),
+        snapshot_bytes=sum(snapshot * count for _, snapshot, count in found),
+        stores=round(sum(count for *_, count in found)),
     )
 
 
@@ -306,16 +362,17 @@ def read_partitions(checkpoint: Checkpoint) -> int | None:
     return settings.partitions if settings else None
 
 
-def _read_stores(checkpoint: Checkpoint) -> Iterator[tuple[_Store, float]]:
-    """Yield the stores that were looked at, and how many each stands for."""
+def _read_stores(checkpoint: Checkpoint) -> Iterator[tuple[float, float, float]]:
+    """Yield bytes of changelogs and snapshots of stores, and how many stores each stands for."""
     for operator, partitions in list_partitions(checkpoint).items():
         sampled = partitions[:: max(1, len(partitions) // SAMPLED)]
         for partition in sampled:
             for files in list_stores(checkpoint, operator, partition).values():
-                yield _measure(files), len(partitions) / len(sampled)
+                yield *_measure(files), len(partitions) / len(sampled)
 
 
-def _measure(files: Sequence[CheckpointFile]) -> _Store:
+def _measure(files: Sequence[CheckpointFile]) -> tuple[float, float]:
+    """Return the bytes of a changelog, and what a snapshot adds."""
     changelogs = [each.size_bytes for each in files if _is(each, StateKind.CHANGELOG)]
     snapshots_ms = sorted(
         each.modified_ms for each in files if _is(each, StateKind.ROCKSDB_SNAPSHOT)
@@ -326,7 +383,8 @@ def _measure(files: Sequence[CheckpointFile]) -> _Store:
         # Tables that came with the oldest snapshot hold what was there before it.
         tables = [each for each in tables if each.modified_ms > snapshots_ms[0]]
     added = sum(each.size_bytes for each in tables)
-    return _Store(median(changelogs or [0]), added / max(rounds, 1))
+    # The median: a first batch is often unlike the others.
+    return median(changelogs or [0]), added / max(rounds, 1)
 
 
 def _is(file: CheckpointFile, kind: StateKind) -> bool:

@@ -20,26 +20,26 @@ from ashore.log.plan_query import NO_BATCH, QueryBatch
 from ashore.log.positions import ShardRange
 from ashore.log.query import Letter, choose_letters
 from ashore.queries.spark.internals import count_observed, move_marks, read_marks, read_time_inputs
-from ashore.queries.spark.sql.bad_rows import (
-    AsideBatch,
-    AsideParts,
-    AsideWriter,
-    Computed,
-    LeftOutError,
-)
+from ashore.queries.spark.sql.batch_offsets import plan_ranges
 from ashore.queries.spark.sql.frames import QueryPlan
 from ashore.queries.spark.sql.idleness import IdleInputs
 from ashore.queries.spark.sql.memory import out_of_memory
-from ashore.queries.spark.sql.ranges import plan_ranges
-from ashore.queries.spark.sql.row_writer import land_frame, run_tasks
+from ashore.queries.spark.sql.row_writer import (
+    AsideBatch,
+    AsideWriter,
+    Computed,
+    LeftOutError,
+    land_frame,
+    run_tasks,
+)
 from ashore.queries.spark.sql.topics import send_rows
 from ashore.queries.spark.sql.views import sum_counts
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.versions import copy_version
+from ashore.topics.loop.assembly import Environment
 from ashore.topics.loop.housekeeping import CleanRule
 from ashore.topics.loop.joins import find_replaced, require_streams
 from ashore.topics.loop.query_sink import BegunBatch, QuerySink
-from ashore.topics.read.base import Source
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.run.spark.task import RESULT_DDL, drop_rows
 
@@ -55,13 +55,13 @@ class QueryParts:
 
     spark: SparkSession
     kafka: KafkaAddress
-    source: Source
+    environment: Environment
     sink: QuerySink
     clean: CleanRule
 
     def say(self, message: str) -> None:
         """Report a warning of the query."""
-        self.sink.parts.progress.warn(self.sink.plan.name.slice, message)
+        self.environment.progress.warn(self.sink.plan.name.slice, message)
 
 
 class RunAgain(Exception):
@@ -137,7 +137,7 @@ class QueryBatches:
         while self.checkpoint.read_position().committed < self._ran:
             if self._monotonic_s() > until_s:
                 return
-            self.parts.sink.parts.clock.sleep(LOOK_S)
+            self.parts.environment.clock.sleep(LOOK_S)
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """Run one batch. Spark calls it, in a thread of its own."""
@@ -158,7 +158,7 @@ class QueryBatches:
         sink = self.parts.sink
         known = sink.fold.version
         if known is not None and self._copied != (known.version, self.checkpoint.path):
-            copy_version(sink.parts.storage, self.name, sink.fold, self.checkpoint)
+            copy_version(self.parts.environment.storage, self.name, sink.fold, self.checkpoint)
             self._copied = (known.version, self.checkpoint.path)
 
     def _land(self, frame: DataFrame, batch_id: int) -> None:
@@ -175,7 +175,7 @@ class QueryBatches:
         )
         self._reading = batch.ranges
         batch = replace(batch, left_out=choose_letters(self.left_out, batch.ranges))
-        streams = self.parts.source.describe_streams(self.topics)
+        streams = self.parts.environment.source.describe_streams(self.topics)
         require_streams(self.topics, streams)
         begun = sink.begin(batch, lambda key: streams[key.stream].stream_id, self.past)
         # Step 2. Write; or compute, for the state alone.
@@ -206,18 +206,17 @@ class QueryBatches:
         count = functools.partial(self._count, begun.batch)
         if not self.plan.leaves_aside:
             return Computed(run_tasks(land_frame(frame, order)), count())
-        aside = AsideParts(
-            parts.spark,
-            parts.kafka,
-            self.plan,
-            self.name,
-            self.keeps_state,
-            self._require_wanted,
-            parts.say,
+        writer = AsideWriter(
+            spark=parts.spark,
+            kafka=parts.kafka,
+            plan=self.plan,
+            name=self.name,
+            keeps_state=self.keeps_state,
+            require_running=self._require_wanted,
+            say=parts.say,
         )
         letters = sink.letters_order(begun)
-        batch = AsideBatch(frame, begun.batch, order, letters, count)
-        return AsideWriter(aside).write(batch)
+        return writer.write(AsideBatch(frame, begun.batch, order, letters, count))
 
     def _require_wanted(self) -> None:
         if self.is_stopping and not self._finishes:
@@ -276,7 +275,7 @@ class QueryBatches:
         source, fold = query_source(self.name), self.parts.sink.fold
         found = {topic: each for (of, topic), each in fold.generations().items() if of == source}
         known = {topic: found[topic][1] for topic in self.topics if topic in found}
-        now = self.parts.source.describe_streams(self.topics)
+        now = self.parts.environment.source.describe_streams(self.topics)
         topic = find_replaced(source, fold, known, now)
         if topic is not None:
             raise StreamReplaced(
@@ -295,4 +294,4 @@ class QueryBatches:
             self.under_way.release()
 
     def _monotonic_s(self) -> float:
-        return self.parts.sink.parts.clock.monotonic_s()
+        return self.parts.environment.clock.monotonic_s()

@@ -6,7 +6,7 @@ What it promises: the topic's own decoding and checks, as where it lands. No fil
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from ashore.log.positions import ShardKey
 from ashore.queries.spark.sql.case_source import SOURCE, list_ranges, open_ranges, write_batches
 from ashore.queries.spark.sql.row_comparison import SHOWN_MAX
 from ashore.queries.spark.sql.views import View
-from ashore.storage.open import LakeAddress
+from ashore.topics.loop.assembly import JobAssembly
 from ashore.topics.loop.job import MAIN
 from ashore.topics.run.spark.reader import decode_records, record_columns
 from ashore.topics.write.batch import BatchOrder
@@ -29,8 +29,6 @@ from ashore.topics.write.data_file import Stretch
 from ashore.topics.write.runs import Sheaf, split_runs
 from ashore.topics.write.sorting import TopicSorter
 from ashore.topics.write.specs import LandingSpec
-
-Refine = Callable[[LandingSpec], LandingSpec]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,49 +46,35 @@ class CaseLetter:
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
-@dataclass(frozen=True, slots=True)
-class LandedTopics:
-    """Topics of a case that land in one table.
-
-    Arguments:
-        view: that SQL reads of them.
-        job: its name.
-        lake: of the job, which is not touched.
-        refine: completes the table with the columns that its `select` makes.
-
-    """
-
-    view: View
-    job: str
-    lake: LakeAddress
-    refine: Refine
-
-
 def land_letters(
-    session: SparkSession, landed: LandedTopics, batches: Sequence[GivenBatch], directory: Path
+    session: SparkSession,
+    assembly: JobAssembly,
+    view: View,
+    given: Sequence[GivenBatch],
+    directory: Path,
 ) -> list[CaseLetter]:
     """Return the records that become dead letters of the table in which they land.
 
     Arguments:
         session: reads records that Spark decodes.
-        landed: topics and table.
-        batches: the batches of the case.
+        assembly: of the job, whose lake is not touched.
+        view: that SQL reads of topics that land in one table.
+        given: the batches of the case.
         directory: does not exist yet: for the records.
 
     Raises JobFileInvalid, PySparkException.
 
     """
-    view = landed.view
-    spec = landed.refine(view.spec)
-    write_batches(directory, view, batches)
-    ranges = [each for batch in list_ranges(batches) for each in batch]
+    spec = assembly.refine(view.spec)
+    write_batches(directory, view, given)
+    ranges = [each for batch in list_ranges(given) for each in batch]
     records = open_ranges(session, directory, ranges).coalesce(1)
     records = records.select(*record_columns(spec))
     if spec.is_decoded_by_spark:
         records = decode_records(records, spec)
     order = BatchOrder(
-        lake=landed.lake,
-        name=SliceName(landed.job, MAIN),
+        lake=assembly.environment.lake,
+        name=SliceName(assembly.job.job, MAIN),
         epoch=1,
         batch=0,
         time=BatchTime(time.time_ns() // 1_000_000),

@@ -32,7 +32,6 @@ from ashore.queries.spark.internals import (
     read_sources,
     read_time_inputs,
 )
-from ashore.queries.spark.sql.bad_rows import explain_row, find_letters, reason_of
 from ashore.queries.spark.sql.case_letters import CaseLetter
 from ashore.queries.spark.sql.case_source import (
     list_ranges,
@@ -51,6 +50,7 @@ from ashore.queries.spark.sql.idleness import IdleInputs
 from ashore.queries.spark.sql.refusals import explain_failure
 from ashore.queries.spark.sql.row_comparison import RowsUnfit, read_rows, rows_as_text
 from ashore.queries.spark.sql.row_errors import RowError
+from ashore.queries.spark.sql.row_writer import explain_row, find_letters, reason_of
 from ashore.queries.spark.sql.views import View, choose_far_future, leave_out, make_view
 
 _FAILURES = (PySparkException, Py4JError)

@@ -20,8 +20,8 @@ from ashore.errors import JobFileInvalid
 from ashore.jobs.events import CaseEnded
 from ashore.jobs.file.cases import Case, Expected, named_columns
 from ashore.jobs.file.tables import Table
-from ashore.queries.spark.sql.assembly import SqlParts, plan_queries, read_views_of
-from ashore.queries.spark.sql.case_letters import LandedTopics, land_letters, letter_problems
+from ashore.queries.spark.sql.assembly import SparkJob, plan_queries, read_views_of
+from ashore.queries.spark.sql.case_letters import land_letters, letter_problems
 from ashore.queries.spark.sql.case_query import CaseQuery
 from ashore.queries.spark.sql.frames import QueryPlan, output_ddl
 from ashore.queries.spark.sql.row_comparison import RowsUnfit, differences, typed
@@ -30,7 +30,7 @@ from ashore.topics.loop.sink_output import sink_output
 from ashore.topics.loop.sinks import Sink, sink_slice
 
 
-def run_cases(parts: SqlParts, cases: Iterable[Case], directory: Path) -> Iterator[CaseEnded]:
+def run_cases(parts: SparkJob, cases: Iterable[Case], directory: Path) -> Iterator[CaseEnded]:
     """Run cases one after the other, and yield how each ended.
 
     Arguments:
@@ -104,7 +104,7 @@ def _refuse_unread(case: Case, topics: Sequence[str], read: set[str]) -> None:
 
 
 def _run(
-    parts: SqlParts, case: Case, expected: Expected, planned: tuple[Sink, QueryPlan], own: Path
+    parts: SparkJob, case: Case, expected: Expected, planned: tuple[Sink, QueryPlan], own: Path
 ) -> list[str]:
     """Run one INSERT over the records of a case, and return what is not as expected."""
     item, plan = planned
@@ -131,11 +131,10 @@ def _run(
     return [*rows, *letter_problems(expected, ran.letters)]
 
 
-def _land(parts: SqlParts, case: Case, expected: Expected, view: View, own: Path) -> list[str]:
+def _land(parts: SparkJob, case: Case, expected: Expected, view: View, own: Path) -> list[str]:
     """Return how the dead letters of a topic's table are not as expected."""
-    assembly = parts.assembly
-    landed = LandedTopics(view, parts.job.job, assembly.environment.lake, assembly.refine)
-    return list(letter_problems(expected, land_letters(parts.spark, landed, case.batches, own)))
+    letters = land_letters(parts.spark, parts.assembly, view, case.batches, own)
+    return list(letter_problems(expected, letters))
 
 
 def _compare(

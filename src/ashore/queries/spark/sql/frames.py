@@ -7,9 +7,10 @@ What it promises: what Spark refuses is refused here, in words, before anything 
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -37,10 +38,10 @@ from ashore.queries.spark.sql.topics import COUNTED, TopicPlan, check_topic
 from ashore.queries.spark.sql.views import (
     PartReading,
     View,
-    ViewReading,
-    create_view,
     first_offsets,
-    make_part_view,
+    leave_out,
+    make_view,
+    open_stream,
 )
 from ashore.queries.state.attempts import Attempts
 from ashore.topics.read.base import FirstOffset
@@ -48,8 +49,6 @@ from ashore.topics.read.columns import KafkaAddress
 
 # What Spark writes as ${env:NAME} is replaced where a view is made: the way for a password of JDBC.
 VARIABLES = {"spark.sql.variable.substitute": "true"}
-
-Made = TypeVar("Made")
 
 
 class PlannedFrame(NamedTuple):
@@ -108,10 +107,7 @@ class QueryPlan:
     @property
     def written(self) -> tuple[str, ...]:
         """The same statements as they are written, without the values of secret options."""
-        read = self._names_read
-        views = [each.text for each in self.script.views if name_made(each.text) in read]
-        texts = (*views, self.insert.text)
-        return tuple(mask_literals(each, SECRET_NAME, MASK).strip() for each in texts)
+        return tuple(mask_literals(each, SECRET_NAME, MASK).strip() for each in self._statements)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -121,9 +117,13 @@ class QueryPlan:
     @property
     def texts(self) -> tuple[str, ...]:
         """The statements of the views that are read, then the INSERT, without needless space."""
+        return tuple(normalise_sql(strip_ids(text)) for text in self._statements)
+
+    @property
+    def _statements(self) -> tuple[str, ...]:
         read = self._names_read
-        views = [each.text for each in self.script.views if name_made(each.text) in read]
-        return tuple(normalise_sql(strip_ids(text)) for text in (*views, self.insert.text))
+        views = (each.text for each in self.script.views if name_made(each.text) in read)
+        return (*views, self.insert.text)
 
     @property
     def read_views(self) -> tuple[View, ...]:
@@ -169,10 +169,9 @@ def open_frame(
 
     def make_views(session: SparkSession) -> None:
         for view in plan.views:
-            firsts = first_offsets(view, name, fold)
-            offsets_max = plan.offsets_max.get(view.name)
-            reading = ViewReading(firsts, offsets_max, plan.mark, plan.left_out)
-            create_view(session, kafka, view, reading)
+            firsts, most = first_offsets(view, name, fold), plan.offsets_max.get(view.name)
+            records = open_stream(session, kafka, view, firsts, most)
+            make_view(view, leave_out(records, plan.left_out), plan.mark)
 
     planned = make_frame(spark, plan, make_views)
     if plan.leaves_aside:
@@ -191,19 +190,9 @@ def open_part(
 
     def make_views(session: SparkSession) -> None:
         for view in plan.views:
-            make_part_view(session, kafka, view, part)
+            make_view(view, part.load(session, kafka, view), part.mark, part.now)
 
     return make_part(spark, plan, make_views)
-
-
-def make_part(
-    spark: SparkSession,
-    plan: QueryPlan,
-    make_views: Callable[[SparkSession], None],
-    made: Collection[str] = (),
-) -> DataFrame:
-    """Return what the INSERT selects from views that are no streams. See `make_frame`."""
-    return _make_frame(spark, plan, make_views, made, lambda frame: frame)
 
 
 def make_frame(
@@ -212,6 +201,18 @@ def make_frame(
     make_views: Callable[[SparkSession], None],
     made: Collection[str] = (),
 ) -> PlannedFrame:
+    """Return what the INSERT selects, as a stream. Arguments and errors: see `make_part`."""
+    frame = make_part(spark, plan, make_views, made)
+    with _explained(plan):
+        return PlannedFrame(frame, _check(frame, plan))
+
+
+def make_part(
+    spark: SparkSession,
+    plan: QueryPlan,
+    make_views: Callable[[SparkSession], None],
+    made: Collection[str] = (),
+) -> DataFrame:
     """Return what the INSERT selects.
 
     Arguments:
@@ -223,32 +224,26 @@ def make_frame(
     Raises as `open_frame`.
 
     """
-    return _make_frame(
-        spark, plan, make_views, made, lambda frame: PlannedFrame(frame, _check(frame, plan))
-    )
-
-
-def _make_frame(
-    spark: SparkSession,
-    plan: QueryPlan,
-    make_views: Callable[[SparkSession], None],
-    made: Collection[str],
-    look: Callable[[DataFrame], Made],
-) -> Made:
-    session = plan.open_session(spark)
-    script = plan.script
-    statement: ViewText | Insert = plan.insert  # that Spark is given
-    try:
+    session, script = plan.open_session(spark), plan.script
+    with _explained(plan):
         make_views(session)
         plan.functions.register(session)
-        for statement in script.views:
-            if name_made(statement.text) not in made:
+    for statement in script.views:
+        if name_made(statement.text) not in made:
+            with _explained(plan, statement):
                 session.sql(script.in_its_place(statement))
-        statement = plan.insert
+    with _explained(plan):
         make = select_by_settings if plan.makes_nulls else select
-        return look(make(session, script, plan.insert))
+        return make(session, script, plan.insert)
+
+
+@contextmanager
+def _explained(plan: QueryPlan, statement: ViewText | None = None) -> Iterator[None]:
+    """Raise what Spark says in words. `statement`: that it is given; None: the INSERT."""
+    try:
+        yield
     except (PySparkException, Py4JError) as error:
-        place = script.find(error, statement)
+        place = plan.script.find(error, statement or plan.insert)
         raise explain_plan(error, plan.insert.table, place) from error
 
 

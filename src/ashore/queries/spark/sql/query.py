@@ -32,8 +32,8 @@ from ashore.plans.version import (
     digest_version,
     write_version,
 )
+from ashore.queries.spark.sql.batch_offsets import write_offsets
 from ashore.queries.spark.sql.batches import QueryBatches, QueryParts, RunAgain
-from ashore.queries.spark.sql.catch_up import write_offsets
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, name_planner, open_frame
 from ashore.queries.spark.sql.limits import measure_records, plan_limits, read_sizes
 from ashore.queries.spark.sql.refusals import explain_plan, refuse
@@ -80,7 +80,7 @@ class SqlQuery:
     @property
     def log(self) -> LandingLog:
         """See Worker."""
-        return self.parts.sink.parts.log
+        return self.parts.sink.log
 
     @property
     def batches_landed(self) -> int:
@@ -182,8 +182,8 @@ class SqlQuery:
         return self._check_against_log(checkpoint)
 
     def _check_against_log(self, checkpoint: Checkpoint) -> dict[int, LandedBatch]:
-        sink = self.parts.sink
-        return check_checkpoint(self.plan, self.name, sink.fold, checkpoint, sink.parts.storage)
+        fold, storage = self.parts.sink.fold, self.parts.environment.storage
+        return check_checkpoint(self.plan, self.name, fold, checkpoint, storage)
 
     def _open_frame(self, behind: Mapping[int, LandedBatch]) -> DataFrame:
         """Return what the query runs, without what its log leaves out. Raises QueryRefused.
@@ -244,14 +244,14 @@ class SqlQuery:
 
     def _join(self) -> None:
         """Take topic partitions up, before Spark looks at them."""
-        sink, source = self.parts.sink, self.parts.source
-        streams = look_again(sink.parts.clock, self._describe, self.parts.say)
+        sink, source = self.parts.sink, self.parts.environment.source
+        streams = look_again(self.parts.environment.clock, self._describe, self.parts.say)
         join = plan_join(source, sink.fold, streams, self._first_of, query_source(self.name))
         if join is not None:
             sink.join(begin_at(join, read_begun(self._batches.checkpoint)).shards)
 
     def _describe(self) -> dict[str, StreamInfo]:
-        sink, source = self.parts.sink, self.parts.source
+        sink, source = self.parts.sink, self.parts.environment.source
         streams = source.describe_streams(self._topics)
         require_streams(self._topics, streams)
         if self.plan.topic is not None:
@@ -273,7 +273,7 @@ class SqlQuery:
         }
         record_bytes = {
             view.name: measure_records(
-                self.parts.source,
+                self.parts.environment.source,
                 {shard: start for shard, start in nexts.items() if shard.stream in view.topics},
                 functools.partial(read_sizes, self.parts.kafka),
             )

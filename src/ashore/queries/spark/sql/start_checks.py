@@ -33,8 +33,8 @@ from ashore.plans.log_form import StoredPlan, read_stored, write_stored
 from ashore.plans.matching import MappingEdits
 from ashore.plans.sources import list_topics
 from ashore.queries.spark.internals import read_sources
+from ashore.queries.spark.sql.batch_offsets import plan_ranges
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, name_planner
-from ashore.queries.spark.sql.ranges import plan_ranges
 from ashore.queries.spark.sql.refusals import other_sources
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import Ends

@@ -30,7 +30,7 @@ from ashore.plans.query import (
 )
 from ashore.plans.sources import list_topics
 from ashore.queries.spark.internals import check_state
-from ashore.queries.spark.sql.assembly import SqlParts, plan_queries
+from ashore.queries.spark.sql.assembly import SparkJob, plan_queries
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.refusals import do_all
 from ashore.queries.spark.sql.start_checks import hold_query
@@ -50,7 +50,7 @@ UPSERT = (
 )
 
 
-def describe_queries(parts: SqlParts) -> tuple[DescribedQuery, ...]:
+def describe_queries(parts: SparkJob) -> tuple[DescribedQuery, ...]:
     """Return what each query of the job would be, compared with its log and its checkpoint.
 
     Raises QueryRefused, CheckpointUnfit, JobFileInvalid, LogDamaged, StorageError.
@@ -60,7 +60,7 @@ def describe_queries(parts: SqlParts) -> tuple[DescribedQuery, ...]:
 
 
 def plan_stored(
-    parts: SqlParts, outlines: Mapping[str, Checkpoint] = NO_OUTLINES
+    parts: SparkJob, outlines: Mapping[str, Checkpoint] = NO_OUTLINES
 ) -> tuple[PlannedQuery, ...]:
     """Return what each query of the job would do, whatever state is there.
 
@@ -74,7 +74,7 @@ def plan_stored(
 
 
 def open_query(
-    parts: SqlParts, query: str, log: SliceName | None = None
+    parts: SparkJob, query: str, log: SliceName | None = None
 ) -> tuple[QueryPlan, PlannedFrame]:
     """Return what fills a table or a topic, and its frame, whatever state is there.
 
@@ -91,7 +91,7 @@ def open_query(
 
 
 def _plan(
-    parts: SqlParts, item: Sink, plan: QueryPlan, outlines: Mapping[str, Checkpoint]
+    parts: SparkJob, item: Sink, plan: QueryPlan, outlines: Mapping[str, Checkpoint]
 ) -> PlannedQuery:
     name = sink_slice(parts.job.job, item)
     planned = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
@@ -102,7 +102,7 @@ def _plan(
     return PlannedQuery(filled, name.slice, stored, plan.digest, says)
 
 
-def _describe(parts: SqlParts, item: Sink, plan: QueryPlan) -> DescribedQuery:
+def _describe(parts: SparkJob, item: Sink, plan: QueryPlan) -> DescribedQuery:
     name = sink_slice(parts.job.job, item)
     planned = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
     columns, graph = output_ddl(planned.frame), planned.graph

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.streaming import DataStreamReader
 from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
 from ashore.base.time_format import TimeFormat, parse_time_format
@@ -86,24 +85,6 @@ FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where 
 
 
 @dataclass(frozen=True, slots=True)
-class ViewReading:
-    """How one query reads a view, batch by batch.
-
-    Arguments:
-        firsts: where it begins.
-        offsets_max: how many offsets of the topics a batch reads; None: all that are there.
-        mark: the watermark that records of a batch are late by.
-        left_out: records that are left out, of whichever batch.
-
-    """
-
-    firsts: FirstOffsets
-    offsets_max: int | None
-    mark: TimeMark
-    left_out: tuple[Letter, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class PartReading:
     """How a part of one batch is read, beside the stream.
 
@@ -135,15 +116,42 @@ class PartReading:
         return leave_out(records, self.left_out)
 
 
-def create_view(
-    session: SparkSession, kafka: KafkaAddress, view: View, reading: ViewReading
-) -> None:
-    """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid."""
-    stream = _stream(session, kafka, view, reading.firsts)
-    if reading.offsets_max is not None:
-        stream = stream.option("maxOffsetsPerTrigger", str(reading.offsets_max))
-    records = leave_out(stream.load().select(*record_columns(view.spec)), reading.left_out)
-    make_view(view, records, reading.mark)
+def open_stream(
+    session: SparkSession,
+    kafka: KafkaAddress,
+    view: View,
+    firsts: FirstOffsets,
+    offsets_max: int | None,
+) -> DataFrame:
+    """Return the records of a view as a stream. Nothing is read yet.
+
+    Arguments:
+        session: that reads it.
+        kafka: where it is.
+        view: with its topics.
+        firsts: where it begins.
+        offsets_max: how many offsets of the topics a batch reads; None: all that are there.
+
+    """
+    stream = (
+        session.readStream.format("kafka")
+        .options(**{f"kafka.{name}": value for name, value in kafka.options.items()})
+        .options(
+            **{
+                "kafka.bootstrap.servers": kafka.bootstrap_servers,
+                "kafka.isolation.level": "read_committed",
+            },
+            **headers_option(headers=view.spec.headers),
+            failOnDataLoss="true",
+            # Where a topic has fewer partitions than there are cores, all cores read it.
+            minPartitions=str(session.sparkContext.defaultParallelism),
+            subscribe=",".join(view.topics),
+            startingOffsets=json.dumps(firsts),
+        )
+    )
+    if offsets_max is not None:
+        stream = stream.option("maxOffsetsPerTrigger", str(offsets_max))
+    return stream.load().select(*record_columns(view.spec))
 
 
 def leave_out(records: DataFrame, left_out: tuple[Letter, ...]) -> DataFrame:
@@ -155,13 +163,6 @@ def leave_out(records: DataFrame, left_out: tuple[Letter, ...]) -> DataFrame:
         is_of_it = (F.col("topic") == topic) & (F.col("partition") == int(shard))
         records = records.where(~(is_of_it & F.col("offset").isin(offsets)))
     return records
-
-
-def make_part_view(
-    session: SparkSession, kafka: KafkaAddress, view: View, part: PartReading
-) -> None:
-    """Make a view of a part of a batch. Raises as `create_view`."""
-    make_view(view, part.load(session, kafka, view), part.mark, part.now)
 
 
 def make_view(view: View, records: DataFrame, mark: TimeMark, now: Column | None = None) -> None:
@@ -305,27 +306,6 @@ def _to_time(spec: LandingSpec, column: Column) -> Column:
     first, end = F.lit(EVENT_MS_MIN * per_ms), F.lit((EVENT_MS_MAX + 1) * per_ms)
     micros = F.floor(column * F.lit(_MICROS[spec.output.event_unit])).cast("bigint")
     return F.when((column >= first) & (column < end), F.timestamp_micros(micros))
-
-
-def _stream(
-    session: SparkSession, kafka: KafkaAddress, view: View, firsts: FirstOffsets
-) -> DataStreamReader:
-    return (
-        session.readStream.format("kafka")
-        .options(**{f"kafka.{name}": value for name, value in kafka.options.items()})
-        .options(
-            **{
-                "kafka.bootstrap.servers": kafka.bootstrap_servers,
-                "kafka.isolation.level": "read_committed",
-            },
-            **headers_option(headers=view.spec.headers),
-            failOnDataLoss="true",
-            # Where a topic has fewer partitions than there are cores, all cores read it.
-            minPartitions=str(session.sparkContext.defaultParallelism),
-            subscribe=",".join(view.topics),
-            startingOffsets=json.dumps(firsts),
-        )
-    )
 
 
 def first_offsets(view: View, name: SliceName, fold: Fold) -> FirstOffsets:

@@ -38,8 +38,8 @@ class StreamWatch:
         self.plan, self.parts, self.name = batches.plan, batches.parts, batches.name
         self.left: int | None = None  # the last epoch of this process, once nothing of it runs
         self._next_idle_s = 0.0
-        sink = self.parts.sink.parts
-        self._cleaner = CheckpointCleaner(self.name.slice, sink.clock, sink.progress)
+        around = self.parts.environment
+        self._cleaner = CheckpointCleaner(self.name.slice, around.clock, around.progress)
         self._housekeeping = self._open_house()
 
     def wait(self, query: StreamingQuery, frame: DataFrame) -> None:
@@ -47,7 +47,7 @@ class StreamWatch:
         views = (view for view in self.plan.read_views if view.has_watermark)
         delays_ms = {view.name: view.spec.late.after_ms for view in views}
         reported = Reported(Inputs(delays_ms, self.batches.passed_ms))
-        clock, refresh_s = self.parts.sink.parts.clock, self.plan.refresh_ms / 1000
+        clock, refresh_s = self.parts.environment.clock, self.plan.refresh_ms / 1000
         refresher = Refresher(frame, refresh_s, clock, self.parts.say)
         try:
             while not query.awaitTermination(POLL_S):
@@ -85,10 +85,10 @@ class StreamWatch:
 
         At once, at first: a batch that was killed may have left files.
         """
-        sink, parts = self.parts.sink, self.parts.sink.parts
+        sink, around = self.parts.sink, self.parts.environment
         tables = sink.plan.output.tables if sink.plan.output else ()
         return Housekeeping(
-            House(parts.log, parts.storage, parts.clock, parts.progress, lambda: tables),
+            House(sink.log, around.storage, around.clock, around.progress, lambda: tables),
             self.parts.clean,
             cleans_first=True,
             clean_more=self._clean,
@@ -101,7 +101,7 @@ class StreamWatch:
 
     def _idle(self) -> None:
         """Between batches, once an interval: run deferred actions, look whether the log is ours."""
-        clock = self.parts.sink.parts.clock
+        clock = self.parts.environment.clock
         if clock.monotonic_s() < self._next_idle_s:
             return
         self._next_idle_s = clock.monotonic_s() + self.plan.interval_ms / 1000
@@ -116,7 +116,7 @@ class StreamWatch:
         for message in report(query, reported):
             self.parts.say(message)
         if reported.last is not None and reported.last is not before:
-            self.parts.sink.parts.progress.query(self.name.slice, reported.last)
+            self.parts.environment.progress.query(self.name.slice, reported.last)
 
 
 class Refresher:

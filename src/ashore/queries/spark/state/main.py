@@ -42,9 +42,8 @@ from ashore.jobs.requests import (
 from ashore.jobs.writer import EventWriter, watch_parent
 from ashore.log.names import SliceName
 from ashore.log.progress import StateWork
-from ashore.queries.spark.assembly import assembled
 from ashore.queries.spark.internals.state import FAMILY, list_state, read_state
-from ashore.queries.spark.sql.assembly import SqlParts
+from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.queries.spark.sql.settings import FORMAT
 from ashore.queries.spark.sql.validate import open_query, plan_stored
 from ashore.queries.spark.state.rescaling import Cut, rescale
@@ -122,15 +121,15 @@ def _migrate(request: str, events: EventWriter, start: Start, lines: _ParentLine
     outlines = {each.slice: open_directory(each.path, clock) for each in planning.outlines}
     spark = start(f"migrate {job.job}", application_of(job).master, conf_of(job))
     try:
-        with assembled(job, spark, events) as assembly:
-            events.send(QueriesPlanned(plan_stored(assembly.sql, outlines)))
+        with assembled(job, spark, events) as parts:
+            events.send(QueriesPlanned(plan_stored(parts, outlines)))
             for line in lines.all():
-                events.send(_rewrite(assembly.sql, read_request(MigrateRequest, line), events))
+                events.send(_rewrite(parts, read_request(MigrateRequest, line), events))
     finally:
         _stop(spark)
 
 
-def _rewrite(parts: SqlParts, request: MigrateRequest, events: EventWriter) -> StateMigrated:
+def _rewrite(parts: SparkJob, request: MigrateRequest, events: EventWriter) -> StateMigrated:
     parts.spark.conf.set(FORMAT, str(request.state_format))
     log = SliceName(parts.job.job, request.log) if request.log else None
     plan, planned = open_query(parts, request.query, log)

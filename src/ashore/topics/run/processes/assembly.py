@@ -1,6 +1,6 @@
 """A job over processes of this machine.
 
-What it is: `LocalJob`, what `ashore.queries.spark.assembly` is for Spark.
+What it is: `LocalJob`, what `ashore.queries.spark.sql.assembly` is for Spark.
 What it promises: connections and processes are released at the end.
 """
 
