@@ -38,34 +38,20 @@ _LEAVES = {TermKind.COLUMN, TermKind.RECORD, TermKind.LITERAL, TermKind.NULL}
 
 @dataclass(frozen=True, slots=True)
 class CanonicalCall:
-    """A call in its canonical form.
-
-    Arguments:
-        name: of the function.
-        arguments: their digests.
-        options: of the function.
-
-    """
+    """A call in its canonical form."""
 
     name: str
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...]  # their digests
     options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """The canonical forms of the calls of one plan.
-
-    Arguments:
-        terms: of the plan.
-        digests: of terms, of which those that a call is over are there.
-        digest_of: the digest of a term that need not be in the plan.
-
-    """
+    """The canonical forms of the calls of one plan."""
 
     terms: Sequence[Term]
-    digests: Sequence[str]
-    digest_of: Callable[[Term], str]
+    digests: Sequence[str]  # of terms, of which those that a call is over are there
+    digest_of: Callable[[Term], str]  # the digest of a term that need not be in the plan
 
     def call(self, term: Term) -> CanonicalCall:
         """Return the form of a call."""

@@ -20,20 +20,15 @@ from ashore.plans.windows import Window
 
 @dataclass(slots=True)
 class TermDigests:
-    """The digests of a graph's terms.
-
-    Arguments:
-        graph: of the terms.
-        sources: how each source is distinguished from others, in the order of the graph.
-        has_seeds: whether seeds of random functions count: Spark makes up those that are missing.
-        is_canonical: whether calls have their canonical form. Ids of operators are of calls as they
-            are written, so that they stay the same when more forms are known to be equal.
-
-    """
+    """The digests of a graph's terms."""
 
     graph: PlanGraph
+    # how each source is distinguished from others, in the order of the graph
     sources: Sequence[Json]
+    # whether seeds of random functions count: Spark makes up those that are missing
     has_seeds: bool = True
+    # whether calls have their canonical form. Ids of operators are of calls as they are written, so
+    # that they stay the same when more forms are known to be equal
     is_canonical: bool = True
     _digests: list[str] = field(default_factory=list)
     _canonical: Canonical = field(init=False)

@@ -49,85 +49,52 @@ class PlanColumn:
 
 @dataclass(frozen=True, slots=True)
 class KeptColumn:
-    """A value that an operator keeps for each key.
+    """A value that an operator keeps for each key."""
 
-    Arguments:
-        type: as SQL writes it.
-        term: the column that is kept, or the function that the value is for.
-        part: which value of a function that needs several.
-        side: of a join, `left` or `right`.
-        is_nullable: whether it may be NULL.
-
-    """
-
-    type: str
-    term: int
-    part: str = added("")
-    side: str = added("")
+    type: str  # as SQL writes it
+    term: int  # the column that is kept, or the function that the value is for
+    part: str = added("")  # which value of a function that needs several
+    side: str = added("")  # of a join, `left` or `right`
     is_nullable: bool = added(True)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:
-    """The state of the rows of one side of a join of two streams.
+    """The state of the rows of one side of a join of two streams."""
 
-    Arguments:
-        is_bounded: whether Spark forgets them.
-        early: the event time by which it forgets them while they can still match.
-
-    """
-
-    is_bounded: bool
+    is_bounded: bool  # whether Spark forgets them
+    # the event time by which it forgets them while they can still match
     early: int | None = added(None)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """The state of an operator.
+    """The state of an operator."""
 
-    Arguments:
-        operator_id: which its directory in a checkpoint has, on a first start.
-        partitions: into how many it is cut, on a first start.
-        has_event_time: whether one of the keys is event time, so that a watermark passes it.
-        columns: what it keeps for each key.
-        sides: of a join, left and right.
-        keys: by which it keeps them.
-
-    """
-
-    operator_id: int
-    partitions: int
+    operator_id: int  # which its directory in a checkpoint has, on a first start
+    partitions: int  # into how many it is cut, on a first start
+    # whether one of the keys is event time, so that a watermark passes it
     has_event_time: bool = added(False)
     columns: tuple[KeptColumn, ...] = added(())
-    sides: tuple[JoinSide, ...] = added(())
+    sides: tuple[JoinSide, ...] = added(())  # of a join, left and right
     keys: tuple[KeptColumn, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)
 class PlanNode:
-    """A node.
+    """A node."""
 
-    Arguments:
-        kind: Spark's class.
-        inputs: the nodes whose rows it takes.
-        expressions: what it computes with, by the name that Spark gives it; of a node whose inputs
-            are named by the places of their columns, these too.
-        options: how, where that is no expression.
-        source: that it reads.
-        state: that it keeps.
-        taken: the columns that each of its inputs hands to it.
-        given: the id that the query gives it.
-
-    """
-
-    kind: str
-    inputs: tuple[int, ...] = added(())
+    kind: str  # Spark's class
+    inputs: tuple[int, ...] = added(())  # the nodes whose rows it takes
+    # what it computes with, by the name that Spark gives it; of a node whose inputs are named by
+    # the places of their columns, these too
     expressions: tuple[tuple[str, tuple[int, ...]], ...] = added(())
-    options: tuple[tuple[str, str], ...] = added(())
+    options: tuple[tuple[str, str], ...] = added(())  # how, where that is no expression
     source: int | None = added(None)
     state: OperatorState | None = added(None)  # noqa: RUF009 - it makes a field
+    # the columns that each of its inputs hands to it
     taken: tuple[tuple[int, ...], ...] = added(())
-    given: str = added("")
+    given: str = added("")  # the id that the query gives it
 
     def terms(self, name: str) -> tuple[int, ...]:
         """Return the expressions of a name; none where it has none."""

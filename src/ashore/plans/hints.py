@@ -40,18 +40,11 @@ _ONE_EACH = "give each operator a SELECT of its own, in a subquery or a view, wi
 
 @dataclass(frozen=True, slots=True)
 class WrittenOperator:
-    """An operator with state as Spark's analysed plan has it, from the sink to the sources.
+    """An operator with state as Spark's analysed plan has it, from the sink to the sources."""
 
-    Arguments:
-        kind: one of the values of `STATEFUL`.
-        sources: places of the sources that it takes rows of.
-        id: that its SELECT gives it; empty: none.
-
-    """
-
-    kind: str
-    sources: frozenset[int]
-    id: str = ""
+    kind: str  # one of the values of `STATEFUL`
+    sources: frozenset[int]  # places of the sources that it takes rows of
+    id: str = ""  # that its SELECT gives it; empty: none
 
 
 def find_ids(text: str) -> tuple[str, ...]:

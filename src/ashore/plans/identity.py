@@ -28,21 +28,14 @@ _ORDERED = {"sortOrder", "projections"}  # of these the order is what they mean
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a node is known by.
+    """What a node is known by."""
 
-    Arguments:
-        id: the one that the author gave; else the first digits of `own`, and the number of the node
-            among those alike, from the sink on: `3f2a9c1b`, `3f2a9c1b-2`.
-        own: digest of what the node computes.
-        with_inputs: digest of that and of all below it.
-        with_outputs: digest of what it computes and of all above it, up to the sink.
-
-    """
-
+    # the one that the author gave; else the first digits of `own`, and the number of the node among
+    # those alike, from the sink on: `3f2a9c1b`, `3f2a9c1b-2`
     id: str
-    own: str
-    with_inputs: str
-    with_outputs: str
+    own: str  # digest of what the node computes
+    with_inputs: str  # digest of that and of all below it
+    with_outputs: str  # digest of what it computes and of all above it, up to the sink
 
 
 def identify(graph: PlanGraph) -> tuple[Identity, ...]:

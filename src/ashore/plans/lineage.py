@@ -30,18 +30,11 @@ _RECORDS = {"value", "key"}  # of Kafka's records: what is decoded
 
 @dataclass(slots=True)
 class Lineage:
-    """The columns of one plan, and the terms that were made of them.
-
-    Arguments:
-        planned: the plan.
-        definitions: what each expression id stands for.
-        generators: what makes rows, and which of its columns an expression id is.
-        unions: the columns of unions.
-
-    """
+    """The columns of one plan, and the terms that were made of them."""
 
     planned: Planned
-    definitions: Mapping[int, Node]
+    definitions: Mapping[int, Node]  # what each expression id stands for
+    # what makes rows, and which of its columns an expression id is
     generators: Mapping[int, tuple[Node, int]]
     unions: Mapping[int, UnionColumn] = field(default_factory=dict)
     terms: Terms = field(default_factory=Terms)

@@ -14,40 +14,24 @@ from ashore.plans.graph import PlanGraph
 
 @dataclass(frozen=True, slots=True)
 class ViewRule:
-    """How the records of topics become the rows of a view: a graph sees the rows alone.
+    """How the records of topics become the rows of a view: a graph sees the rows alone."""
 
-    Arguments:
-        topics: that the view reads.
-        decode: how.
-        select: expressions that make its columns; none: all that were decoded.
-        where: which rows it has; empty: all.
-
-    """
-
-    topics: tuple[str, ...]
-    decode: str
-    select: tuple[str, ...]
-    where: str
+    topics: tuple[str, ...]  # that the view reads
+    decode: str  # how
+    select: tuple[str, ...]  # expressions that make its columns; none: all that were decoded
+    where: str  # which rows it has; empty: all
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """What a query does.
+    """What a query does."""
 
-    Arguments:
-        planner: who made the graph: graphs of two planners cannot be compared.
-        texts: the statements, with one space for white space: the views that are read, the INSERT.
-        views: the topics that are read.
-        graph: of the plan.
-        functions: digest of the Python functions, where it calls any.
-
-    """
-
-    planner: str
+    planner: str  # who made the graph: graphs of two planners cannot be compared
+    # the statements, with one space for white space: the views that are read, the INSERT
     texts: tuple[str, ...]
-    views: tuple[ViewRule, ...]
+    views: tuple[ViewRule, ...]  # the topics that are read
     graph: PlanGraph
-    functions: str = codec.added("")
+    functions: str = codec.added("")  # digest of the Python functions, where it calls any
 
 
 def released_plan(planner: str) -> StoredPlan:

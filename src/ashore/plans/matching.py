@@ -45,16 +45,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class MappingEdits:
-    """What the user says of pairs: ids of an old and of a new operator each.
+    """What the user says of pairs: ids of an old and of a new operator each."""
 
-    Arguments:
-        pinned: pairs, whatever else speaks for others.
-        forbidden: that are no pairs.
-
-    """
-
-    pinned: tuple[tuple[str, str], ...] = ()
-    forbidden: tuple[tuple[str, str], ...] = ()
+    pinned: tuple[tuple[str, str], ...] = ()  # pairs, whatever else speaks for others
+    forbidden: tuple[tuple[str, str], ...] = ()  # that are no pairs
 
     def describe(self) -> str:
         """Return them in words; empty where there are none."""

@@ -93,32 +93,19 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator.
+    """An operator."""
 
-    Arguments:
-        id: see `Identity`.
-        kind: `source`, `filter`, `aggregate` and so on: what it is in any engine.
-        name: in words.
-        engine_class: Spark's.
-        own, with_inputs, with_outputs: digests, see `Identity`.
-        inputs: that it takes rows of.
-        facts: what it computes with.
-        state: that it keeps.
-        is_given: whether the author gave the id.
-
-    """
-
-    id: str
-    kind: str
+    id: str  # see `Identity`
+    kind: str  # `source`, `filter`, `aggregate` and so on: what it is in any engine
     name: str
-    engine_class: str
+    engine_class: str  # Spark's
     own: str
     with_inputs: str
     with_outputs: str
-    inputs: tuple[Edge, ...] = added(())
-    facts: tuple[Fact, ...] = added(())
+    inputs: tuple[Edge, ...] = added(())  # that it takes rows of
+    facts: tuple[Fact, ...] = added(())  # what it computes with
     state: State | None = added(None)  # noqa: RUF009 - it makes a field
-    is_given: bool = added(False)
+    is_given: bool = added(False)  # whether the author gave the id
 
 
 @dataclass(frozen=True, slots=True)

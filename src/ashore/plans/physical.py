@@ -39,28 +39,18 @@ class PlannedJoin:
 
 @dataclass(frozen=True, slots=True)
 class PlannedNode:
-    """A node of a plan.
+    """A node of a plan."""
 
-    Arguments:
-        node: what Spark writes of it.
-        children: its inputs.
-        columns: of its output.
-        watermarked: the ids of those columns that are event time with a watermark.
-        buffers: columns that each of its aggregate functions keeps, where it takes in rows.
-        state: of an operator that keeps some.
-        join: of a join of two streams.
-        delay_ms: how late a watermark is that it makes.
-
-    """
-
-    node: Node
-    children: tuple["PlannedNode", ...]
+    node: Node  # what Spark writes of it
+    children: tuple["PlannedNode", ...]  # its inputs
     columns: tuple[Node, ...] = ()
+    # the ids of those columns that are event time with a watermark
     watermarked: frozenset[int] = frozenset()
+    # columns that each of its aggregate functions keeps, where it takes in rows
     buffers: tuple[tuple[Node, ...], ...] = ()
     state: StateInfo | None = None
     join: PlannedJoin | None = None
-    delay_ms: int | None = None
+    delay_ms: int | None = None  # how late a watermark is that it makes
 
     @property
     def kind(self) -> str:
@@ -76,22 +66,16 @@ class PlannedNode:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, and what it reads.
+    """A plan, and what it reads."""
 
-    Arguments:
-        root: whose rows the sink takes.
-        sources: what it reads, in the order of the analysed plan.
-        columns: the place of the source in `sources`, for each expression id that is a source's.
-        readings: the places of all sources that have such an id: Spark gives the columns of a view
-            the same ids as often as the view is read.
-        copies: which copy of its source an id is of, where a plan has several.
-
-    """
-
-    root: PlannedNode
-    sources: tuple[PlanSource, ...]
+    root: PlannedNode  # whose rows the sink takes
+    sources: tuple[PlanSource, ...]  # what it reads, in the order of the analysed plan
+    # the place of the source in `sources`, for each expression id that is a source's
     columns: Mapping[int, int]
+    # the places of all sources that have such an id: Spark gives the columns of a view the same ids
+    # as often as the view is read
     readings: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    # which copy of its source an id is of, where a plan has several
     copies: Mapping[int, int] = field(default_factory=dict)
 
 

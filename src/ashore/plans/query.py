@@ -29,18 +29,13 @@ class StateCheck:
 
     Spark compares the names of operators and the types of their state, and no more: that it accepts
     says nothing of what the numbers would mean.
-
-    Arguments:
-        error: the class of the error with which it refuses the query, or its words; empty: it would
-            start.
-        refused: operators whose state it refuses; none: the error is about all of them together.
-        unknown: why it could not be asked; empty: it was.
-
     """
 
+    # the class of the error with which it refuses the query, or its words; empty: it would start
     error: str = ""
+    # operators whose state it refuses; none: the error is about all of them together
     refused: tuple[RefusedState, ...] = added(())
-    unknown: str = added("")
+    unknown: str = added("")  # why it could not be asked; empty: it was
 
     def error_of(self, operator: int | None) -> str:
         """Return the error of an operator; empty where Spark accepts its state.
@@ -54,49 +49,29 @@ class StateCheck:
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuery:
-    """A query.
+    """A query."""
 
-    Arguments:
-        query: the table or topic that it fills.
-        slice: whose log it would have.
-        plan: what it does, as its log would keep it.
-        digest: of its statements and of the views that they read, as its log would keep it.
-        spark: what Spark says of the state that is there; None: it was not asked.
-
-    """
-
-    query: str
-    slice: str
-    plan: StoredPlan
-    digest: str
+    query: str  # the table or topic that it fills
+    slice: str  # whose log it would have
+    plan: StoredPlan  # what it does, as its log would keep it
+    digest: str  # of its statements and of the views that they read, as its log would keep it
+    # what Spark says of the state that is there; None: it was not asked
     spark: StateCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableQuery:
-    """A query that fills a table.
+    """A query that fills a table."""
 
-    Arguments:
-        table: that is filled.
-        partition_by: its partition columns.
-        guarantee: how often a row is there.
-        slice: whose log and checkpoint the query has.
-        columns: of the rows, as DDL.
-        checkpoint: where its attempts are.
-        sources: what it reads.
-        operators: what keeps state.
-        warnings: what it computes and makes otherwise where it is run again.
-
-    """
-
-    table: str
+    table: str  # that is filled
     partition_by: tuple[str, ...]
-    guarantee: str
-    slice: str
-    columns: str
-    checkpoint: str
+    guarantee: str  # how often a row is there
+    slice: str  # whose log and checkpoint the query has
+    columns: str  # of the rows, as DDL
+    checkpoint: str  # where its attempts are
     sources: tuple[PlanSource, ...]
-    operators: tuple[StatefulOperator, ...]
+    operators: tuple[StatefulOperator, ...]  # what keeps state
+    # what it computes and makes otherwise where it is run again
     warnings: tuple[str, ...] = added(())
 
 

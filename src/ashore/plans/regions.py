@@ -50,30 +50,21 @@ _DATABASE = "relation"  # it is handed conditions that no plan shows
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """An operator with state, and what is below it.
-
-    Arguments:
-        operator_id: of the operator.
-        digest: of all that its state depends on, but for the operators below.
-        own: digest of what the operator itself computes and keeps.
-        inputs: digest of what stands below the operator, but for the conditions of filters, and
-            for operators that are passed.
-        filters: the conditions of filters below, each after a digest of it and of what its filter
-            stands on: rows of one input of a union or a join meet it, and those of others need not.
-        nodes: places in the graph, the operator's first; without those that only count rows.
-        below: the ids of the operators that it stands on.
-        is_seen: whether Spark writes all that is computed in it.
-
-    """
+    """An operator with state, and what is below it."""
 
     operator_id: int
-    digest: str
-    own: str
+    digest: str  # of all that its state depends on, but for the operators below
+    own: str  # digest of what the operator itself computes and keeps
+    # digest of what stands below the operator, but for the conditions of filters, and for operators
+    # that are passed
     inputs: str
+    # the conditions of filters below, each after a digest of it and of what its filter stands on:
+    # rows of one input of a union or a join meet it, and those of others need not
     filters: tuple[tuple[str, int], ...]
+    # places in the graph, the operator's first; without those that only count rows
     nodes: tuple[int, ...]
-    below: tuple[int, ...]
-    is_seen: bool
+    below: tuple[int, ...]  # the ids of the operators that it stands on
+    is_seen: bool  # whether Spark writes all that is computed in it
 
 
 def find_regions(

@@ -44,32 +44,20 @@ class TermKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An expression. Numbers are places in the table.
-
-    Arguments:
-        kind: of expression.
-        name: of the column, the field or the function; of a literal its value.
-        type: as SQL writes it, where Spark writes it of the expression.
-        arguments: what it is over: a struct, a function's arguments, a window's time.
-        source: that the column is of: its place in the plan's sources.
-        copy: which copy of the source, where a plan has several of one.
-        options: of the function, name and value.
-        filters: conditions on the rows that an aggregate takes.
-        is_distinct: of an aggregate.
-        window: that it makes.
-
-    """
+    """An expression. Numbers are places in the table."""
 
     kind: TermKind
-    name: str = added("")
-    type: str = added("")
+    name: str = added("")  # of the column, the field or the function; of a literal its value
+    type: str = added("")  # as SQL writes it, where Spark writes it of the expression
+    # what it is over: a struct, a function's arguments, a window's time
     arguments: tuple[int, ...] = added(())
-    source: int | None = added(None)
-    options: tuple[tuple[str, str], ...] = added(())
-    filters: tuple[int, ...] = added(())
-    is_distinct: bool = added(False)
+    source: int | None = added(None)  # that the column is of: its place in the plan's sources
+    options: tuple[tuple[str, str], ...] = added(())  # of the function, name and value
+    filters: tuple[int, ...] = added(())  # conditions on the rows that an aggregate takes
+    is_distinct: bool = added(False)  # of an aggregate
+    # that it makes
     window: Window | None = added(None)  # noqa: RUF009 - it makes a field
-    copy: int = added(0)
+    copy: int = added(0)  # which copy of the source, where a plan has several of one
 
     @property
     def parts(self) -> tuple[int, ...]:

@@ -20,18 +20,12 @@ _FIRST_ID = 1 << 40  # Spark counts from 0
 
 @dataclass(frozen=True, slots=True)
 class UnionColumn:
-    """A column of a union.
+    """A column of a union."""
 
-    Arguments:
-        union: which one.
-        inputs: the columns that it is made of, one of each input.
-        sources: the first source that each input reads, as its place; empty where it reads none.
-            A copy of a source is `0.1`.
-
-    """
-
-    union: int
-    inputs: tuple[Node, ...]
+    union: int  # which one
+    inputs: tuple[Node, ...]  # the columns that it is made of, one of each input
+    # the first source that each input reads, as its place; empty where it reads none. A copy of a
+    # source is `0.1`
     sources: tuple[str, ...]
 
 

@@ -45,27 +45,17 @@ class NamedOperator:
 
 @dataclass(frozen=True, slots=True)
 class JobVersion:
-    """What was run from a start on.
-
-    Arguments:
-        job: its name.
-        slice: of the query.
-        releases: of Ashore and Spark.
-        sql: the statements that the query is made of, as they are written; no secret is in them.
-        settings: the job file with its defaults, each key with its value; no secret is in it.
-        state: the form of the query's state.
-        operators: that keep state.
-        graph: what the query does.
-
-    """
+    """What was run from a start on."""
 
     job: str
     slice: str
     releases: Releases
+    # the statements that the query is made of, as they are written; no secret is in them
     sql: tuple[str, ...]
+    # the job file with its defaults, each key with its value; no secret is in it
     settings: tuple[tuple[str, str], ...]
     state: StateForm
-    operators: tuple[NamedOperator, ...]
+    operators: tuple[NamedOperator, ...]  # that keep state
     graph: PlanGraph
 
 

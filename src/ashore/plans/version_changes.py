@@ -43,24 +43,14 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class OperatorChange:
-    """What became of an operator.
+    """What became of an operator."""
 
-    Arguments:
-        change: whether it is the same.
-        before: as it was; None where it is new.
-        after: as it is; None where it is gone.
-        why: why both are taken for one; None where there is but one.
-        gone: what it no longer computes with, keeps or takes in, in words.
-        come: what it computes with, keeps or takes in now.
-
-    """
-
-    change: ChangeKind
-    before: Operator | None
-    after: Operator | None
-    why: Why | None = None
-    gone: tuple[str, ...] = ()
-    come: tuple[str, ...] = ()
+    change: ChangeKind  # whether it is the same
+    before: Operator | None  # as it was; None where it is new
+    after: Operator | None  # as it is; None where it is gone
+    why: Why | None = None  # why both are taken for one; None where there is but one
+    gone: tuple[str, ...] = ()  # what it no longer computes with, keeps or takes in, in words
+    come: tuple[str, ...] = ()  # what it computes with, keeps or takes in now
 
     @property
     def operator(self) -> Operator:
@@ -79,24 +69,14 @@ class ColumnChange:
 
 @dataclass(frozen=True, slots=True)
 class VersionDiff:
-    """What differs.
+    """What differs."""
 
-    Arguments:
-        sql: lines of a unified diff, without its head; empty where nothing differs.
-        settings: of the job file.
-        releases: and the form of the state, where they differ.
-        operators: all of both graphs.
-        columns: that differ.
-        is_comparable: whether one planner has made both graphs.
-
-    """
-
-    sql: tuple[str, ...]
+    sql: tuple[str, ...]  # lines of a unified diff, without its head; empty where nothing differs
     settings: tuple[SettingChange, ...]
-    releases: tuple[SettingChange, ...]
-    operators: tuple[OperatorChange, ...]
+    releases: tuple[SettingChange, ...]  # and the form of the state, where they differ
+    operators: tuple[OperatorChange, ...]  # all of both graphs
     columns: tuple[ColumnChange, ...]
-    is_comparable: bool
+    is_comparable: bool  # whether one planner has made both graphs
 
 
 def compare_versions(old: JobVersion, new: JobVersion) -> VersionDiff:

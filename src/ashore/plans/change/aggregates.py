@@ -38,18 +38,11 @@ _OF_NONE = {
 
 @dataclass(frozen=True, slots=True)
 class _KeyChange:
-    """The verdict on the keys of an aggregate.
-
-    Arguments:
-        verdict: on them.
-        why: empty where they are the same.
-        merges: several old groups become one.
-
-    """
+    """The verdict on the keys of an aggregate."""
 
     verdict: StateVerdict
-    why: str = ""
-    merges: bool = False
+    why: str = ""  # empty where they are the same
+    merges: bool = False  # several old groups become one
 
 
 def judge_aggregate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict]:

@@ -40,18 +40,11 @@ _OTHER = "only aggregates are filled"
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """A rewrite with what is filled, and the verdict on it.
+    """A rewrite with what is filled, and the verdict on it."""
 
-    Arguments:
-        rewrite: of the state; the same where nothing is new.
-        verdict: on it.
-        is_needed: whether anything is filled.
-
-    """
-
-    rewrite: StateRewrite
+    rewrite: StateRewrite  # of the state; the same where nothing is new
     verdict: QueryVerdict
-    is_needed: bool
+    is_needed: bool  # whether anything is filled
 
 
 def plan_backfill(new: StoredPlan, rewrite: StateRewrite, verdict: QueryVerdict) -> Backfill:

@@ -26,38 +26,24 @@ class TimeRange:
 
 @dataclass(frozen=True, slots=True)
 class WrongWindows:
-    """Windows that a replay would compute without some of their records. Times are in ms.
+    """Windows that a replay would compute without some of their records. Times are in ms."""
 
-    Arguments:
-        text: which windows: `window 1 hour`.
-        first_ms: where the first of them begins.
-        end_ms: where the last of them ends.
-
-    """
-
-    text: str
-    first_ms: int
-    end_ms: int
+    text: str  # which windows: `window 1 hour`
+    first_ms: int  # where the first of them begins
+    end_ms: int  # where the last of them ends
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayLook:
-    """What was found.
+    """What was found."""
 
-    Arguments:
-        missing: offsets that the query has read and the source has no more, sorted.
-        unknown: why the source could not be looked at; empty: it was.
-        tables: that hold records of those offsets, whose files say their event times.
-        times: of these records; None: only offsets are known.
-        windows: that hold any of them.
-
-    """
-
+    # offsets that the query has read and the source has no more, sorted
     missing: tuple[ShardRange, ...] = ()
-    unknown: str = ""
+    unknown: str = ""  # why the source could not be looked at; empty: it was
+    # that hold records of those offsets, whose files say their event times
     tables: tuple[str, ...] = ()
-    times: TimeRange | None = None
-    windows: tuple[WrongWindows, ...] = ()
+    times: TimeRange | None = None  # of these records; None: only offsets are known
+    windows: tuple[WrongWindows, ...] = ()  # that hold any of them
 
     @property
     def is_complete(self) -> bool:

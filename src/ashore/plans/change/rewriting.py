@@ -52,90 +52,59 @@ class RewriteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValueSource:
-    """What a value column of the new state is made of.
+    """What a value column of the new state is made of."""
 
-    Arguments:
-        column: the place of a value column of the old state; None: of none.
-        is_filled: it is what a replay has; else what is of no column is what Spark's function has
-            before its first row.
-        function: that it is for; empty: for none.
-        part: which of the function's values it is, where that has several.
-        is_widened: it is written as a wider type.
-
-    """
-
-    column: int | None = added(None)
+    column: int | None = added(None)  # the place of a value column of the old state; None: of none
+    # it is what a replay has; else what is of no column is what Spark's function has before its
+    # first row
     is_filled: bool = added(False)
-    function: str = added("")
-    part: str = added("")
-    is_widened: bool = added(False)
+    function: str = added("")  # that it is for; empty: for none
+    part: str = added("")  # which of the function's values it is, where that has several
+    is_widened: bool = added(False)  # it is written as a wider type
 
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """What a column of the new key is made of.
+    """What a column of the new key is made of."""
 
-    Arguments:
-        column: the place of a column of the old key.
-        length_us: of the windows that the old windows become a part of; None: it stays as it is.
-        offset_us: where these begin, from the epoch on.
-        is_widened: it is written as a wider type.
-
-    """
-
-    column: int
+    column: int  # the place of a column of the old key
+    # of the windows that the old windows become a part of; None: it stays as it is
     length_us: int | None = added(None)
-    offset_us: int = added(0)
-    is_widened: bool = added(False)
+    offset_us: int = added(0)  # where these begin, from the epoch on
+    is_widened: bool = added(False)  # it is written as a wider type
 
 
 @dataclass(frozen=True, slots=True)
 class NeverNull:
-    """A column of the old state that may have been NULL, and never is from now on.
+    """A column of the old state that may have been NULL, and never is from now on."""
 
-    Arguments:
-        of: `key`, `value`, or the side of a join whose rows have it, `left` or `right`.
-        column: its place there.
-
-    """
-
-    of: str
-    column: int
+    of: str  # `key`, `value`, or the side of a join whose rows have it, `left` or `right`
+    column: int  # its place there
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorRewrite:
-    """The stores of an operator of the new plan.
+    """The stores of an operator of the new plan."""
 
-    Arguments:
-        operator: its number in the new plan, and in the checkpoint that is written.
-        name: in words.
-        kind: what its stores are made of.
-        old: the number of the operator whose stores they are made of, in the checkpoint that is
-            read; None: of none.
-        keys: what each column of the key is made of, where rows are recoded or merged.
-        values: the same of each value.
-        is_last: rows that become one keep the last of their values; else the operator is an
-            aggregate, and merges them by its functions.
-        grouped: how many values stand before those of functions: a session window keeps all of
-            what it groups by.
-        left: of a join, what each column of its left rows is made of; none: they stay as they are.
-        right: the same of its right rows.
-        never_null: columns in which a row with NULL cannot be kept.
-
-    """
-
-    operator: int
+    operator: int  # its number in the new plan, and in the checkpoint that is written
     name: str
-    kind: RewriteKind
+    kind: RewriteKind  # what its stores are made of
+    # the number of the operator whose stores they are made of, in the checkpoint that is read;
+    # None: of none
     old: int | None
+    # what each column of the key is made of, where rows are recoded or merged
     keys: tuple[KeySource, ...] = added(())
-    values: tuple[ValueSource, ...] = added(())
+    values: tuple[ValueSource, ...] = added(())  # the same of each value
+    # rows that become one keep the last of their values; else the operator is an aggregate, and
+    # merges them by its functions
     is_last: bool = added(False)
+    # how many values stand before those of functions: a session window keeps all of what it groups
+    # by
     grouped: int = added(0)
+    # of a join, what each column of its left rows is made of; none: they stay as they are
     left: tuple[ValueSource, ...] = added(())
-    right: tuple[ValueSource, ...] = added(())
-    never_null: tuple[NeverNull, ...] = added(())
+    right: tuple[ValueSource, ...] = added(())  # the same of its right rows
+    never_null: tuple[NeverNull, ...] = added(())  # columns in which a row with NULL cannot be kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +117,11 @@ class DroppedOperator:
 
 @dataclass(frozen=True, slots=True)
 class StateRewrite:
-    """How a state is rewritten.
+    """How a state is rewritten."""
 
-    Arguments:
-        operators: that keep state in the new plan, by their numbers; none: it keeps none.
-        dropped: of the old plan, by their numbers.
-
-    """
-
+    # that keep state in the new plan, by their numbers; none: it keeps none
     operators: tuple[OperatorRewrite, ...]
-    dropped: tuple[DroppedOperator, ...]
+    dropped: tuple[DroppedOperator, ...]  # of the old plan, by their numbers
 
 
 def plan_rewrite(old: StoredPlan, new: StoredPlan, verdict: QueryVerdict) -> StateRewrite:

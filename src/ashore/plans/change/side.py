@@ -51,22 +51,15 @@ _DISTINCT = {OperatorKind.DISTINCT, OperatorKind.DEDUPLICATE}
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """A query, compared with the other one.
+    """A query, compared with the other one."""
 
-    Arguments:
-        plan: of the query, without inputs of unions that the other query does not have.
-        whole: the graph with these inputs.
-        numbers: what distinguishes its sources, in both queries.
-        renumbered: the ids that its stateful operators have in the other query; None: this is that.
-        passed: the ids of its deduplications that the other query does not have: what stands on
-            them is compared with what stands on their inputs there.
-
-    """
-
-    plan: StoredPlan
-    whole: PlanGraph
-    numbers: Sequence[Json]
+    plan: StoredPlan  # of the query, without inputs of unions that the other query does not have
+    whole: PlanGraph  # the graph with these inputs
+    numbers: Sequence[Json]  # what distinguishes its sources, in both queries
+    # the ids that its stateful operators have in the other query; None: this is that
     renumbered: Mapping[int, int] | None = None
+    # the ids of its deduplications that the other query does not have: what stands on them is
+    # compared with what stands on their inputs there
     passed: frozenset[int]
 
     @cached_property

@@ -36,19 +36,12 @@ FIXED = (
 
 @dataclass(frozen=True, slots=True)
 class SourceMapping:
-    """Which Kafka source is which, by their places among the sources of two graphs.
+    """Which Kafka source is which, by their places among the sources of two graphs."""
 
-    Arguments:
-        pairs: place in the new graph, and in the old one.
-        added: places in the new graph.
-        dropped: places in the old graph.
-        unclear: readings that cannot be distinguished, a sentence for each topic.
-
-    """
-
-    pairs: Mapping[int, int]
-    added: frozenset[int]
-    dropped: frozenset[int]
+    pairs: Mapping[int, int]  # place in the new graph, and in the old one
+    added: frozenset[int]  # places in the new graph
+    dropped: frozenset[int]  # places in the old graph
+    # readings that cannot be distinguished, a sentence for each topic
     unclear: tuple[str, ...] = ()
 
     def number_old(self, old: PlanGraph, new: PlanGraph) -> list[Json]:

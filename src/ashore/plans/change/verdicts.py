@@ -42,60 +42,35 @@ class ColumnVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SparkAlone:
-    """What Spark would do with a state, without a comparison of what it means.
+    """What Spark would do with a state, without a comparison of what it means."""
 
-    Arguments:
-        accepts: whether it would take it as it is; None: it could not be asked.
-        error: the class of the error with which it refuses, or why it could not be asked.
-
-    """
-
-    accepts: bool | None
-    error: str = ""
+    accepts: bool | None  # whether it would take it as it is; None: it could not be asked
+    error: str = ""  # the class of the error with which it refuses, or why it could not be asked
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorVerdict:
-    """The verdict on the state of an operator.
+    """The verdict on the state of an operator."""
 
-    Arguments:
-        name: in words; that of the new operator where there is one.
-        verdict: the worst of its columns, of its keys, and of the operator itself.
-        why: what is said of the operator itself; empty where nothing is.
-        columns: of its state, keys first.
-        old: the id of the operator that has the state; None: it is a new operator.
-        new: the id of the operator that would take it; None: nothing takes it.
-        differs_from_replay: from now on it sees other rows than those that made its state.
-        spark: what Spark says of it; None: it was not asked.
-
-    """
-
-    name: str
-    verdict: StateVerdict
-    why: tuple[str, ...]
-    columns: tuple[ColumnVerdict, ...]
-    old: str | None
-    new: str | None
+    name: str  # in words; that of the new operator where there is one
+    verdict: StateVerdict  # the worst of its columns, of its keys, and of the operator itself
+    why: tuple[str, ...]  # what is said of the operator itself; empty where nothing is
+    columns: tuple[ColumnVerdict, ...]  # of its state, keys first
+    old: str | None  # the id of the operator that has the state; None: it is a new operator
+    new: str | None  # the id of the operator that would take it; None: nothing takes it
+    # from now on it sees other rows than those that made its state
     differs_from_replay: bool = False
-    spark: SparkAlone | None = None
+    spark: SparkAlone | None = None  # what Spark says of it; None: it was not asked
 
 
 @dataclass(frozen=True, slots=True)
 class LostState:
-    """State of which something is dropped.
+    """State of which something is dropped."""
 
-    Arguments:
-        old: the id of the operator that has it; None: all of the query is dropped.
-        rows: of which something is dropped; None: no file shows it.
-        is_estimate: whether the rows are those of the last snapshots, and changed since.
-        size_bytes: of all files that hold them; an upper bound where a part is kept.
-
-    """
-
-    old: str | None
-    rows: int | None
-    is_estimate: bool
-    size_bytes: int
+    old: str | None  # the id of the operator that has it; None: all of the query is dropped
+    rows: int | None  # of which something is dropped; None: no file shows it
+    is_estimate: bool  # whether the rows are those of the last snapshots, and changed since
+    size_bytes: int  # of all files that hold them; an upper bound where a part is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,43 +85,27 @@ class MappedPair:
 
 @dataclass(frozen=True, slots=True)
 class SourceVerdict:
-    """The verdict on the offsets of a source.
+    """The verdict on the offsets of a source."""
 
-    Arguments:
-        name: the topics that it reads, with commas.
-        verdict: on it.
-        why: empty where nothing is said.
-        old: its place among the sources of the old query, from 0; None: it is a new source.
-        new: its place among those of the new query; None: it is read no more.
-
-    """
-
-    name: str
+    name: str  # the topics that it reads, with commas
     verdict: StateVerdict
-    why: tuple[str, ...]
+    why: tuple[str, ...]  # empty where nothing is said
+    # its place among the sources of the old query, from 0; None: it is a new source
     old: int | None
-    new: int | None
+    new: int | None  # its place among those of the new query; None: it is read no more
 
 
 @dataclass(frozen=True, slots=True)
 class QueryVerdict:
-    """The verdict on the state of a query.
+    """The verdict on the state of a query."""
 
-    Arguments:
-        verdict: the worst of all.
-        why: what is said of the query as a whole; empty where nothing is.
-        operators: that keep state, in the order in which rows flow; what is gone comes last.
-        mapping: which of them is which.
-        spark: what Spark says of all together; None: it was not asked.
-        sources: that it reads, in the order of the new SQL; what is read no more comes last.
-
-    """
-
-    verdict: StateVerdict
-    why: tuple[str, ...]
+    verdict: StateVerdict  # the worst of all
+    why: tuple[str, ...]  # what is said of the query as a whole; empty where nothing is
+    # that keep state, in the order in which rows flow; what is gone comes last
     operators: tuple[OperatorVerdict, ...]
-    mapping: tuple[MappedPair, ...]
-    spark: SparkAlone | None = None
+    mapping: tuple[MappedPair, ...]  # which of them is which
+    spark: SparkAlone | None = None  # what Spark says of all together; None: it was not asked
+    # that it reads, in the order of the new SQL; what is read no more comes last
     sources: tuple[SourceVerdict, ...] = ()
 
 

@@ -59,24 +59,14 @@ Rewrite = Callable[[MigrateRequest, Callable[[StateStep | StateProgress], None]]
 
 @dataclass(frozen=True, slots=True)
 class AppliedMigration:
-    """A query that continues with other SQL at its next start.
+    """A query that continues with other SQL at its next start."""
 
-    Arguments:
-        query: the table or topic that it fills.
-        batch: the last one of the old SQL.
-        savepoint: the place of the state from before.
-        state: what was rewritten.
-        took_s: how long it took.
-        into: what its INSERT fills from now on, where that is something else.
-
-    """
-
-    query: str
-    batch: int
-    savepoint: str
+    query: str  # the table or topic that it fills
+    batch: int  # the last one of the old SQL
+    savepoint: str  # the place of the state from before
     state: StateMigrated
     took_s: float
-    into: str = ""
+    into: str = ""  # what its INSERT fills from now on, where that is something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +89,15 @@ class AppliedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrator:
-    """What migrations work with.
+    """What migrations work with."""
 
-    Arguments:
-        opened: the job as it is.
-        other: the job file with the new SQL, opened.
-        savepoints: the directory where savepoints go; None: beside the job's logs.
-        takes_over: even if the job runs.
-        rewrite: has Spark write a state, for the plans that were judged.
-        advance: called as files of a savepoint are done.
-        report: called with the query, each step of its rewriting, and how far that is.
-
-    """
-
-    opened: OpenJob
-    other: OpenJob
-    savepoints: str | None
-    takes_over: bool
-    rewrite: Rewrite
-    advance: Advance
+    opened: OpenJob  # the job as it is
+    other: OpenJob  # the job file with the new SQL, opened
+    savepoints: str | None  # the directory where savepoints go; None: beside the job's logs
+    takes_over: bool  # even if the job runs
+    rewrite: Rewrite  # has Spark write a state, for the plans that were judged
+    advance: Advance  # called as files of a savepoint are done
+    # called with the query, each step of its rewriting, and how far that is
     report: Callable[[str, StateStep | StateProgress], None]
 
     def save(self, name: SliceName, source: Checkpoint) -> Savepoint:

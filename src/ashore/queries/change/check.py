@@ -61,21 +61,14 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgeAsked:
-    """What a person has typed of how two jobs are compared.
+    """What a person has typed of how two jobs are compared."""
 
-    Arguments:
-        edits: which operator is which; None: what the logs keep of it.
-        query: the table or topic of the only query that is asked for; None: all.
-        renames: what an INSERT fills from now on, by what it fills; empty: it is dropped. Of
-            those that are not named: an INSERT of the same query continues as it.
-        fills: whether what is new in a state is filled of a replay.
-
-    """
-
-    edits: MappingEdits | None = None
-    query: str | None = None
+    edits: MappingEdits | None = None  # which operator is which; None: what the logs keep of it
+    query: str | None = None  # the table or topic of the only query that is asked for; None: all
+    # what an INSERT fills from now on, by what it fills; empty: it is dropped. Of those that are
+    # not named: an INSERT of the same query continues as it
     renames: Mapping[str, str] = field(default_factory=dict)
-    fills: bool = False
+    fills: bool = False  # whether what is new in a state is filled of a replay
 
 
 ALL = JudgeAsked()

@@ -60,68 +60,42 @@ Begins = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ApplyAsked:
-    """What a person has typed.
+    """What a person has typed."""
 
-    Arguments:
-        accepted: the worst verdict that is agreed to, a `StateVerdict`.
-        begins: where topics begin that are new to a query: see `read_begins`.
-        why: for what reason, for the log.
-        partitions: that each state which is rewritten is to have; None: as many as it has.
-
-    """
-
-    accepted: str
-    begins: tuple[str, ...]
-    why: str
+    accepted: str  # the worst verdict that is agreed to, a `StateVerdict`
+    begins: tuple[str, ...]  # where topics begin that are new to a query: see `read_begins`
+    why: str  # for what reason, for the log
+    # that each state which is rewritten is to have; None: as many as it has
     partitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedMigration:
-    """A query whose state is to be rewritten.
-
-    Arguments:
-        query: with its checkpoint.
-        wish: how the query changes.
-        rewrite: how its state changes.
-        sources: the verdicts on what it reads; none: its offsets stay as they are.
-        firsts: where topics begin that are new to its log.
-        batch: the last one, whose state it is.
-        size_bytes: of the files that its last batch needs.
-        into: the query that continues in its place and fills something else; None: it does itself.
-        partitions: that its state gets; None: as many as it has.
-        into_plan: of `into`, for its log. The plan of the wish does nothing then.
-
-    """
+    """A query whose state is to be rewritten."""
 
     query: StoppedQuery
-    wish: MigrationWish
-    rewrite: StateRewrite
+    wish: MigrationWish  # how the query changes
+    rewrite: StateRewrite  # how its state changes
+    # the verdicts on what it reads; none: its offsets stay as they are
     sources: tuple[SourceVerdict, ...]
-    firsts: Firsts
-    batch: int
-    size_bytes: int
+    firsts: Firsts  # where topics begin that are new to its log
+    batch: int  # the last one, whose state it is
+    size_bytes: int  # of the files that its last batch needs
+    # the query that continues in its place and fills something else; None: it does itself
     into: StoppedQuery | None = None
-    partitions: int | None = None
+    partitions: int | None = None  # that its state gets; None: as many as it has
+    # of `into`, for its log. The plan of the wish does nothing then
     into_plan: PlanState | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedDrop:
-    """A query that the job has no more.
-
-    Arguments:
-        query: with its checkpoint.
-        wish: who requests it.
-        batch: the last one.
-        size_bytes: of the files that its last batch needs: they stay in the savepoint.
-
-    """
+    """A query that the job has no more."""
 
     query: StoppedQuery
     wish: MigrationWish
-    batch: int
-    size_bytes: int
+    batch: int  # the last one
+    size_bytes: int  # of the files that its last batch needs: they stay in the savepoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,18 +33,11 @@ from ashore.topics.use.requirements import require_stopped
 
 @dataclass(frozen=True, slots=True)
 class UndoAsked:
-    """What a person has typed.
+    """What a person has typed."""
 
-    Arguments:
-        why: for what reason, for the log.
-        rolls_back: whether output that was landed since the migration is taken back.
-        takes_over: even if the job runs.
-
-    """
-
-    why: str
-    rolls_back: bool
-    takes_over: bool
+    why: str  # for what reason, for the log
+    rolls_back: bool  # whether output that was landed since the migration is taken back
+    takes_over: bool  # even if the job runs
 
 
 def find_migrated(opened: OpenJob, query: str | None) -> StoppedQuery:

@@ -146,32 +146,20 @@ def run_empty_batch(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """A batch of a query, in a copy of its session: the session itself stays as it is.
-
-    Arguments:
-        frame: of the query.
-        mode: in which it runs.
-        state: the address of the directory `state`.
-        number: of the batch.
-        settings: which override those of the session.
-        is_plain: whether each branch is planned for itself.
-        is_emptied: whether its streams have no rows, as in a batch to which nothing has come.
-        compares: whether Spark compares operators and schemas with `state`, and writes them.
-        watermarks: how operators get theirs.
-        ids: of the stores that the batch continues with.
-
-    """
+    """A batch of a query, in a copy of its session: the session itself stays as it is."""
 
     frame: DataFrame
     mode: str = OutputMode.APPEND
-    state: str
+    state: str  # the address of the directory `state`
     number: int = 0
-    settings: Settings = field(default_factory=Settings)
-    is_plain: bool = True
+    settings: Settings = field(default_factory=Settings)  # which override those of the session
+    is_plain: bool = True  # whether each branch is planned for itself
+    # whether its streams have no rows, as in a batch to which nothing has come
     is_emptied: bool = True
+    # whether Spark compares operators and schemas with `state`, and writes them
     compares: bool = True
-    watermarks: jvm.Static = jvm.NO_WATERMARKS
-    ids: StoreIds = field(default_factory=dict)
+    watermarks: jvm.Static = jvm.NO_WATERMARKS  # how operators get theirs
+    ids: StoreIds = field(default_factory=dict)  # of the stores that the batch continues with
 
     def plan(self, run: JavaObject | None = None) -> JavaObject:
         """Return how Spark would run it. `run`: the id of its run. Raises SparkUnknown."""

@@ -58,41 +58,25 @@ _FAILURES = (PySparkException, Py4JError)
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a query did.
+    """What a query did."""
 
-    Arguments:
-        rows: that it has written, as text; of an upsert topic the newest of each key.
-        letters: records that became dead letters.
-        failure: why it stopped; empty where it has read everything.
-
-    """
-
+    # that it has written, as text; of an upsert topic the newest of each key
     rows: Sequence[str] = ()
-    letters: Sequence[CaseLetter] = ()
-    failure: str = ""
+    letters: Sequence[CaseLetter] = ()  # records that became dead letters
+    failure: str = ""  # why it stopped; empty where it has read everything
 
 
 @dataclass(frozen=True, slots=True)
 class CaseQuery:
-    """One INSERT in one case.
-
-    Arguments:
-        spark: runs it.
-        case: has the records.
-        name: of the table or topic that it writes.
-        slice: of the query: reasons begin with it.
-        plan: what it is.
-        directory: for its records and checkpoints; it does not exist yet.
-        inputs: of its views: their directories, by name.
-
-    """
+    """One INSERT in one case."""
 
     spark: SparkSession
     case: Case
-    name: str
-    slice: str
+    name: str  # of the table or topic that it writes
+    slice: str  # of the query: reasons begin with it
     plan: QueryPlan
-    directory: Path
+    directory: Path  # for its records and checkpoints; it does not exist yet
+    # of its views: their directories, by name
     inputs: Mapping[str, Path] = field(default_factory=dict)
 
     def write_records(self) -> "CaseQuery":

@@ -21,14 +21,10 @@ class Inputs:
 
     Spark remembers no longer than that: until a view brings a record, its watermark is the epoch,
     and that of the query, the lowest of all, stays where it was.
-
-    Arguments:
-        delays_ms: how late each view's watermark is.
-        passed_ms: where the watermarks of idle views are, which the query advances without.
-
     """
 
-    delays_ms: Mapping[str, int] = field(default_factory=dict)
+    delays_ms: Mapping[str, int] = field(default_factory=dict)  # how late each view's watermark is
+    # where the watermarks of idle views are, which the query advances without
     passed_ms: Mapping[str, int] = field(default_factory=dict)
     _newest_ms: dict[str, int] = field(default_factory=dict)
     _brought_ms: dict[str, int] = field(default_factory=dict)

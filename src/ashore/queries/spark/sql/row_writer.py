@@ -90,26 +90,15 @@ class LeftOutError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsideWriter:
-    """Writes the batches of one query.
-
-    Arguments:
-        spark: runs it.
-        kafka: what it reads.
-        plan: what it is.
-        name: of its slice.
-        keeps_state: so that no part of a batch can be computed beside the stream.
-        require_running: raises where the query is to stop.
-        say: takes a warning.
-
-    """
+    """Writes the batches of one query."""
 
     spark: SparkSession
     kafka: KafkaAddress
     plan: QueryPlan
-    name: SliceName
-    keeps_state: bool
-    require_running: Callable[[], None]
-    say: Callable[[str], None]
+    name: SliceName  # of its slice
+    keeps_state: bool  # so that no part of a batch can be computed beside the stream
+    require_running: Callable[[], None]  # raises where the query is to stop
+    say: Callable[[str], None]  # takes a warning
 
     def write(self, batch: AsideBatch) -> Computed:
         """Write the rows and the dead letters of a batch.

@@ -86,20 +86,12 @@ FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where 
 
 @dataclass(frozen=True, slots=True)
 class PartReading:
-    """How a part of one batch is read, beside the stream.
+    """How a part of one batch is read, beside the stream."""
 
-    Arguments:
-        ranges: its offsets.
-        left_out: records of them that are left out.
-        now_ms: the time of the batch.
-        mark: the watermark that its records are late by.
-
-    """
-
-    ranges: tuple[ShardRange, ...]
-    left_out: tuple[Letter, ...]
-    now_ms: int
-    mark: TimeMark
+    ranges: tuple[ShardRange, ...]  # its offsets
+    left_out: tuple[Letter, ...]  # records of them that are left out
+    now_ms: int  # the time of the batch
+    mark: TimeMark  # the watermark that its records are late by
 
     @property
     def now(self) -> Column:

@@ -32,20 +32,13 @@ _SESSION = "session_window"  # the name of the column, whatever the SQL calls it
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """In which form rows of state are.
+    """In which form rows of state are."""
 
-    Arguments:
-        decoded: the schema of keys and values.
-        raw: a frame that has the columns of rows as bytes.
-        aggregate: whose state it is; None: the operator is none, and what is new is NULL.
-        family: the column family that they are of.
-
-    """
-
-    decoded: StructType
-    raw: DataFrame
+    decoded: StructType  # the schema of keys and values
+    raw: DataFrame  # a frame that has the columns of rows as bytes
+    # whose state it is; None: the operator is none, and what is new is NULL
     aggregate: StatefulAggregate | None = None
-    family: str = ONLY
+    family: str = ONLY  # the column family that they are of
 
     @property
     def functions(self) -> StatefulAggregate:

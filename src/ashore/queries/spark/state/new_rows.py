@@ -48,28 +48,16 @@ class Made:
 
 @dataclass(slots=True)
 class Maker:
-    """What rows are made with.
+    """What rows are made with."""
 
-    Arguments:
-        spark: whose settings have the format of the state.
-        source: the checkpoint that is read.
-        planned: one that Spark has planned the new SQL in: its stores have no rows.
-        batch: of both.
-        partitions: into how many rows are dealt out.
-        aggregates: of the new plan, by their numbers.
-        made: what was decoded and made anew so far.
-        replayed: what new parts are filled of.
-
-    """
-
-    spark: SparkSession
-    source: Checkpoint
-    planned: Checkpoint
-    batch: int
-    partitions: int
-    aggregates: Mapping[int, StatefulAggregate]
-    made: list[Made] = field(default_factory=list)
-    replayed: Checkpoint | None = None
+    spark: SparkSession  # whose settings have the format of the state
+    source: Checkpoint  # the checkpoint that is read
+    planned: Checkpoint  # one that Spark has planned the new SQL in: its stores have no rows
+    batch: int  # of both
+    partitions: int  # into how many rows are dealt out
+    aggregates: Mapping[int, StatefulAggregate]  # of the new plan, by their numbers
+    made: list[Made] = field(default_factory=list)  # what was decoded and made anew so far
+    replayed: Checkpoint | None = None  # what new parts are filled of
 
     def rows(self, rewrite: OperatorRewrite, store: str, like: DataFrame) -> DataFrame:
         """Return the rows of a store, a task for each partition.

@@ -64,20 +64,12 @@ _AS_IT_IS = {RewriteKind.KEEP, RewriteKind.MOVE}  # keys and values have the sam
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A state that is rewritten.
-
-    Arguments:
-        source: the checkpoint that is read.
-        target: the one that is written; see `MigrateRequest`.
-        batch: whose state it is, in both; it is done in the source.
-        rewrite: what the state is made of.
-
-    """
+    """A state that is rewritten."""
 
     source: Checkpoint
-    target: Checkpoint
-    batch: int
-    rewrite: StateRewrite
+    target: Checkpoint  # the one that is written; see `MigrateRequest`
+    batch: int  # whose state it is, in both; it is done in the source
+    rewrite: StateRewrite  # what the state is made of
 
 
 @dataclass(frozen=True, slots=True)
