@@ -53,8 +53,6 @@ NAMES = frozenset(
 )
 # How many words and names areas still have; others have none. A count may only fall.
 REMAINING = {
-    "cli": (8, 31),
-    "fleet": (8, 44),
     "log": (0, 14),
     "plans": (0, 13),
     "queries/change": (0, 1),

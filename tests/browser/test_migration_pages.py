@@ -96,7 +96,9 @@ def test_a_change_is_checked_mapped_and_applied_with_a_confirmation(served, open
 
     page.get_by_role("link", name="Apply", exact=True).click()
     check_everywhere(page, "migrate-apply")
-    page.get_by_role("button", name="Apply").click()  # refused by the browser: nobody has agreed
+    page.get_by_role(
+        "button", name="Apply"
+    ).click()  # refused by the browser: the loss is not accepted
     expect(page.get_by_label("I agree that this is lost")).to_be_visible()
     assert len(commands.asked) == 2
     page.get_by_label("I agree that this is lost").check()
@@ -114,7 +116,7 @@ def test_nothing_that_loses_state_is_applied_without_a_word(served, open_page, c
     # Waits for the page: a click on a link returns before the browser has followed it.
     page.locator("#agreed").evaluate("box => { box.required = false; }")
     page.get_by_role("button", name="Apply").click()
-    expect(page.get_by_role("alert")).to_contain_text("nobody has agreed")
+    expect(page.get_by_role("alert")).to_contain_text("the loss was not accepted")
     assert len(commands.asked) == 1
 
 

@@ -206,7 +206,7 @@ def test_what_is_dropped_is_told_in_bytes(site: Site, jobs: tuple[Path, Path]) -
     assert lost.size_bytes == sum(each.stat().st_size for each in written)
     assert lost.rows is None  # no snapshot yet
     text = "\n".join(judged_lines([found]))
-    assert "(no file tells how many rows), a part is dropped" in text
+    assert "(no file counts its rows), a part is dropped" in text
 
 
 def test_a_broker_that_does_not_answer_is_no_offer(site: Site, jobs: tuple[Path, Path]) -> None:

@@ -69,14 +69,14 @@ def checkpoint_rescale(  # noqa: PLR0913, PLR0917 - each parameter is an option 
 
         if undo == (partitions is not None):
             raise typer.BadParameter("give either --partitions or --undo")
-        asked = rescale.RescaleAsked(where, query, to, explain, take_over, debug)
+        request = rescale.RescaleAsked(where, query, to, explain, take_over, debug)
         if partitions is None:
-            went = rescale.undo(asked)
+            went = rescale.undo(request)
             counts = {"batch": went.batch, "from": went.from_partitions, "to": went.to_partitions}
             document = {**counts, "done": not explain}
             print_answer([_undone(went, is_done=not explain)], document, as_json=as_json)
             return
-        found = rescale.rescale(asked, partitions, SystemClock(), _report)
+        found = rescale.rescale(request, partitions, SystemClock(), _report)
         print_answer(_lines(found), found.to_dict(), as_json=as_json)
 
 
@@ -182,8 +182,8 @@ def checkpoint_savepoint(  # noqa: PLR0913, PLR0917 - each parameter is an optio
                 # What asks a job takes longer to import than a savepoint to be taken.
                 from ashore.queries.tools.savepoint_request import SavepointAsked, save_query  # noqa: PLC0415 - as said above
 
-                wanted = SavepointAsked(where, query, found, shelf)
-                saved = save_query(wanted, clock, advance, lambda line: say(escape(line)))
+                request = SavepointAsked(where, query, found, shelf)
+                saved = save_query(request, clock, advance, lambda line: say(escape(line)))
             else:
                 saved = savepoints.take_savepoint(found, batch, shelf, clock, advance)
         print_answer(*savepoint_view.describe_saved(saved), as_json=as_json)

@@ -64,24 +64,26 @@ def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option o
     debug: Debug = False,
 ) -> None:
     """Find what is wrong with a checkpoint; repair it into a copy. The original is only read."""
-    asked = DoctorAsked(where, query, to, sources, brokers, take_over, deep, not no_trial)
+    request = DoctorAsked(where, query, to, sources, brokers, take_over, deep, not no_trial)
     clock = SystemClock()
     with reported_errors(as_json=as_json, debug=debug):
         if undo and (repair or to is not None or explain):
             raise typer.BadParameter("--undo goes with no other action")
         if undo:
-            batch = doctor.undo(asked)
+            batch = doctor.undo(request)
             line = f"the query continues with its former checkpoint, at batch {batch}"
             print_answer([line], {"batch": batch, "done": True}, as_json=as_json)
             return
         if explain or not (repair or to is not None):
-            examined = doctor.examine(asked, clock)
+            examined = doctor.examine(request, clock)
             document = {**examined.to_dict(), "done": False}
             print_answer(_describe(examined), document, as_json=as_json)
             _answer(examined)
             return
         with shown_progress(quiet=as_json) as progress:
-            found = doctor.repair(asked, clock, lambda done, all_: progress("copying", done, all_))
+            found = doctor.repair(
+                request, clock, lambda done, all_: progress("copying", done, all_)
+            )
         match found:
             case Examined():
                 document = {**found.to_dict(), "done": False}

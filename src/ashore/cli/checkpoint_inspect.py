@@ -93,7 +93,7 @@ def checkpoint_inspect(  # noqa: PLR0913, PLR0917 - each parameter is an option 
         from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
         from ashore.queries.tools.rows import RowsAsked  # noqa: PLC0415 - see `_read`
 
-        asked = RowsAsked(
+        request = RowsAsked(
             where,
             query,
             batch,
@@ -106,7 +106,7 @@ def checkpoint_inspect(  # noqa: PLR0913, PLR0917 - each parameter is an option 
             to,
             debug,
         )
-        shown = _read(asked, as_json=as_json)
+        shown = _read(request, as_json=as_json)
         if as_json:
             print_json(state_rows_view.rows_document(shown, to))
         else:
@@ -139,7 +139,7 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
         from ashore.queries.tools.rows import RowsAsked, choose_batches  # noqa: PLC0415 - see `_read`
 
         first, last = choose_batches(where, query, (before, after), SystemClock())
-        asked = RowsAsked(
+        request = RowsAsked(
             where,
             query,
             last,
@@ -152,7 +152,7 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
             to,
             debug,
         )
-        shown = _read(asked, as_json=as_json)
+        shown = _read(request, as_json=as_json)
         if as_json:
             print_json(state_rows_view.diff_document(shown, to))
         else:
@@ -166,12 +166,12 @@ def _choose_limit(limit: int | None, to: str | None) -> int | None:
 
 def _require_rows(*options: object) -> None:
     names = ("--operator", "--store", "--partition", "--key", "--limit", "--to")
-    given = [name for name, value in zip(names, options, strict=True) if value]
-    if given:
-        raise typer.BadParameter(f"{', '.join(given)} choose rows: give --rows as well")
+    named = [name for name, value in zip(names, options, strict=True) if value]
+    if named:
+        raise typer.BadParameter(f"{', '.join(named)} choose rows: give --rows as well")
 
 
-def _read(asked: "RowsAsked", *, as_json: bool) -> "RowsFound":
+def _read(request: "RowsAsked", *, as_json: bool) -> "RowsFound":
     """Return rows of state. What starts Spark takes longer to import than to look at files."""
     from ashore.jobs.events import StateProgress, StateStep  # noqa: PLC0415
     from ashore.queries.tools.rows import RowsProgress, read_state_rows  # noqa: PLC0415
@@ -191,7 +191,7 @@ def _read(asked: "RowsAsked", *, as_json: bool) -> "RowsFound":
             starting=lambda: say(f"{STARTING_SPARK} (8 s)"),
             report=report,
         )
-        return read_state_rows(asked, SystemClock(), listener)
+        return read_state_rows(request, SystemClock(), listener)
 
 
 _BAR = 20  # columns of the longest bar

@@ -56,8 +56,8 @@ def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
 ) -> None:
     """Skip offsets that Kafka no longer has or that exceed `limits`; the log keeps who and why."""
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
-        asked = wish_of(opened, place, to, why, table)
-        found = plan(opened, asked) if explain else apply(opened, asked, takes_over=take_over)
+        request = wish_of(opened, place, to, why, table)
+        found = plan(opened, request) if explain else apply(opened, request, takes_over=take_over)
         offsets = [found.offsets.start, found.offsets.end] if found else None
         document = {"place": place, "skipped": offsets, "done": not explain}
         line = _sentence(place, found, is_done=not explain)

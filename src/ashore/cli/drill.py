@@ -33,10 +33,10 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0.1, help="At length, cut to so many minutes or made longer."),
+        typer.Option(min=0.1, help="Play the long form, in this many minutes."),
     ] = None,
     long: Annotated[
-        bool, typer.Option("--long", help="At length. Default: the short form.")
+        bool, typer.Option("--long", help="Play the long form. Default: the short form.")
     ] = False,
     directory: Annotated[
         Path | None, typer.Option(help="Where pages go. Default: ~/.local/state/ashore/drills.")
@@ -50,6 +50,6 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     from ashore.cli import drill_playing  # noqa: PLC0415 - loads Arrow, and what servers need
 
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
-    asked = drill_playing.PlayOptions(seed, minutes, long, directory, as_json)
+    options = drill_playing.PlayOptions(seed, minutes, long, directory, as_json)
     with reported_errors(as_json=as_json, debug=debug):
-        raise typer.Exit(drill_playing.play(names, asked))
+        raise typer.Exit(drill_playing.play(names, options))

@@ -47,7 +47,7 @@ def show_list(*, as_json: bool) -> None:
     show_drills(SCENARIOS, as_json=as_json)
 
 
-def play(names: list[str], asked: PlayOptions) -> int:
+def play(names: list[str], options: PlayOptions) -> int:
     """Play drills, show their verdicts, and return the exit code. Raises BadParameter."""
     drills = _find(names)
     verdicts: list[Verdict] = []
@@ -55,16 +55,16 @@ def play(names: list[str], asked: PlayOptions) -> int:
         # SIGTERM ends a drill as Ctrl-C does, so that no server is left.
         with sigterm_does(signal.default_int_handler):
             for each in drills:
-                length = _length(each, asked.minutes, is_long=asked.is_long)
-                order = DrillOrder(each, asked.seed, length)
-                verdict, report = _run(order, asked.directory, quiet=asked.as_json)
+                length = _length(each, options.minutes, is_long=options.is_long)
+                order = DrillOrder(each, options.seed, length)
+                verdict, report = _run(order, options.directory, quiet=options.as_json)
                 verdicts.append(verdict)
-                if not asked.as_json:
+                if not options.as_json:
                     show_verdict(verdict, report)
     finally:  # after an interruption the results so far are shown
-        if not asked.as_json and len(verdicts) > 1:
+        if not options.as_json and len(verdicts) > 1:
             show_summary(verdicts)
-    if asked.as_json:
+    if options.as_json:
         found = [verdict.to_dict() for verdict in verdicts]
         print_json(found[0] if len(found) == 1 else {"drills": found})
     # Wrong is worse than not proved.

@@ -73,8 +73,8 @@ def init(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         print_answer(lines, {"path": str(path), **proposal.to_dict()}, as_json=as_json)
 
 
-def _read_options(given: list[str]) -> dict[str, str]:
-    pairs = [each.partition("=") for each in given]
+def _read_options(texts: list[str]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in texts]
     for name, equals, _ in pairs:
         if not equals:
             raise JobFileInvalid(

@@ -101,13 +101,13 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Say what becomes of the state of each operator and column. Nothing is stopped or written."""
+    """Show whether new SQL keeps, rewrites or loses each state. Nothing is stopped or written."""
     with reported_errors(as_json=as_json, debug=debug):
         # The commands beside this one start no process.
         from ashore.queries.change.check import JudgeAsked, judge_change, require_same_job  # noqa: PLC0415
         from ashore.queries.change.insert_matches import read_renames  # noqa: PLC0415
 
-        asked = JudgeAsked(
+        request = JudgeAsked(
             read_edits(mapping), query, read_renames(rename or ()), fills=backfill is not None
         )
         with open_job(job_file) as opened:
@@ -120,7 +120,7 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             from ashore.queries.change.process import MigrationProcess  # noqa: PLC0415
 
             with MigrationProcess(to, opened.job.job, debug=debug) as process:
-                found = judge_change(opened, process.plan, asked).queries
+                found = judge_change(opened, process.plan, request).queries
         if written_to is not None:
             written_to.write_text(view.mapping_text(found), "utf-8")
         print_answer(view.judged_lines(found), view.judged_document(found), as_json=as_json)
@@ -205,13 +205,13 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             from ashore.queries.change.check import judge_change  # noqa: PLC0415
             from ashore.queries.change.process import MigrationProcess  # noqa: PLC0415
 
-            asked = plan.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
-            plan.require_partitions_free(other, asked)
+            request = plan.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
+            plan.require_partitions_free(other, request)
             with MigrationProcess(to, opened.job.job, debug=debug) as process:
                 judged = judge_change(opened, process.plan, compared)
                 if not as_json:
                     print_lines(view.judged_lines(judged.queries))
-                planned = plan.plan_change(opened, other, judged, asked)
+                planned = plan.plan_change(opened, other, judged, request)
                 shown = view.ShownMigration(job_file, judged.queries, planned)
                 if not as_json:
                     print_lines(shown.planned_lines())
@@ -246,8 +246,8 @@ def migrate_undo(  # noqa: PLR0913, PLR0917 - each parameter is an option of the
     output: Annotated[
         LandedOutput | None,
         typer.Option(
-            help="What becomes of the output that was landed since: its files are moved aside, "
-            "and its offsets are read again by the SQL from before."
+            help="How to treat the output landed since: `roll-back` moves its files aside, and the "
+            "SQL from before reads its offsets again."
         ),
     ] = None,
     why: Why = "ashore migrate undo",
@@ -267,10 +267,10 @@ def migrate_undo(  # noqa: PLR0913, PLR0917 - each parameter is an option of the
             if explain:
                 undone = undo.plan_undo(opened, found, rolls_back=rolls_back)
             else:
-                asked = undo.UndoAsked(why, rolls_back, take_over)
+                request = undo.UndoAsked(why, rolls_back, take_over)
                 with shown_progress(quiet=as_json) as progress:
                     undone = undo.undo(
-                        opened, found, asked, lambda done, total: progress("copying", done, total)
+                        opened, found, request, lambda done, total: progress("copying", done, total)
                     )
         document = {
             "query": found.fills,

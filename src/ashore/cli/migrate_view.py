@@ -101,7 +101,7 @@ def _losses_of_query(losses: Losses | None) -> Iterator[str]:
 def _amount(lost: LostState) -> str:
     size = format_size(lost.size_bytes)
     if lost.rows is None:
-        return f"{size} (no file tells how many rows)"
+        return f"{size} (no file counts its rows)"
     if lost.is_estimate:
         return f"about {lost.rows:,} rows (as of the last snapshots) in {size}"
     return f"{lost.rows:,} rows in {size}"
@@ -409,16 +409,16 @@ class ShownMigration:
                 f"in {dropped_query.savepoint}"
             )
         for begun in self.applied.beginnings:
-            yield f"{begun.query.fills}: begins where it was told to"
+            yield f"{begun.query.fills}: begins at the offsets of --begin"
         yield f"next: ashore run {to}; to take it back: {self._undo(to)}"
 
     def _undo(self, to: Path) -> str:
         """Return the command that undoes it: what was dropped is in the job file of before."""
-        gone = [each.query.fills for each in self.planned.drops]
-        gone += [each.query.fills for each in self.planned.migrations if each.into]
-        if not gone:
+        removed = [each.query.fills for each in self.planned.drops]
+        removed += [each.query.fills for each in self.planned.migrations if each.into]
+        if not removed:
             return f"ashore migrate undo {to}"
-        return f"ashore migrate undo {self.job_file} --query {gone[0]}"
+        return f"ashore migrate undo {self.job_file} --query {removed[0]}"
 
     def document(self) -> dict[str, Json]:
         """Return all as JSON: that of `migrate check`, what is planned, and what was done."""

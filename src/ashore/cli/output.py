@@ -230,15 +230,15 @@ def shown_progress(*, quiet: bool) -> Iterator[Callable[..., None]]:
         keep = progress_keeper()
 
         def show(what: str, done: int, total: int, more: str = "") -> None:
-            said = f"{what}: {more}" if more else what
-            keep(said, done, total)
+            description = f"{what}: {more}" if more else what
+            keep(description, done, total)
             if what not in bars:
                 bars[what] = progress.add_task(what, total=total)
             progress.update(
                 bars[what],  # type: ignore[arg-type]
                 completed=done,
                 total=total,
-                description=said,
+                description=description,
             )
 
         yield show

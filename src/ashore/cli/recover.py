@@ -55,9 +55,9 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
             launch = JobLaunch("reland", job_file, options)
             raise typer.Exit(run_view.show_reland(launch, as_json=as_json))
         if accept_loss:
-            given = accept_losses(opened, why, takes_over=take_over)
-            line = f"gave up {given.rows:,} rows of {given.files} files"
-            print_answer([line], {"files": given.files, "rows": given.rows}, as_json=as_json)
+            accepted = accept_losses(opened, why, takes_over=take_over)
+            line = f"gave up {accepted.rows:,} rows of {accepted.files} files"
+            print_answer([line], {"files": accepted.files, "rows": accepted.rows}, as_json=as_json)
             return
         moved = recover_dead(opened, steps)
         line = f"moved {moved.moved}, already moved {moved.already_moved}"

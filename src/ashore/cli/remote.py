@@ -111,9 +111,9 @@ class ServerClient:
         )
 
 
-def server_url(given: str | None = None) -> str:
-    """Return the server that commands ask that only a server has."""
-    return given or os.environ.get(SERVER) or HERE
+def server_url() -> str:
+    """Return the server that `ashore jobs` and its like ask."""
+    return os.environ.get(SERVER) or HERE
 
 
 def _without_login(url: str) -> str:
@@ -222,8 +222,8 @@ def run_there(
             body[target.name] = named
         else:
             path = f"/api/jobs/{job}/operations/{command.route}"
-    asked = client.ask("POST", path, {**body, "as_json": as_json})
-    return follow(client, str(asked["id"]), quiet=as_json)
+    made = client.ask("POST", path, {**body, "as_json": as_json})
+    return follow(client, str(made["id"]), quiet=as_json)
 
 
 def follow(client: ServerClient, operation: str, *, quiet: bool = False) -> int:
@@ -250,7 +250,7 @@ def _wait(client: ServerClient, operation: str, *, quiet: bool) -> Any:
     with shown_progress(quiet=quiet) as progress:
         while True:
             found = client.ask("GET", f"/api/operations/{operation}?wait_s={wait_s}")
-            shown = _show(shown, str(found["said"]))
+            shown = _show(shown, str(found["stderr"]))
             if at := found["progress"]:
                 progress(found["command"], at["done"], at["total"], at["what"])
             if found["exit_code"] is not None or found["state"] in {"lost", "cancelled"}:
@@ -270,11 +270,11 @@ def _is_job(client: ServerClient, name: str) -> bool:
 
 
 def _start(client: ServerClient, values: dict[str, object]) -> None:
-    given = sorted(
+    names = sorted(
         name for name, value in values.items() if value not in (None, False, [], (), "text")
     )
-    if given != ["job_file"]:
-        options = ", ".join(name.replace("_", "-") for name in given if name != "job_file")
+    if names != ["job_file"]:
+        options = ", ".join(name.replace("_", "-") for name in names if name != "job_file")
         raise RequestInvalid(
             f"a job of a server is started without options: {options}",
             hint="stop it, and use the command on the server's machine",
@@ -284,15 +284,16 @@ def _start(client: ServerClient, values: dict[str, object]) -> None:
     say(f"job {escape(job)} is started: ashore jobs shows where it is")
 
 
-def _show(shown: str, said: str) -> str:
+def _show(shown: str, stderr: str) -> str:
     """Print what is new on stderr, and return what has been seen.
 
-    The server keeps the newest part of a long text, so `said` may begin within `shown`.
+    The server keeps the newest part of a long text, so `stderr` may begin within `shown`.
     """
-    common = next(n for n in range(min(len(shown), len(said)), -1, -1) if shown.endswith(said[:n]))
-    sys.stderr.write(said[common:])
+    longest = min(len(shown), len(stderr))
+    common = next(n for n in range(longest, -1, -1) if shown.endswith(stderr[:n]))
+    sys.stderr.write(stderr[common:])
     sys.stderr.flush()
-    return said
+    return stderr
 
 
 def _plain(value: object) -> object:

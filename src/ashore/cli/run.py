@@ -39,7 +39,7 @@ FromSavepoints = Annotated[
 Output = Annotated[
     OutputSince | None,
     typer.Option(
-        help="With --from, what becomes of the output landed since: `roll-back` moves it aside "
+        help="With --from, how to treat the output landed since: `roll-back` moves it aside "
         "and reads its offsets again, `catch-up` keeps it and rebuilds the state; `another-table` "
         "leaves it unchanged, and a table that is still empty gets the rows of later batches.",
     ),
@@ -107,8 +107,8 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
             preflight = check_job(opened, accepts_schema=accept_schema)
             job = opened.job
             if from_savepoint and is_elsewhere:
-                asked = AnotherTable(tuple(from_savepoint), of_another_job, same_sql, take_over)
-                _begin(opened, asked, quiet=as_json, debug=debug)
+                request = AnotherTable(tuple(from_savepoint), of_another_job, same_sql, take_over)
+                _begin(opened, request, quiet=as_json, debug=debug)
             elif from_savepoint:
                 _resume(opened, from_savepoint, output, takes_over=take_over, quiet=as_json)
         _report(preflight)
@@ -160,12 +160,12 @@ def _resume(
             line += f"; since then {since.rows:,} rows in {since.batches:,} batches had landed"
         say(escape(line))
 
-    asked = FromAsked(tuple(savepoints), output, takes_over)
+    request = FromAsked(tuple(savepoints), output, takes_over)
     with shown_progress(quiet=quiet) as progress:
-        resume_from(opened, asked, lambda done, total: progress("copying", done, total), show)
+        resume_from(opened, request, lambda done, total: progress("copying", done, total), show)
 
 
-def _begin(opened: open_job.OpenJob, asked: AnotherTable, *, quiet: bool, debug: bool) -> None:
+def _begin(opened: open_job.OpenJob, request: AnotherTable, *, quiet: bool, debug: bool) -> None:
     """Let queries begin in other tables. Raises as `begin_in_another_table`."""
     from ashore.queries.change.process import plan_job  # noqa: PLC0415 - as above
     from ashore.queries.tools.another_table import BegunElsewhere, begin_in_another_table  # noqa: PLC0415 - as above
@@ -183,7 +183,7 @@ def _begin(opened: open_job.OpenJob, asked: AnotherTable, *, quiet: bool, debug:
 
     with shown_progress(quiet=quiet) as progress:
         begin_in_another_table(
-            opened, asked, plan, lambda done, total: progress("copying", done, total), show
+            opened, request, plan, lambda done, total: progress("copying", done, total), show
         )
 
 

@@ -294,16 +294,16 @@ def show_run(job: Job, launch: JobLaunch, style: Style, state: RunState | None =
 
     with running(job, launch, report) as run:
         state.pid = run.launch.pid
-        with _signals_stop(launch, state, style) as asked, _live(state, style):
+        with _signals_stop(launch, state, style) as caught, _live(state, style):
             for event in run.events():
                 _show(event, state, style)
             code = run.wait()
-    if asked.is_now and state.error is None:
+    if caught.is_now and state.error is None:
         say("stopped at once: the next start finishes what was started")
         return ExitCode.INTERRUPTED
-    if asked.signals and not state.has_begun and state.error is None:
+    if caught.signals and not state.has_begun and state.error is None:
         say("stopped before the job had started")
-        return ExitCode.INTERRUPTED if asked.signals[0] == signal.SIGINT else 0
+        return ExitCode.INTERRUPTED if caught.signals[0] == signal.SIGINT else 0
     failed = failure_of(code, state.error, launch)
     if failed is not None and as_json and state.error is None:
         print_event(failed)  # the process could not report it
@@ -377,7 +377,7 @@ def _show(event: Event, state: RunState, style: Style) -> None:
 
 
 @dataclass
-class _Asked:
+class _Signals:
     """The signals that have come, and whether the end was to come at once."""
 
     signals: list[int] = field(default_factory=list)
@@ -385,17 +385,17 @@ class _Asked:
 
 
 @contextmanager
-def _signals_stop(launch: JobLaunch, state: RunState, style: Style) -> Iterator[_Asked]:
+def _signals_stop(launch: JobLaunch, state: RunState, style: Style) -> Iterator[_Signals]:
     """Pass SIGTERM and SIGINT on as an orderly stop while inside; a second SIGINT kills."""
-    asked = _Asked()
+    caught = _Signals()
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        if asked.signals and number == signal.SIGINT:
-            asked.is_now = True
+        if caught.signals and number == signal.SIGINT:
+            caught.is_now = True
             state.stopping = "stopping now"
             launch.kill()
             return
-        asked.signals.append(number)
+        caught.signals.append(number)
         state.stopping = STOPPING if state.has_begun else "stopping, Ctrl-C again to stop now"
         if style is Style.LINES and not talk.is_terminal:
             # Not by way of the console: it may be in the midst of a line.
@@ -404,7 +404,7 @@ def _signals_stop(launch: JobLaunch, state: RunState, style: Style) -> Iterator[
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield asked
+        yield caught
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -53,7 +53,10 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
         Path | None, typer.Option("--tls-key", exists=True, help="The key of the certificate.")
     ] = None,
     no_token: Annotated[
-        bool, typer.Option("--no-token", help="Everybody who reaches the port may do everything.")
+        bool,
+        typer.Option(
+            "--no-token", help="Require no token: any client of the port may do everything."
+        ),
     ] = False,
     hosts: Annotated[
         list[str] | None,
@@ -125,7 +128,7 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
             index=index,
             limits=limits,
         )
-        server.serve(settings, lambda url: _tell(settings, url))
+        server.serve(settings, lambda url: _say_address(settings, url))
 
 
 def _proxy(proxies: list[str], user_header: str, groups_header: str) -> "TrustedProxy | None":
@@ -173,7 +176,7 @@ def _load() -> ModuleType:
         ) from error
 
 
-def _tell(settings: "ServerSettings", url: str) -> None:
+def _say_address(settings: "ServerSettings", url: str) -> None:
     say(f"serving the jobs of {escape(str(settings.jobs))} at {url}")
     if settings.is_open:
         say("[yellow]warning[/] no token is needed: who reaches the port may do everything")

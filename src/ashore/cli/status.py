@@ -232,7 +232,7 @@ def _show_query(head: str, query: QueryStatus, lag: str) -> None:
         out.print(f"stopped: {escape(query.why)}")
     if query.held_by is not None and query.held_since_ms is not None:
         since = format_time(query.held_since_ms)
-        out.print(f"held back by {escape(query.held_by)}: no record since {since}")
+        out.print(f"waits for {escape(query.held_by)}: no record since {since}")
     reported = [f"late {query.late:,} records"]
     if query.far_future:
         reported.append(f"{query.far_future:,} too far ahead")

@@ -50,8 +50,12 @@ def token_list(
                 for each in known.callers.values()
                 for one in each.grants
             ),
-            *(_rule("user", name, each) for name, held in known.users.items() for each in held),
-            *(_rule("group", name, each) for name, held in known.groups.items() for each in held),
+            *(
+                _rule(kind, name, each)
+                for kind, rules in (("user", known.users), ("group", known.groups))
+                for name, grants in rules.items()
+                for each in grants
+            ),
         ]
         lines = [" ".join(f"{key} {value}" for key, value in each.items()) for each in found]
         print_answer(lines or ["no token"], {"access": found}, as_json=as_json)

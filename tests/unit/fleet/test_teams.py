@@ -447,7 +447,7 @@ def test_a_rule_that_breaks_while_the_server_runs_is_said(
                 break
             teams.context.supervisor.wait_looked()
         assert "the selector 'team payments' cannot be read" in found.json()["detail"]
-        assert "nobody is admitted" in caplog.text
+        assert "no caller is admitted" in caplog.text
     finally:
         path.write_text(kept)
     for _ in range(600):

@@ -127,7 +127,9 @@ class GuardedRoute(APIRoute):
         async def answer(request: Request) -> Response:
             caller, is_change = noted_caller(request.scope)
             if caller is None:
-                raise NotAllowed("nobody has found out who asks", hint="use `ashore serve`")
+                raise NotAllowed(
+                    "the caller of this request was not identified", hint="use `ashore serve`"
+                )
             jobs: JobAccess = request.app.state.job_access
             jobs.admit(request, path, caller, is_change=is_change)
             return await handle(request)

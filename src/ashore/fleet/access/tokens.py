@@ -97,8 +97,8 @@ class Caller:
 
         Labels that are not known (None) are those of no job: only a rule for all jobs holds.
         """
-        held = [each for each in self.grants if each.holds_for(labels)]
-        return max(held, key=lambda each: each.role is UserRole.OPERATE, default=None)
+        matching = [each for each in self.grants if each.holds_for(labels)]
+        return max(matching, key=lambda each: each.role is UserRole.OPERATE, default=None)
 
     @property
     def may_operate(self) -> bool:
@@ -175,7 +175,7 @@ class TokenFile:
             except (NotAllowed, OSError) as error:
                 problem = error.message if isinstance(error, NotAllowed) else str(error)
                 if problem != self._tokens.problem:
-                    _log.error("nobody is admitted: %s", problem)
+                    _log.error("no caller is admitted: %s", problem)
                 self._tokens, self._mark = Tokens(key=self._tokens.key, problem=problem), None
         return self._tokens
 
@@ -315,8 +315,8 @@ def _parse(path: Path, document: Mapping[str, Any]) -> Tokens:
         for digest, (name, grant) in own.items()
     }
     users, groups = (
-        {name: grants for (kind, name), grants in found.items() if kind == wanted}
-        for wanted in ("user", "group")
+        {name: grants for (kind, name), grants in found.items() if kind == listed_kind}
+        for listed_kind in ("user", "group")
     )
     return Tokens(callers, key, users, groups)
 

@@ -131,7 +131,7 @@ class _CheckProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def call(self, asked: object, check_s: float) -> object:
+    def call(self, request: object, check_s: float) -> object:
         stdin, stdout = (cast("BinaryIO", each) for each in self._pipes)
         try:
             if self._is_new:
@@ -139,7 +139,7 @@ class _CheckProcess:
                     pickle.load(stdout)  # noqa: S301 - this program wrote it: it is ready
             self._is_new = False
             with self._killed_after(check_s):
-                pickle.dump(asked, stdin)
+                pickle.dump(request, stdin)
                 stdin.flush()
                 return pickle.load(stdout)  # noqa: S301 - as above
         except (OSError, EOFError, pickle.UnpicklingError):

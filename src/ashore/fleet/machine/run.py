@@ -102,8 +102,8 @@ class JobRun:
             failed = Failed.of(error)
         except Exception as error:  # noqa: BLE001 - the last line of a process: it is reported
             traceback.print_exc()
-            said = f"the process that runs the job failed: {error!r}"
-            failed = Failed(70, "invariant-broken", said, f"please report {self._files.output}")
+            message = f"the process that runs the job failed: {error!r}"
+            failed = Failed(70, "invariant-broken", message, f"please report {self._files.output}")
         self._recorder.take(failed)
         return failed.exit_code, failed
 
@@ -159,12 +159,12 @@ class JobRun:
 
     def _write_exit(self, code: int, failed: Failed | None) -> None:
         code = code if code >= 0 else SIGNALLED - code
-        said = ("", "", "")
+        message = ("", "", "")
         if failed is not None:
-            said = failed.code, failed.message, failed.hint or ""
+            message = failed.code, failed.message, failed.hint or ""
         marks = (self._order.run, self._order.attempt, self._file.digest, code)
         with suppress(OSError):  # then it counts as killed, and is started again
-            write_record(self._files.exit, ExitRecord(*marks, self._clock.now_ms(), *said))
+            write_record(self._files.exit, ExitRecord(*marks, self._clock.now_ms(), *message))
 
 
 @contextmanager

@@ -72,7 +72,7 @@ class OperationView:
     progress: OperationProgress | None
     end: OperationEnd | None
     is_cancelled: bool
-    said: str  # the newest lines on stderr
+    stderr: str  # the newest lines on stderr
 
     @property
     def is_final(self) -> bool:

@@ -33,15 +33,15 @@ class Roots:
 
         `lakes`: of the job files that are there, whose places are allowed as well.
         """
-        wanted = self._resolve(text)
-        if any(_is_below(wanted, self._resolve(str(each))) for each in self.closed):
+        resolved = self._resolve(text)
+        if any(_is_below(resolved, self._resolve(str(each))) for each in self.closed):
             raise PathNotAllowed(
                 f"{text[:200]!r} is in the directory where the server keeps its state",
                 hint="name another directory: tokens and results of operations are there",
             )
         allowed = [self._resolve(each) for each in (str(self.base), *self.configured, *lakes)]
-        if any(_is_below(wanted, each) for each in allowed):
-            return wanted
+        if any(_is_below(resolved, each) for each in allowed):
+            return resolved
         raise PathNotAllowed(
             f"{text[:200]!r} is outside the directories that this server is confined to",
             hint="start the server with --root DIR for each directory that requests may name",

@@ -200,8 +200,8 @@ class Index:
                 connection.execute(delete(_ABOUT))
                 connection.execute(insert(_ABOUT), [{"version": VERSION}])
             oldest_ms = min((each["at_ms"] for each in rows), default=0)
-            asked = select(_EVENTS.c.document).where(_EVENTS.c.at_ms >= oldest_ms)
-            known = set(connection.scalars(asked))
+            query = select(_EVENTS.c.document).where(_EVENTS.c.at_ms >= oldest_ms)
+            known = set(connection.scalars(query))
             missing = [each for each in rows if each["document"] not in known]
             if missing:
                 connection.execute(insert(_EVENTS), missing)
@@ -210,9 +210,9 @@ class Index:
 
     def find(self, question: EventQuestion) -> list[dict[str, object]]:
         """Return events, the newest first. Raises ServerRefused where it does not answer."""
-        asked = _where(select(_EVENTS.c.document), question)
-        asked = asked.order_by(_EVENTS.c.at_ms.desc(), _EVENTS.c.id.desc()).limit(question.limit)
-        return [json.loads(text) for text in self._ask(asked)]
+        query = _where(select(_EVENTS.c.document), question)
+        query = query.order_by(_EVENTS.c.at_ms.desc(), _EVENTS.c.id.desc()).limit(question.limit)
+        return [json.loads(text) for text in self._ask(query)]
 
     def count(self) -> int:
         """Return how many events it has. Raises ServerRefused where it does not answer."""
@@ -246,18 +246,18 @@ class Index:
         }
 
 
-def _where(asked: "Select[tuple[str]]", question: EventQuestion) -> "Select[tuple[str]]":
+def _where(query: "Select[tuple[str]]", question: EventQuestion) -> "Select[tuple[str]]":
     if question.job is not None:
-        asked = asked.where(_EVENTS.c.job == question.job)
+        query = query.where(_EVENTS.c.job == question.job)
     if question.jobs is not None:
-        asked = asked.where(_EVENTS.c.job.in_(question.jobs))
+        query = query.where(_EVENTS.c.job.in_(question.jobs))
     if question.event is not None:
-        asked = asked.where(_EVENTS.c.event == question.event)
+        query = query.where(_EVENTS.c.event == question.event)
     if question.since_ms is not None:
-        asked = asked.where(_EVENTS.c.at_ms >= question.since_ms)
+        query = query.where(_EVENTS.c.at_ms >= question.since_ms)
     if question.until_ms is not None:
-        asked = asked.where(_EVENTS.c.at_ms < question.until_ms)
-    return asked
+        query = query.where(_EVENTS.c.at_ms < question.until_ms)
+    return query
 
 
 def _row(event: Mapping[str, object]) -> dict[str, Any]:

@@ -70,8 +70,8 @@ class ServerCertificate:
         try:
             self.renew()
         except RequestInvalid as error:
-            said = f"warning the certificate was not renewed: {error.message}. {error.hint}\n"
-            sys.stderr.write(said)
+            warning = f"warning the certificate was not renewed: {error.message}. {error.hint}\n"
+            sys.stderr.write(warning)
         return LOOK_S
 
     def _read_mark(self) -> _Mark:

@@ -26,11 +26,13 @@ NO_HINT = "the log of the job process says more: see the page of the job"
 TRIED_AGAIN = "the server starts it again by itself"
 LOOKED_AGAIN = "the server looks again by itself, and a running job tries again by itself"
 PASSES_NOT = PERSON | NEVER | FILE  # exit codes of errors that no later try repairs
-GOES_ON = "The job tries again by itself, and nothing is lost as long as Kafka keeps the records"
+JOB_RETRIES = (
+    "The job tries again by itself, and nothing is lost as long as Kafka keeps the records"
+)
 WHY_OF_RECORDS = "for the reason, run: ashore status JOB.yaml"
-GONE = (
+RECREATE_TOPIC = (
     "was the topic deleted? create it again, then run: ashore rejoin JOB.yaml TOPIC; what the old "
-    "one held stays in the table"
+    "one contained stays in the table"
 )
 KNOWN = {
     "no space left": "free space on the disk that is named, or give it a larger one",
@@ -165,10 +167,10 @@ def _of_warning(name: str, text: str, *, is_retrying: bool) -> Need:
         return Need(Level.WATCH, name, text.removesuffix(SEE_STATUS), WHY_OF_RECORDS)
     for words, hint in KNOWN.items():
         if words.casefold() in text.casefold():
-            return Need(Level.BROKEN, name, text, f"{hint}. {GOES_ON}")
+            return Need(Level.BROKEN, name, text, f"{hint}. {JOB_RETRIES}")
     if "does not exist" in text:
-        return Need(Level.BROKEN, name, text, GONE)
-    return Need(Level.BROKEN if is_retrying else Level.WATCH, name, text, GOES_ON)
+        return Need(Level.BROKEN, name, text, RECREATE_TOPIC)
+    return Need(Level.BROKEN if is_retrying else Level.WATCH, name, text, JOB_RETRIES)
 
 
 def _of_supervisor(name: str, supervised: Supervised) -> Iterator[Need]:

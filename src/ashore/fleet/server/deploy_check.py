@@ -40,8 +40,8 @@ class NewFile:
 
 def check_labels(caller: Caller, name: str, labels: Mapping[str, str]) -> None:
     """Check that a caller may operate a job with the labels of a new file. Raises NotAllowed."""
-    held = caller.grant_on(labels)
-    if held is None or held.role is not UserRole.OPERATE:
+    grant = caller.grant_on(labels)
+    if grant is None or grant.role is not UserRole.OPERATE:
         shown = ", ".join(sorted(label_texts(labels)))
         where = f"on job {name} with the labels of the new file ({shown[:300] or 'none'})"
         raise refusal(caller, UserRole.OPERATE, where)

@@ -271,6 +271,6 @@ def _signature(opened: OpenJob) -> tuple[object, object]:
     """Return what changes when a job does something, or its process ends. Raises StorageError."""
     job: Job = opened.job
     beat = read_heartbeat(job.job, str(job.lake))
-    said = None if beat is None else (beat.pid, beat.ended, beat.why, beat.is_alive, beat.step)
+    heartbeat = None if beat is None else (beat.pid, beat.ended, beat.why, beat.is_alive, beat.step)
     logs = tuple((str(name), opened.fold(name).last) for name in opened.slices)
-    return said, logs
+    return heartbeat, logs

@@ -103,7 +103,7 @@ class _Following:
     read: dict[str, int]
     kept: dict[str, int]
     known: dict[str, dict[str, TableDefinition]] = field(default_factory=dict)  # by slice
-    has_told: bool = False  # since the file was written
+    has_reported: bool = False  # since the file was written
 
 
 class LogFollower:
@@ -165,7 +165,7 @@ class LogFollower:
             if known is None:
                 known = _known_before(storage, name, stop, entries)
             for entry in entries:
-                self._tell(following, entry, part, known or {})
+                self._report(following, entry, part, known or {})
                 if known is not None:
                     known |= {each.table: each for each in tables_in(entry.body)}
                 following.read[part] = entry.number
@@ -173,23 +173,23 @@ class LogFollower:
             if known is not None:
                 following.known[part] = known
 
-    def _tell(self, following: _Following, entry: Entry, part: str, known: Known) -> None:
+    def _report(self, following: _Following, entry: Entry, part: str, known: Known) -> None:
         for index, (kind, fields) in enumerate(notices_of(entry, part, known)):
             report = {"id": f"{entry.id}-{index}", **fields}
             if not self._take(Happened(kind, following.job, entry.written_ms, report)):
                 raise OSError(f"what entry {entry.number} of {part} says cannot be kept")
-            following.has_told = True
+            following.has_reported = True
 
     def _keep(self, following: _Following) -> None:
         """Write down how far logs were read, where something was reported, and now and then."""
         moved = [
             at - following.kept.get(part, at - KEPT_EVERY) for part, at in following.read.items()
         ]
-        if following.has_told or any(not 0 <= each < KEPT_EVERY for each in moved):
+        if following.has_reported or any(not 0 <= each < KEPT_EVERY for each in moved):
             read = tuple(sorted(following.read.items()))
             place = Followed(following.lake, following.since_ms, read)
             write_record(self._files.run_of(following.job).followed, place)
-            following.kept, following.has_told = dict(following.read), False
+            following.kept, following.has_reported = dict(following.read), False
 
 
 def _last_before(storage: Storage, name: SliceName, latest: int, since_ms: int) -> int:

@@ -250,7 +250,7 @@ class OperationDocument(ApiDocument):
     state: OperationState
     outcome: str = Field(description="the state in words, with its answer: `answered: lost`")
     progress: ProgressDocument | None
-    said: str = Field(description="the newest lines that its command wrote to stderr")
+    stderr: str = Field(description="the newest lines that its command wrote to stderr")
     exit_code: int | None = Field(description="of its command, as in the reference of exit codes")
     answer: str = Field(
         description="what the exit code says in a word, such as `ok`, `lost`, `unprovable`, where "
@@ -274,7 +274,7 @@ class OperationDocument(ApiDocument):
             state=found.state,
             outcome=found.outcome,
             progress=progress,
-            said=found.said,
+            stderr=found.stderr,
             exit_code=end.code if end and found.is_final else None,
             answer=end.answer if end and found.is_final else "",
             ended_ms=end.ended_ms if end else None,

@@ -188,7 +188,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, started: Callable[[str], None]) -> None:
         super().__init__(config)
-        self._tell = started
+        self._report_address = started
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End in order, and after `END_S` at once: files are written whole, and jobs continue."""
@@ -207,7 +207,7 @@ class _Server(uvicorn.Server):
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             scheme = "https" if self.config.is_ssl else "http"
             shown = f"[{host}]" if ":" in host else host
-            self._tell(f"{scheme}://{shown}:{port}")
+            self._report_address(f"{scheme}://{shown}:{port}")
 
 
 @contextmanager
@@ -266,7 +266,7 @@ def _alone(files: ServerFiles) -> Iterator[None]:
 HEAD_S_MAX = 20.0
 REST_S_MAX = 5.0  # of a body, after its answer
 CONNECTIONS_MAX = 4_000  # with more, requests are answered with 503
-FILES_WANTED = 3 * CONNECTIONS_MAX
+FILES_MAX = 3 * CONNECTIONS_MAX
 
 
 class ClientConnection(H11Protocol):
@@ -329,9 +329,9 @@ class ClientConnection(H11Protocol):
 def allow_files() -> None:
     """Let this process have as many open files as connections and jobs need, if it may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def create_app(context: Context) -> FastAPI:

@@ -95,18 +95,18 @@ class Facts:
 
 def decide(facts: Facts, now_ms: int) -> Decision:
     """Return what is to be done about a job now."""
-    wanted = _wanted(facts.desired, now_ms)
-    if facts.is_held and wanted is DesiredState.STOPPED:
+    state = _state_now(facts.desired, now_ms)
+    if facts.is_held and state is DesiredState.STOPPED:
         why = f"operation {facts.desired.held_by} stops it"
         return Decision(Act.NOTHING, Phase.STOPPING, why)
     if facts.is_alive:
-        return _of_living(facts, wanted)
+        return _of_living(facts, state)
     if facts.file is not None and facts.file.problem is not None:
         error = facts.file.problem
         return Decision(Act.NOTHING, Phase.INVALID, error.message, hint=error.hint)
-    if wanted is DesiredState.STOPPED:
+    if state is DesiredState.STOPPED:
         return Decision(Act.NOTHING, Phase.STOPPED, facts.desired.why)
-    if wanted is DesiredState.PAUSED:
+    if state is DesiredState.PAUSED:
         return Decision(
             Act.NOTHING, Phase.PAUSED, facts.desired.why, until_ms=facts.desired.until_ms
         )
@@ -117,14 +117,14 @@ def decide(facts: Facts, now_ms: int) -> Decision:
     return _of_dead(facts, facts.file, now_ms)
 
 
-def _wanted(desired: Desired, now_ms: int) -> DesiredState:
+def _state_now(desired: Desired, now_ms: int) -> DesiredState:
     until_ms = desired.until_ms if desired.state is DesiredState.PAUSED else None
     is_over = until_ms is not None and now_ms >= until_ms
     return DesiredState.RUNNING if is_over else desired.state
 
 
-def _of_living(facts: Facts, wanted: DesiredState) -> Decision:
-    if wanted is not DesiredState.RUNNING:
+def _of_living(facts: Facts, state: DesiredState) -> Decision:
+    if state is not DesiredState.RUNNING:
         return Decision(Act.STOP, Phase.STOPPING, facts.desired.why)
     if facts.generation is not None and facts.generation < facts.desired.generation:
         return Decision(Act.STOP, Phase.STOPPING, "it is started again afterwards")

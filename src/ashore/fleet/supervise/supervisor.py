@@ -177,9 +177,9 @@ class Supervisor:
     def wait_looked(self, timeout_s: float = 5.0) -> bool:
         """Wait until a look that begins from now on has ended; return False where it has not."""
         with self._looked:
-            wanted = self._looks + 1 + self._is_looking
+            target = self._looks + 1 + self._is_looking
             self._thread.wake()
-            return self._looked.wait_for(lambda: self._looks >= wanted, timeout_s)
+            return self._looked.wait_for(lambda: self._looks >= target, timeout_s)
 
     # ---- its life
 
@@ -260,7 +260,7 @@ class Supervisor:
                 self._settle(managed, record, now_ms, was_alive=was_alive)
         elif not was_alive and not managed.is_adopted_known and managed.living.record is not None:
             found = managed.living.record
-            self._tell("adopted", managed.name, now_ms, pid=found.pid, run=found.run)
+            self._note("adopted", managed.name, now_ms, pid=found.pid, run=found.run)
         managed.is_adopted_known = True
         self._refresh_seen(managed)
         mark = self._layout.records.mark(managed.desired_name)
@@ -302,8 +302,8 @@ class Supervisor:
             last = _killed(process.run, process.attempt, process.digest, now_ms)
             self._pending_writes[run.exit] = last
         elif was_alive and record is None and (last is None or is_known):
-            wanted = managed.desired.attempt if managed.desired else 0
-            last = _killed(f"unrecorded-{unique()}", wanted, managed.digest, now_ms)
+            attempt = managed.desired.attempt if managed.desired else 0
+            last = _killed(f"unrecorded-{unique()}", attempt, managed.digest, now_ms)
             self._pending_writes[run.exit] = last
         if managed.over_bytes and last is not None:
             used = f"it was stopped: its processes used {self._limits.words_of(managed.over_bytes)}"
@@ -314,7 +314,7 @@ class Supervisor:
             retry = after_exit(last, started_ms, retry, now_ms)
             self._pending_writes[run.retry] = retry
             ending = {"code": last.code, "error": last.error, "message": last.message}
-            self._tell("ended", managed.name, now_ms, run=last.run, **ending)
+            self._note("ended", managed.name, now_ms, run=last.run, **ending)
         self._write_pending()
         managed.last, managed.retry = last, retry
         managed.stop_asked_ms = managed.stop_began_ms = None
@@ -342,7 +342,7 @@ class Supervisor:
         desired = managed.desired or Desired(DesiredState.STOPPED, 0, 0, "", 0, "never started")
         if file is not None and file.is_checked:
             if managed.digest not in {"", file.digest}:
-                self._tell("changed", managed.name, now_ms, digest=file.digest)
+                self._note("changed", managed.name, now_ms, digest=file.digest)
             managed.digest = file.digest
         record = managed.living.record if managed.living else None
         memory = self._memory.look(managed.name, record, now_ms)
@@ -354,7 +354,7 @@ class Supervisor:
             self._stop(managed, file, now_ms)
         elif managed.living is not None and self._uses_too_much(managed, memory, now_ms):
             decision = self._restart_for_memory(managed, file, decision, now_ms)
-        self._tell_phase(managed, decision, now_ms)
+        self._note_phase(managed, decision, now_ms)
         return ManagedJob(
             managed.name,
             file,
@@ -368,7 +368,7 @@ class Supervisor:
             memory,
         )
 
-    def _tell_phase(self, managed: _Managed, decision: Decision, now_ms: int) -> None:
+    def _note_phase(self, managed: _Managed, decision: Decision, now_ms: int) -> None:
         """Report that a job has come to another phase."""
         if decision.phase is managed.phase:
             return
@@ -376,7 +376,7 @@ class Supervisor:
         if managed.phase is None:
             since_ms = _known_since(managed, PhaseRecord(str(decision.phase), now_ms, run))
         if managed.phase is not None or decision.phase is not Phase.STOPPED:
-            self._tell(
+            self._note(
                 "phase",
                 managed.name,
                 now_ms,
@@ -413,7 +413,7 @@ class Supervisor:
         managed.living = LivingProcess(None, None)  # its record comes in a moment
         managed.stop_asked_ms = managed.stop_began_ms = None
         code = managed.last.code if managed.last else None
-        self._tell("started", managed.name, self._clock.now_ms(), after=code)
+        self._note("started", managed.name, self._clock.now_ms(), after=code)
         return decision
 
     def _stop(self, managed: _Managed, file: JobFile | None, now_ms: int) -> None:
@@ -432,7 +432,7 @@ class Supervisor:
         """Return whether a process is above its limit, or is being stopped as it was."""
         if not managed.over_bytes and memory is not None and self._memory.is_too_much(memory):
             managed.over_bytes = memory
-            self._tell("memory", managed.name, now_ms, bytes=memory)
+            self._note("memory", managed.name, now_ms, bytes=memory)
         return managed.over_bytes > 0
 
     def _restart_for_memory(
@@ -443,7 +443,7 @@ class Supervisor:
         why = f"its processes use {used}: it is stopped, and started again"
         return Decision(decision.act, Phase.STOPPING, why, hint=OVER_MEMORY)
 
-    def _tell(self, kind: str, job: str, at_ms: int, **fields: object) -> None:
+    def _note(self, kind: str, job: str, at_ms: int, **fields: object) -> None:
         self._report(Happened(kind, job, at_ms, fields))
 
 

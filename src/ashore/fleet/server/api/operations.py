@@ -171,9 +171,9 @@ def _ask(
     context: Context,
     caller: Caller,
     command: CommandTwin,
-    asked: tuple[str, dict[str, Value], _Body],
+    request: tuple[str, dict[str, Value], _Body],
 ) -> OperationDocument:
-    job, values, body = asked
+    job, values, body = request
     confined = _confine(context, command, values, is_of_job=bool(job))
     as_json = body.own_as_json
     line = command.line(confined, as_json=as_json)

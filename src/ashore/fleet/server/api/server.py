@@ -55,13 +55,13 @@ def find_events(
     request: Request,
     context: Shared,
     caller: Asking,
-    asked: Annotated[HistoryQuestion, Query()],
+    filters: Annotated[HistoryQuestion, Query()],
 ) -> EventList:
     """Return what happened, however long ago, from the index: the newest first."""
-    may_read, jobs = may_read_of(request, asked.job), None
+    may_read, jobs = may_read_of(request, filters.job), None
     if job_access_of(request).scope(caller):
         jobs = tuple(each for each in context.supervisor.views if may_read(each))
-    question = EventQuestion(**asked.model_dump(), jobs=jobs)
+    question = EventQuestion(**filters.model_dump(), jobs=jobs)
     return EventList(events=context.index.find(question))
 
 

@@ -76,8 +76,8 @@ def _add_drills(frame: PageFrame, router: APIRouter) -> None:
     @router.get("/ui/drills")
     async def drills(request: Request) -> Response:
         known = commands.all()
-        asked = [each for each in known if each.kind == LIST_DRILLS]
-        newest = commands.find(asked[0].id) if asked else None
+        listings = [each for each in known if each.kind == LIST_DRILLS]
+        newest = commands.find(listings[0].id) if listings else None
         answer: Mapping[str, Any] = (newest.answer if newest else None) or {}
         runs = [each for each in known if each.kind == RUN_DRILL]
         shown = {"listing": newest, "drills": answer.get("drills", ()), "runs": runs}

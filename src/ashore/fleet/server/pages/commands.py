@@ -135,7 +135,7 @@ def _seen(found: OperationView, answer: object) -> CommandSeen:
         exit_code=end.code if found.is_final and end else None,
         progress=text,
         answer=answer if isinstance(answer, dict) else None,
-        error=found.said,
+        error=found.stderr,
     )
 
 

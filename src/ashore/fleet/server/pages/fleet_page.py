@@ -171,8 +171,8 @@ class FleetPage:
                 stamp = self._plane.stamp(None)
                 jobs = [each for each in self._plane.jobs() if self._is_shown(each.name, which)]
                 view = view_fleet(jobs, which.sort, which.words)
-                told = (self._plane.directory, self._plane.problem)
-                html = list_jobs(view, *told, is_part=bool(which.scope))
+                server = (self._plane.directory, self._plane.problem)
+                html = list_jobs(view, *server, is_part=bool(which.scope))
                 made = self._made.put(which, MadeList(stamp, time.monotonic(), html))
             return made
 

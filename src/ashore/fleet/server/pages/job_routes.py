@@ -103,8 +103,8 @@ def _add_looks(frame: PageFrame, router: APIRouter) -> None:
     async def versions(
         request: Request, name: str, query: str = "", before: int = 0, after: int = 0
     ) -> Response:
-        asked = (query or None, before or None, after or None)
-        view = await frame.look(name, partial(_read_versions, asked))
+        versions = (query or None, before or None, after or None)
+        view = await frame.look(name, partial(_read_versions, versions))
         shown = {"view": view, "tab": "Versions", "at": "Jobs"}
         return frame.show(request, "versions.html", name=name, **shown)
 
@@ -136,10 +136,10 @@ def _add_verbs(frame: PageFrame, router: APIRouter) -> None:
 
 
 def _read_versions(
-    asked: tuple[str | None, int | None, int | None], opened: OpenJob
+    versions: tuple[str | None, int | None, int | None], opened: OpenJob
 ) -> VersionsView:
     """Return all versions; compared are those that are asked for, else the last two of one."""
-    query, before, after = asked
+    query, before, after = versions
     queries = list_versions(opened)
     if query is None:
         query = next((each.query for each in queries if len(each.versions) > 1), None)
@@ -156,7 +156,7 @@ def _read_batches(opened: OpenJob) -> Batches:
     return {each.slice: read_batches(opened.storage, each, BATCHES) for each in opened.slices}
 
 
-def _find_slice(opened: OpenJob, wanted: str) -> tuple[SliceName, list[SliceName]]:
+def _find_slice(opened: OpenJob, part: str) -> tuple[SliceName, list[SliceName]]:
     slices = opened.slices
     if not slices:
         raise AshoreError(
@@ -164,22 +164,22 @@ def _find_slice(opened: OpenJob, wanted: str) -> tuple[SliceName, list[SliceName
             hint="a job writes one when it has started: load this page again then",
         )
     for each in slices:
-        if each.slice == (wanted or slices[0].slice):
+        if each.slice == (part or slices[0].slice):
             return each, slices
     names = ", ".join(each.slice for each in slices)
-    raise AshoreError(f"job {opened.job.job} has no slice {wanted}", hint=f"there is {names}")
+    raise AshoreError(f"job {opened.job.job} has no slice {part}", hint=f"there is {names}")
 
 
-def _read_log(wanted: str, newest: int | None, opened: OpenJob) -> LogView:
-    name, slices = _find_slice(opened, wanted)
+def _read_log(part: str, newest: int | None, opened: OpenJob) -> LogView:
+    name, slices = _find_slice(opened, part)
     end = list_log(opened.storage, name).latest
     start, stop = page_of(end, newest)
     entries = read_window(opened.storage, name, start - 1, stop)
     return view_log(name, slices, entries[-PAGE - 1 :], end)
 
 
-def _read_entry(wanted: str, number: int, opened: OpenJob) -> tuple[SliceName, Entry, int]:
-    name, _ = _find_slice(opened, wanted)
+def _read_entry(part: str, number: int, opened: OpenJob) -> tuple[SliceName, Entry, int]:
+    name, _ = _find_slice(opened, part)
     end = list_log(opened.storage, name).latest
     found = read_window(opened.storage, name, number, number + 1)
     if not found:

@@ -191,8 +191,8 @@ def _describe_rare(body: Body) -> str:
             lost = f"; {len(body.lost)} files given up" if body.lost else ""
             return f"{body.by} skipped {skipped or 'nothing'}{lost}: {body.why}"
         case Retire():
-            gone = _some([f"{each.table} {each.partition}" for each in body.partitions])
-            return f"{body.by} dropped {gone}: {body.why}"
+            dropped = _some([f"{each.table} {each.partition}" for each in body.partitions])
+            return f"{body.by} dropped {dropped}: {body.why}"
         case Rollback():
             target = f"back to entry {body.entry}: {len(body.files)} files set aside"
             return f"{body.by} rolled {target}: {body.why}"

@@ -205,7 +205,7 @@ def _add_undo(frame: PageFrame, router: APIRouter) -> None:
     async def undo(request: Request, name: str) -> Response:
         fields, job = form_of(request), frame.job(name)
         query, asker = fields.get("query", "").strip(), asker_of(request)
-        values = given(job_file=str(job.path), query=query, why=asker.why)
+        values = without_empty(job_file=str(job.path), query=query, why=asker.why)
         id_ = frame.plane.commands.start(("migrate undo", name, asker.by), values)
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
@@ -229,10 +229,10 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
         view = _verdict(find(frame, fields.get("check", ""), name))
         if view.losses and fields.get("agreed") != "yes":
             raise RequestInvalid(
-                "this change loses state, and nobody has agreed to it",
+                "this change loses state, and the loss was not accepted",
                 hint="tick `I agree that this is lost`, or choose other SQL",
             )
-        values = given(
+        values = without_empty(
             job_file=str(job.path),
             to=str(found.path),
             accept=view.verdict if view.must_rewrite else "",
@@ -252,14 +252,14 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
 
 def _begin_check(frame: PageFrame, request: Request, name: str, draft: JobDraft) -> Response:
     mapping = str(draft.mapping) if draft.mapping.is_file() else ""
-    values = given(job_file=str(frame.job(name).path), to=str(draft.path), mapping=mapping)
+    values = without_empty(job_file=str(frame.job(name).path), to=str(draft.path), mapping=mapping)
     id_ = frame.plane.commands.start(("migrate check", name, asker_of(request).by), values)
     target = f"/ui/jobs/{quote(name)}/migrate/{draft.id}?check={id_}"
     return RedirectResponse(target, 303, HEADERS)
 
 
-def given(**values: str) -> dict[str, Value]:
-    """Return the values of a command that were given."""
+def without_empty(**values: str) -> dict[str, Value]:
+    """Return the values of a command that are set."""
     return {name: value for name, value in values.items() if value}
 
 

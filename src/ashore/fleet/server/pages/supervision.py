@@ -42,11 +42,11 @@ NEEDING = frozenset({Phase.NEEDS_DECISION, Phase.INVALID, Phase.FENCED, Phase.MI
 VERBS: Mapping[str, str] = {
     "start": "It starts as soon as the server has looked, whatever it ended with before.",
     "stop": "It ends in order: the batch under way is finished or left. It stays stopped until "
-    "somebody starts it. Kafka keeps the records as long as its retention says.",
+    "it is started. Kafka keeps the records as long as its retention says.",
     "drain": "It ends in order, and is run by an operation until everything has landed that is in "
-    "its topics now. Then it stays stopped until somebody starts it.",
+    "its topics now. Then it stays stopped until it is started.",
     "restart": "It ends in order and starts again with its file as it is now.",
-    "pause": "It ends in order, and stays so until somebody starts it.",
+    "pause": "It ends in order, and stays so until it is started.",
     "remove": "Its job file is deleted. Its lake, its landing log and its tables stay.",
 }
 

@@ -195,7 +195,7 @@ def _base(box: Box, number: int) -> float:
 
 
 def _shapes(box: Box) -> Iterator[str]:
-    """Yield the outline of a box: each change has its own, as not everyone can tell colours."""
+    """Yield the outline of a box: each change has its own, as not everyone sees colours."""
     x, y, width, height = box.x, box.y, WIDTH, box.height
     match box.change:
         case ChangeKind.CHANGED:

@@ -34,8 +34,8 @@ class OperatorRow:
     kind: str
     state: str  # what it keeps, in words; empty: nothing
     facts: tuple[str, ...]
-    gone: tuple[str, ...]
-    come: tuple[str, ...]
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
     why: str
     words: str  # that a search looks through
 
@@ -128,8 +128,8 @@ def _row(change: OperatorChange) -> OperatorRow:
         kind=str(operator.kind),
         state=state,
         facts=facts,
-        gone=change.gone,
-        come=change.come,
+        removed=change.gone,
+        added=change.come,
         why=change.why.value if change.why else "",
         words=words,
     )

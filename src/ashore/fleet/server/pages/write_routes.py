@@ -104,9 +104,9 @@ def write_routes(frame: PageFrame) -> APIRouter:
 
     @router.post("/ui/write")
     async def act(request: Request) -> Response:
-        given, caller = form_of(request), visitor_of(request).caller
-        fields = {name: given.get(name, "").strip() for name in FIELDS}
-        text, wish = given.get("text", "").replace("\r\n", "\n"), given.get("do", "")
+        form, caller = form_of(request), visitor_of(request).caller
+        fields = {name: form.get(name, "").strip() for name in FIELDS}
+        text, wish = form.get("text", "").replace("\r\n", "\n"), form.get("do", "")
         if wish != "check":
             require_operate(request)
         shown: dict[str, object] = {}
