@@ -67,6 +67,7 @@
 """
 
 import re
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import ClassVar, NoReturn
 
@@ -86,6 +87,16 @@ class ExitCode(IntEnum):
     SQL_FAILED = 9
     BUG = 70
     INTERRUPTED = 130
+
+
+KILLED = 137  # of a run that left no exit code: killed by a signal, or its machine was restarted
+_WORST_FIRST = (ExitCode.DECISION, ExitCode.WRONG, ExitCode.FAILED, ExitCode.UNPROVEN)
+
+
+def worst_code(codes: Iterable[int]) -> ExitCode:
+    """Return the exit code of several findings or jobs: that of the worst one."""
+    found = set(codes)
+    return next((code for code in _WORST_FIRST if code in found), ExitCode.DONE)
 
 
 EXIT_CODES: dict[ExitCode, str] = {

@@ -110,7 +110,7 @@ def _signals_stop() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-ANSWERS = {0: "ok", 5: "wrong", 6: "unprovable"}  # by exit code
+ANSWERS = {ExitCode.DONE: "ok", ExitCode.WRONG: "wrong", ExitCode.UNPROVEN: "unprovable"}
 FINDINGS_SHOWN = 15  # on a terminal; `--json` has them all
 LINE_EVERY_MS = 60_000  # at least, where there is no terminal
 # What is said when nothing is amiss any more.
@@ -122,7 +122,7 @@ BACK = {
 }
 
 
-def show_once(report: AuditReport, *, as_json: bool) -> int:
+def show_once(report: AuditReport, *, as_json: bool) -> ExitCode:
     """Print one report to stdout and return the exit code."""
     if as_json:
         print_json(report.to_dict())
@@ -134,7 +134,7 @@ def show_once(report: AuditReport, *, as_json: bool) -> int:
     return report.exit_code
 
 
-def show_all(reports: Iterable[AuditReport], *, as_json: bool) -> int:
+def show_all(reports: Iterable[AuditReport], *, as_json: bool) -> ExitCode:
     """Show reports as they come and return the exit code of the last; 6 if there was none."""
     if as_json:
         return _show_json(reports)
@@ -162,7 +162,7 @@ def say_at(at_ms: int, text: str) -> None:
     say(escape(f"{_time(at_ms)} {text}"))
 
 
-def _show_lines(reports: Iterable[AuditReport]) -> int:
+def _show_lines(reports: Iterable[AuditReport]) -> ExitCode:
     code = ExitCode.UNPROVEN
     before: AuditReport | None = None
     reported_ms = 0
@@ -223,7 +223,7 @@ def _last_entry(report: AuditReport) -> str:
     return f"last entry {format_duration(max(0, report.now_ms - last_ms))} ago"
 
 
-def _show_json(reports: Iterable[AuditReport]) -> int:
+def _show_json(reports: Iterable[AuditReport]) -> ExitCode:
     code = ExitCode.UNPROVEN
     for report in reports:
         code = report.exit_code

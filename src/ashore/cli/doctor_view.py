@@ -6,7 +6,7 @@ from dataclasses import asdict
 from rich.markup import escape
 
 from ashore.cli.output import out, print_json
-from ashore.errors import AshoreError
+from ashore.errors import AshoreError, ExitCode
 from ashore.proof.doctor import Diagnosis, Done, FormerAt, diagnose, explain, treat
 from ashore.topics.open_job import OpenJob
 
@@ -14,7 +14,6 @@ NOTHING = (
     "nothing to repair, judged by log, names and sizes; the content of files was not read: ashore "
     "verify JOB.yaml reads it"
 )
-REFUSED = 4  # as a job that stops for a decision
 
 
 def show_treatment(
@@ -37,8 +36,8 @@ def show_treatment(
 
 
 def exit_code(found: Diagnosis) -> int:
-    """Return 4 where something is left for a person to decide, 0 otherwise."""
-    return REFUSED if found.refusals else 0
+    """Return the exit code: a decision is needed where something is left for a person."""
+    return ExitCode.DECISION if found.refusals else ExitCode.DONE
 
 
 def show(found: Diagnosis, done: Sequence[Done], *, applies: bool, as_json: bool) -> None:

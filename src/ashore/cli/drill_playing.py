@@ -22,7 +22,7 @@ from ashore.base.clock import SystemClock
 from ashore.base.units import format_duration
 from ashore.cli.output import out, print_json, print_table, say, talk
 from ashore.cli.signals import sigterm_does
-from ashore.errors import ExitCode
+from ashore.errors import worst_code
 from ashore_lab.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
 from ashore_lab.drills.recorder import Snapshot
 from ashore_lab.drills.report import DrillReport, logged, make_run_directory, write_report
@@ -67,9 +67,7 @@ def play(names: list[str], options: PlayOptions) -> int:
     if options.as_json:
         found = [verdict.to_dict() for verdict in verdicts]
         print_json(found[0] if len(found) == 1 else {"drills": found})
-    # Wrong is worse than not proved.
-    codes = {verdict.exit_code for verdict in verdicts}
-    return next((code for code in (ExitCode.WRONG, ExitCode.UNPROVEN) if code in codes), 0)
+    return worst_code(verdict.exit_code for verdict in verdicts)
 
 
 def _run(order: DrillOrder, directory: Path | None, *, quiet: bool) -> tuple[Verdict, DrillReport]:

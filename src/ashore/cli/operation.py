@@ -14,7 +14,7 @@ from ashore.base.clock import SystemClock
 from ashore.cli.app import app
 from ashore.cli.output import CommandAnswer
 from ashore.cli.signals import sigterm_does
-from ashore.errors import check
+from ashore.errors import ExitCode, check
 from ashore.fleet.machine.processes import own_start_ms
 from ashore.fleet.operate.operations import CANCELLED
 from ashore.fleet.records.layout import OperationFiles
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     write_record(files.process, OperationProcess(os.getpid(), own_start_ms()))
     request = read_record(OperationRequest, files.request)
     check(request is not None, f"{files.request} cannot be read")
-    code, answer = 70, ""
+    code, answer = int(ExitCode.BUG), ""
     try:
         with sigterm_does(_interrupt):
             code, answer = _run(list(request.line if request else ()))

@@ -15,12 +15,11 @@ from rich.markup import escape
 from ashore.base.units import format_duration, format_size, format_time
 from ashore.cli.options import AsJson, Debug, parse_duration
 from ashore.cli.output import CommandAnswer, out, print_json, print_table, reported_errors, waiting
-from ashore.errors import ExitCode, LogError
+from ashore.errors import ExitCode, LogError, worst_code
 from ashore.proof.status.health import (
     ANSWERS,
     DECIDE,
     UNKNOWN,
-    WORST_FIRST,
     Ailment,
     Allowed,
     FleetRow,
@@ -81,8 +80,7 @@ def _show_fleet(rows: list[FleetRow], *, as_json: bool) -> ExitCode:
         print_json({"jobs": [_row(each) for each in rows]})
     else:
         show_fleet(rows)
-    codes = {_code(each) for each in rows}
-    return next((code for code in WORST_FIRST if code in codes), ExitCode.DONE)
+    return worst_code(map(_code, rows))
 
 
 def _code(row: FleetRow) -> ExitCode:

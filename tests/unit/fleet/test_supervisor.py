@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from ashore.base.http_post import ALLOW
-from ashore.errors import ServerDiskFailed
+from ashore.errors import KILLED, ServerDiskFailed
 from ashore.fleet.machine.limits import LOOK_EVERY_MS, ServerLimits
 from ashore.fleet.machine.processes import Command, Processes, StartOrder
 from ashore.fleet.operate.verbs import Verbs
@@ -23,7 +23,7 @@ from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.records.store import read_record
 from ashore.fleet.records.values import Asker, ExitRecord
 from ashore.fleet.server.serve import ServerSettings, serve
-from ashore.fleet.supervise.decide import KILLED, Phase
+from ashore.fleet.supervise.decide import Phase
 from ashore.fleet.supervise.supervisor import Supervisor
 from ashore.jobs.file import Job
 from ashore.topics.loop.job import load_job_file

@@ -22,13 +22,13 @@ from fastapi.routing import APIRoute
 
 from ashore.base.unique import unique
 from ashore.errors import NotAllowed
-from ashore.fleet.access.requests import (
-    SAFE,
+from ashore.fleet.access.permissions import (
     JobAccess,
-    RequestAccess,
     note_caller,
     noted_caller,
+    require_operator,
 )
+from ashore.fleet.access.requests import SAFE, RequestAccess
 from ashore.fleet.access.tokens import Caller, Tokens
 from ashore.fleet.records.values import Asker
 
@@ -114,7 +114,6 @@ FORM_BYTES_MAX = 1_000_000
 LOGIN_BYTES_MAX = 10_000  # anybody may send one
 FIELDS_MAX = 10_000
 WHY_MAX = 1_000
-MAY_ONLY_READ = "you may only read: this needs the role `operate`"
 
 
 class GuardedRoute(APIRoute):
@@ -235,11 +234,10 @@ def asker_of(request: Request) -> Asker:
 
 
 def require_operate(request: Request) -> None:
-    """Check that who was admitted may operate: what follows is a change. Raises Forbidden."""
+    """Check that who was admitted may operate: what follows is a change. Raises NotAllowed."""
     caller = visitor_of(request).caller
     note_caller(request.scope, caller, is_change=True)
-    if not caller.may_operate:
-        raise Forbidden(MAY_ONLY_READ)
+    require_operator(caller)
 
 
 async def read_form(request: Request, bytes_max: int = FORM_BYTES_MAX) -> dict[str, str]:

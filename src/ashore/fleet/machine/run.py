@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from ashore.base.clock import SystemClock
-from ashore.errors import AshoreError
+from ashore.errors import AshoreError, ExitCode
 from ashore.fleet.machine.background import Background
 from ashore.fleet.machine.processes import StartOrder, own_start_ms
 from ashore.fleet.machine.recorder import RunRecorder
@@ -103,7 +103,9 @@ class JobRun:
         except Exception as error:  # noqa: BLE001 - the last line of a process: it is reported
             traceback.print_exc()
             message = f"the process that runs the job failed: {error!r}"
-            failed = Failed(70, "invariant-broken", message, f"please report {self._files.output}")
+            failed = Failed(
+                ExitCode.BUG, "invariant-broken", message, f"please report {self._files.output}"
+            )
         self._recorder.take(failed)
         return failed.exit_code, failed
 

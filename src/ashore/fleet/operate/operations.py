@@ -272,7 +272,7 @@ class Operations:
                 )
         except OSError as error:
             files.talk.write_text(f"its process cannot be started: {error}\n", "utf-8")
-            write_record(files.end, OperationEnd(1, self._clock.now_ms()))
+            write_record(files.end, OperationEnd(ExitCode.FAILED, self._clock.now_ms()))
             return False
         finally:
             os.close(handle)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ashore.base.units import format_time
+from ashore.errors import KILLED
 from ashore.fleet.records.layout import EVENTS, ServerFiles
 
 BYTES_MAX, KEPT = 20_000_000, 5
@@ -103,7 +104,7 @@ class Journal:
             code = happened.fields.get("after")
             reason = "first" if code is None else f"exit-{code}"
             reasons = sum(job == happened.job for job, _ in self._starts)
-            key = happened.job, "killed" if code == 137 else reason
+            key = happened.job, "killed" if code == KILLED else reason
             if key not in self._starts and reasons >= REASONS_MAX:
                 key = happened.job, "other"
             self._starts[key] += 1

@@ -62,7 +62,7 @@ _BY_KIND: tuple[tuple[type[AshoreError], int], ...] = (
     (ServerRefused, 409),
     (ServerDiskFailed, 507),
 )
-_BY_EXIT_CODE = {2: 422, 3: 409, 4: 409, 5: 409, 6: 409, 7: 503}
+_BY_EXIT_CODE = {ExitCode.USAGE: 422, ExitCode.MISSING: 503}  # others: 409
 _OF_DISKS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO})
 _log = logging.getLogger("ashore.fleet.server")
 

@@ -14,7 +14,6 @@ from ashore.fleet.records.values import Desired, DesiredState, ExitRecord, Retry
 
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 1_000, 300_000
 STEADY_MS = 600_000  # a run that lasted so long was no failure in a row
-KILLED = 137  # the exit code of a run that left no record of its end
 
 CONTINUES = "its process continues with the file that it was started with"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from ashore.base import codec
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
-from ashore.errors import AshoreError
+from ashore.errors import KILLED, AshoreError
 from ashore.fleet.machine.background import END_S, Background
 from ashore.fleet.machine.limits import Memory, ServerLimits
 from ashore.fleet.machine.processes import LivingProcess, Processes
@@ -33,7 +33,7 @@ from ashore.fleet.records.values import (
     RetryRecord,
     RunSeen,
 )
-from ashore.fleet.supervise.decide import KILLED, Act, Decision, Facts, Phase, after_exit, decide
+from ashore.fleet.supervise.decide import Act, Decision, Facts, Phase, after_exit, decide
 
 LOOK_S = 1.0
 STOP_AGAIN_MS = 10_000  # a process that was asked to stop is asked again
@@ -83,7 +83,7 @@ class _Managed:
     run: RunFiles
     desired_name: str
     living: LivingProcess | None = None
-    is_adopted_known: bool = False
+    is_new: bool = True  # to this server: it may run already
     phase: Phase | None = None
     since_ms: int = 0
     stop_asked_ms: int | None = None
@@ -247,22 +247,22 @@ class Supervisor:
         return found
 
     def _refresh(self, managed: _Managed, now_ms: int) -> None:
-        """Read what has changed of a job."""
-        was_alive, record = managed.living is not None, None
-        living = managed.living
-        if living is None or living.handle is None or living.has_ended():
-            record = living.record if living is not None else None
-            if living is not None:
-                living.close()
+        """Read what has changed of a job: its process, what it wrote, its desired state."""
+        before = managed.living
+        if before is None or before.handle is None or before.has_ended():
+            if before is not None:
+                before.close()
             managed.living = self._find(managed)
-        if managed.living is None:
-            if was_alive or not managed.is_adopted_known:
-                self._settle(managed, record, now_ms, was_alive=was_alive)
-        elif not was_alive and not managed.is_adopted_known and managed.living.record is not None:
-            found = managed.living.record
-            self._note("adopted", managed.name, now_ms, pid=found.pid, run=found.run)
-        managed.is_adopted_known = True
-        self._refresh_seen(managed)
+        if managed.living is None and (before is not None or managed.is_new):
+            record = before.record if before is not None else None
+            self._settle(managed, record, now_ms, was_alive=before is not None)
+        elif managed.living is not None and managed.is_new:
+            self._adopt(managed, managed.living, now_ms)
+        managed.is_new = False
+        mark = mark_of(managed.run.seen)
+        if mark != managed.seen_mark:
+            managed.seen_mark = mark
+            managed.seen = read_record(RunSeen, managed.run.seen)
         mark = self._layout.records.mark(managed.desired_name)
         if mark != managed.desired_mark:
             managed.desired_mark = mark
@@ -280,11 +280,11 @@ class Supervisor:
             )
             return managed.living
 
-    def _refresh_seen(self, managed: _Managed) -> None:
-        mark = mark_of(managed.run.seen)
-        if mark != managed.seen_mark:
-            managed.seen_mark = mark
-            managed.seen = read_record(RunSeen, managed.run.seen)
+    def _adopt(self, managed: _Managed, living: LivingProcess, now_ms: int) -> None:
+        """Adopt a running job: its process was started by an earlier server, and continues."""
+        if living.record is not None:
+            pid, run = living.record.pid, living.record.run
+            self._note("adopted", managed.name, now_ms, pid=pid, run=run)
 
     def _settle(
         self, managed: _Managed, record: ProcessRecord | None, now_ms: int, *, was_alive: bool

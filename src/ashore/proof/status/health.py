@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from ashore.base.units import format_duration
-from ashore.errors import AshoreError, ExitCode
+from ashore.errors import AshoreError, ExitCode, worst_code
 from ashore.jobs.heartbeat import read_heartbeat
 from ashore.jobs.state import JobState
 from ashore.log.store.dead_job import find_gone
@@ -27,7 +27,6 @@ from ashore.topics.use.recover import plan_recover
 HEALTHY, UNHEALTHY = ExitCode.DONE, ExitCode.FAILED
 DECIDE, UNKNOWN = ExitCode.DECISION, ExitCode.UNPROVEN
 ANSWERS = {HEALTHY: "healthy", UNHEALTHY: "unhealthy", DECIDE: "needs decision", UNKNOWN: "unknown"}
-WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)
 BAD_STATES = (JobState.STUCK, JobState.FAILED, JobState.NEVER_STARTED)
 DECISIONS = ("gap", "replaced", "missing", "went_back", "truncated", "stopped", "log_ahead")
 
@@ -57,9 +56,8 @@ def check_health(opened: OpenJob, status: JobStatus, allowed: Allowed) -> tuple[
 
 
 def worst(found: tuple[Ailment, ...]) -> ExitCode:
-    """Return the exit code of all that was found: what needs a decision comes first."""
-    codes = {each.exit_code for each in found}
-    return next((code for code in WORST_FIRST if code in codes), HEALTHY)
+    """Return the exit code of all that was found."""
+    return worst_code(each.exit_code for each in found)
 
 
 def _of_status(status: JobStatus, allowed: Allowed) -> Iterator[Ailment]:

@@ -14,7 +14,7 @@ from ashore.base.labels import HINT, SELECTOR_MAX, Selector
 from ashore.base.recent import Recent
 from ashore.errors import JobUnknown, RequestInvalid
 from ashore.fleet.access.guard import GuardedRoute
-from ashore.fleet.access.requests import note_caller
+from ashore.fleet.access.permissions import note_caller
 from ashore.fleet.access.tokens import Caller, Grant, is_in_scope
 from ashore.fleet.records.values import Asker
 from ashore.fleet.server.condition import judge_condition

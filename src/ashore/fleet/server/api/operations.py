@@ -18,9 +18,9 @@ from fastapi.responses import FileResponse, PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.concurrency import run_in_threadpool
 
-from ashore.errors import JobUnknown, NotAllowed
+from ashore.errors import JobUnknown
 from ashore.fleet.access.guard import GuardedRoute
-from ashore.fleet.access.requests import JobAccess
+from ashore.fleet.access.permissions import JobAccess
 from ashore.fleet.access.tokens import Caller
 from ashore.fleet.operate.commands import COMMANDS, CommandTwin, Parameter, Value
 from ashore.fleet.operate.operations import OperationState, OperationView
@@ -120,7 +120,7 @@ def _asking_of_job(
         if target is not None:
             path = str(found.file.path)
             values[target.name] = [path] if target.many else path
-        _check_paths(job_access_of(request), caller, (command, job), values)
+        _check_paths(job_access_of(request), caller, command, job, values)
         return _ask(context, caller, command, (job, values, body))
 
     return ask
@@ -134,37 +134,19 @@ def _asking(command: CommandTwin, body_model: type[_Body]) -> _Endpoint:
         body: body_model,  # type: ignore[valid-type]
     ) -> OperationDocument:
         values = _values_of(body)
-        _check_paths(job_access_of(request), caller, (command, ""), values)
+        _check_paths(job_access_of(request), caller, command, "", values)
         return _ask(context, caller, command, ("", values, body))
 
     return ask
 
 
 def _check_paths(
-    access: JobAccess,
-    caller: Caller,
-    what: tuple[CommandTwin, str],
-    values: Mapping[str, Value],
+    access: JobAccess, caller: Caller, command: CommandTwin, job: str, values: Mapping[str, Value]
 ) -> None:
-    """Check the paths that who may only read names. Raises NotAllowed.
-
-    Who may only read some jobs names none: other jobs' files are below the same roots.
-    """
-    command, job = what
-    has_path = any(values.get(each.name) for each in command.parameters if each.kind == "path")
-    if not has_path or access.may_operate(caller, job):
-        return
-    if access.scope(caller):
-        raise NotAllowed(
-            f"`{caller.name}` may only read job {job}, and a path may be of other jobs",
-            hint="leave the path out, or ask who has the role `read` on all jobs",
-        )
-    is_written = any(each.flag and values.get(each.name) for each in command.parameters)
-    if is_written and not command.changes:
-        raise NotAllowed(
-            f"`{caller.name}` may only read, and this may write a file",
-            hint="leave the file out: it needs the role `operate`",
-        )
+    """Check the paths that a request names. Raises NotAllowed."""
+    if any(values.get(each.name) for each in command.parameters if each.kind == "path"):
+        is_written = any(each.flag and values.get(each.name) for each in command.parameters)
+        access.check_paths(caller, job, writes=is_written and not command.changes)
 
 
 def _ask(

@@ -16,8 +16,8 @@ from fastapi.responses import RedirectResponse, Response
 from ashore.base.units import format_size
 from ashore.errors import RequestInvalid
 from ashore.fleet.access.guard import asker_of, form_of, visitor_of
+from ashore.fleet.access.permissions import check_labels
 from ashore.fleet.operate.commands import Value
-from ashore.fleet.server.deploy_check import check_labels
 from ashore.fleet.server.pages.command_routes import document_of, find
 from ashore.fleet.server.pages.commands import CommandSeen
 from ashore.fleet.server.pages.control_plane import JobDraft

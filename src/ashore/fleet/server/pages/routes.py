@@ -27,7 +27,8 @@ from ashore.fleet.access.guard import (
     read_form,
     visitor_of,
 )
-from ashore.fleet.access.requests import JobAccess, RequestAccess
+from ashore.fleet.access.permissions import JobAccess
+from ashore.fleet.access.requests import RequestAccess
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.machine.check_process import CheckProcesses
 from ashore.fleet.server.pages.command_routes import command_routes

@@ -15,7 +15,7 @@ from functools import partial
 
 from ashore.base.clock import SystemClock
 from ashore.errors import JobUnknown, RequestInvalid
-from ashore.fleet.access.requests import JobAccess
+from ashore.fleet.access.permissions import JobAccess
 from ashore.fleet.access.tokens import Caller
 from ashore.fleet.machine.background import END_S, Background
 from ashore.fleet.operate.operations import Operations
@@ -23,7 +23,6 @@ from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.records.values import Asker, RunSeen
 from ashore.fleet.server.condition import LAG_MS_MAX
-from ashore.fleet.server.deploy_check import NewFile, check_deploy
 from ashore.fleet.server.job_watch import FleetWatch, Marks
 from ashore.fleet.server.observation import FreshNumbers, RateSample, SeenJob, Supervised
 from ashore.fleet.server.pages.commands import Commands
@@ -168,10 +167,12 @@ class SupervisedJobs:
         """Write a job file, and the files beside it. Raises as `Verbs.deploy`; NotAllowed."""
 
         def permit(job: Job) -> None:
-            was_there = self._layout.run_of(name).root.exists()
-            was_there = was_there or bool(self.commands.all(lambda each: each == name))
-            new = NewFile(job, tuple(beside or ()), self._layout.jobs, was_there)
-            check_deploy(JobAccess(self), caller, new, self._supervisor.views)
+            files = {each.name: each.file for each in self._supervisor.views.values()}
+            was_run = self._layout.run_of(name).root.exists()
+            if was_run or self.commands.all(lambda each: each == name):
+                files.setdefault(name, None)
+            access, directory = JobAccess(self), self._layout.jobs
+            access.check_deploy(caller, job, tuple(beside or ()), directory, files)
 
         self._verbs.deploy(name, text, beside, permit)
         self._supervisor.wait_looked()

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from ashore.base.clock import SystemClock
 from ashore.errors import AshoreError, JobFileInvalid, RequestInvalid
 from ashore.fleet.access.guard import Admits, form_of, require_operate, visitor_of
-from ashore.fleet.access.requests import note_caller
+from ashore.fleet.access.permissions import note_caller
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.records.job_files import check_name
 from ashore.fleet.records.layout import is_name
