@@ -26,7 +26,7 @@ from ashore.tables import ddl
 from ashore.tables.ddl import parse_ddl, to_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.registry import open_encoder
-from ashore.topics.write.dead import DEAD_SCHEMA
+from ashore.topics.write.letters import DEAD_SCHEMA
 from ashore.topics.write.provenance import HEADERS_DDL, PROVENANCE_DDL
 
 ROOT = Path(__file__).parents[1]

@@ -25,6 +25,7 @@ FUNCTION_LINES_MAX = 60
 MODULE_LINES_MAX = 600
 LINE_LENGTH_MAX = 100
 PARAMETERS_MAX = 5
+CONSTRUCTOR_PARAMETERS_MAX = 8  # where some can be given by name only
 
 MARKS = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 PRAGMA = re.compile(r"\s+# (noqa|type: ignore)\b.*")
@@ -180,7 +181,9 @@ def many_parameters() -> Iterator[Finding]:
         arguments = node.args
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         count = len([each for each in named if each.arg not in {"self", "cls"}])
-        if count > PARAMETERS_MAX and not place.startswith("tests"):
+        is_constructor = node.name == "__init__" and arguments.kwonlyargs
+        most = CONSTRUCTOR_PARAMETERS_MAX if is_constructor else PARAMETERS_MAX
+        if count > most and not place.startswith("tests"):
             yield Finding(place, f"{count} parameters")
 
 

@@ -19,10 +19,9 @@ from ashore.topics.decode import json as json_module
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.json import JsonDecoder
 from ashore.topics.decode.plain import TextDecoder
-from ashore.topics.route.buckets import Bucketer
+from ashore.topics.route.buckets import Bucketer, split_rows
 from ashore.topics.route.event_time import EVENT_MS_MAX, EVENT_MS_MIN, event_millis
 from ashore.topics.route.late import Lateness, place
-from ashore.topics.route.split import split
 
 names = st.one_of(st.sampled_from(["a", "b", "date", "INT"]), st.text(min_size=1, max_size=5))
 atoms = st.sampled_from(list(ddl.Atom))
@@ -212,7 +211,11 @@ def test_every_row_is_in_one_bucket(rows, partition_by, policy):
     lateness = Lateness(policy, 1000, 1000, now_ms=60_000_000, watermark_ms=50_000_000)
     placement = place(event_millis(table["ts"], "ms"), lateness)
     bucketer = Bucketer(partition_by, "UTC", table.schema)
-    parts = split(table, bucketer.assign(table, placement.bucket_ms))
+    buckets = bucketer.assign(table, placement.bucket_ms)
+    parts = [
+        (buckets.values[bucket], table if rows is None else table.take(rows))
+        for bucket, rows in split_rows(buckets)
+    ]
     ids = [part["id"].to_pylist() for _, part in parts]
     assert sorted(chain(*ids)) == list(range(len(rows)))
     assert all(each == sorted(each) and each for each in ids)

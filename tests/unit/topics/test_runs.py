@@ -3,7 +3,7 @@ import pytest
 
 from ashore.errors import CountsDisagree, InvariantBroken
 from ashore.topics.read.record_columns import FETCHED
-from ashore.topics.write.runs import split_runs, split_sheaves
+from ashore.topics.write.runs import split_shards, split_topics
 
 
 def fetched(*records):
@@ -15,8 +15,10 @@ def fetched(*records):
 
 
 def cut(*records):
-    runs = split_runs(fetched(*records))
-    return [(run.topic, run.partition, run.first, run.last, run.records.num_rows) for run in runs]
+    return [
+        (run.topic, *run.partitions, *run.offsets[0], run.records.num_rows)
+        for run in split_shards(fetched(*records))
+    ]
 
 
 def test_no_records_are_no_run():
@@ -59,30 +61,30 @@ def test_size_counts_keys_and_values_and_nulls_as_nothing():
         {"topic": "a", "partition": 0, "offset": 1, "key": b"12", "value": None},
         {"topic": "a", "partition": 1, "offset": 0, "key": None, "value": None},
     ]
-    runs = split_runs(pa.RecordBatch.from_pylist(rows, schema=FETCHED))
-    assert [run.size_bytes for run in runs] == [7, 0]
+    runs = split_shards(pa.RecordBatch.from_pylist(rows, schema=FETCHED))
+    assert [run.sizes_bytes() for run in runs] == [[7], [0]]
 
 
 def test_a_short_run_does_not_keep_its_batch_alive():
     batch = fetched(*[("a", 0, offset) for offset in range(1000)], ("b", 0, 1))
-    long, short = split_runs(batch)
+    long, short = split_shards(batch)
     assert short.records.get_total_buffer_size() < 1000
     assert long.records.column("value").buffers()[2].address == batch["value"].buffers()[2].address
 
 
-def test_a_sheaf_has_neighbouring_runs_of_one_topic():
+def test_a_run_has_neighbouring_shards_of_one_topic():
     batch = fetched(("a", 0, 1), ("a", 0, 2), ("a", 3, 1), ("b", 0, 1), ("a", 3, 2))
-    sheaves = list(split_sheaves(batch))
-    assert [(each.topic, each.partitions, each.offsets) for each in sheaves] == [
+    runs = list(split_topics(batch))
+    assert [(each.topic, each.partitions, each.offsets) for each in runs] == [
         ("a", (0, 3), [(1, 2), (1, 1)]),
         ("b", (0,), [(1, 1)]),
         ("a", (3,), [(2, 2)]),
     ]
-    assert [each.bounds for each in sheaves] == [[(0, 2), (2, 3)], [(0, 1)], [(0, 1)]]
-    assert list(split_sheaves(fetched())) == []
+    assert [each.bounds for each in runs] == [[(0, 2), (2, 3)], [(0, 1)], [(0, 1)]]
+    assert list(split_topics(fetched())) == []
 
 
-def test_a_sheaf_has_the_sizes_of_its_runs():
+def test_a_run_has_the_sizes_of_its_shards():
     rows = [
         {"topic": "a", "partition": 0, "offset": 0, "key": None, "value": b"12345"},
         {"topic": "a", "partition": 0, "offset": 1, "key": b"12", "value": None},
@@ -90,8 +92,8 @@ def test_a_sheaf_has_the_sizes_of_its_runs():
         {"topic": "a", "partition": 2, "offset": 0, "key": b"1", "value": b"1"},
     ]
     batch = pa.RecordBatch.from_pylist(rows, schema=FETCHED)
-    (sheaf,) = split_sheaves(batch)
-    assert sheaf.sizes_bytes() == [7, 0, 2] == [run.size_bytes for run in split_runs(batch)]
+    (run,) = split_topics(batch)
+    assert run.sizes_bytes() == [7, 0, 2] == [run.sizes_bytes()[0] for run in split_shards(batch)]
     headers = pa.array([[], [{"key": "k", "value": b"12"}], [], []])
-    (sheaf,) = split_sheaves(batch.append_column("headers", headers))
-    assert sheaf.sizes_bytes() == [10, 0, 2]
+    (run,) = split_topics(batch.append_column("headers", headers))
+    assert run.sizes_bytes() == [10, 0, 2]

@@ -1,7 +1,13 @@
 import pyarrow as pa
 
-from ashore.topics.route.buckets import Buckets
-from ashore.topics.route.split import split, split_rows
+from ashore.topics.route.buckets import Buckets, split_rows
+
+
+def split(table, buckets):
+    return [
+        (buckets.values[bucket], table if rows is None else table.take(rows))
+        for bucket, rows in split_rows(buckets)
+    ]
 
 
 def test_one_bucket_copies_nothing():

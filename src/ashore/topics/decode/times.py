@@ -44,6 +44,15 @@ def null_unwritable(column: pa.Array, extension: str) -> tuple[pa.Array, int]:
     return _null(pa.concat_arrays([column]), extension)  # a copy is no slice, at any depth
 
 
+def with_writable_times(records: pa.RecordBatch, file_format: str) -> pa.RecordBatch:
+    """Return records whose own times are null where a file cannot hold them."""
+    times, count = null_unwritable(records.column("timestamp"), file_format)
+    if not count:
+        return records
+    index = records.schema.get_field_index("timestamp")
+    return records.set_column(index, "timestamp", times)
+
+
 def _has_times(data_type: pa.DataType) -> bool:
     if pa.types.is_timestamp(data_type) or pa.types.is_date(data_type):
         return True

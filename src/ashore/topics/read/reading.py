@@ -17,7 +17,6 @@ from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
 from ashore.errors import AshoreError, BadRecord, OffsetsGone, RecordsTooLarge, SourceError
@@ -36,6 +35,7 @@ from ashore.topics.read.failures import (
 )
 from ashore.topics.read.limits import HARD_LIMITS, ReadLimits, records_too_large
 from ashore.topics.read.native import WAVE_RECORDS, GaveUp, RawReading, choose, offsets_gone
+from ashore.topics.read.record_columns import record_sizes
 from ashore.topics.read.settings import RANGES
 
 POLL_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
@@ -323,20 +323,6 @@ def _headers_unread(partition: TopicPartition, offset: int) -> BadRecord:
     )
 
 
-def record_sizes(batch: pa.RecordBatch) -> np.ndarray:
-    """Return the bytes of key, value and headers of each record."""
-    sizes = np.zeros(batch.num_rows, np.int64)
-    for name in ("key", "value"):
-        sizes += _sizes_of(batch.column(name))
-    if "headers" in batch.schema.names:
-        headers = batch.column("headers")
-        pairs = headers.flatten()
-        rows = pc.list_parent_indices(headers).to_numpy()
-        for place in (0, 1):
-            np.add.at(sizes, rows, _sizes_of(pairs.field(place)))
-    return sizes
-
-
 def record_too_large(batch: pa.RecordBatch, at: int, limits: ReadLimits) -> RecordsTooLarge:
     """Return the error for the record in row `at` of a batch, whose value is not looked at."""
     topic, partition, offset = (
@@ -344,11 +330,6 @@ def record_too_large(batch: pa.RecordBatch, at: int, limits: ReadLimits) -> Reco
     )
     shard = StreamShard(topic, str(partition))
     return records_too_large(shard, OffsetRange(offset, offset + 1), limits)
-
-
-def _sizes_of(column: pa.Array) -> np.ndarray:
-    found: np.ndarray = pc.fill_null(pc.binary_length(column), 0).to_numpy()
-    return found
 
 
 def _topic_partition(shard: StreamShard) -> TopicPartition:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ashore.base.time_format import FIRST_MS, LAST_MS
 from ashore.log.positions import StreamShard
@@ -69,6 +70,25 @@ def to_headers(counts: np.ndarray, keys: pa.BinaryArray, values: pa.BinaryArray)
     pairs = pa.StructArray.from_arrays([_to_texts(keys), values], fields=list(HEADERS.value_type))
     mask = pa.array(counts == 0)
     return pa.ListArray.from_arrays(pa.array(ends), pairs, type=HEADERS, mask=mask)
+
+
+def record_sizes(batch: pa.RecordBatch) -> np.ndarray:
+    """Return the bytes of key, value and headers of each record."""
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for name in ("key", "value"):
+        sizes += _sizes_of(batch.column(name))
+    if "headers" in batch.schema.names:
+        headers = batch.column("headers")
+        pairs = headers.flatten()
+        rows = pc.list_parent_indices(headers).to_numpy()
+        for place in (0, 1):
+            np.add.at(sizes, rows, _sizes_of(pairs.field(place)))
+    return sizes
+
+
+def _sizes_of(column: pa.Array) -> np.ndarray:
+    found: np.ndarray = pc.fill_null(pc.binary_length(column), 0).to_numpy()
+    return found
 
 
 def _to_texts(keys: pa.BinaryArray) -> pa.StringArray:

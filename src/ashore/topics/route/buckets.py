@@ -41,6 +41,24 @@ class Buckets:
     unnameable: frozenset[int] = frozenset()
 
 
+def split_rows(buckets: Buckets) -> list[tuple[int, pa.UInt64Array | None]]:
+    """Return each bucket with its rows, ascending; None: all rows, as there is one bucket.
+
+    Each row is in exactly one of them.
+    """
+    count = len(buckets.values)
+    if count <= 1:
+        return [(bucket, None) for bucket in range(count)]
+    order = pc.array_sort_indices(buckets.ids)  # stable
+    sizes = {each["values"]: each["counts"] for each in pc.value_counts(buckets.ids).to_pylist()}
+    check(len(sizes) == count, "a bucket has no row")
+    parts, start = [], 0
+    for bucket in range(count):
+        parts.append((bucket, order.slice(start, sizes[bucket])))
+        start += sizes[bucket]
+    return parts
+
+
 @dataclass(frozen=True, slots=True)
 class _Coded:
     """One or more partition columns: for each row an index into `values`."""

@@ -179,24 +179,8 @@ def merge_results(order: BatchOrder, results: Sequence[TaskResult]) -> Written:
     come, and another try may do. Raises CountsDisagree where the results do not fit.
     """
     _check_tiles(order, results)
-    index_of = {each.key: index for index, each in enumerate(order.ranges)}
     specs = dict(order.tables)
-    reads = [
-        ShardRead(each.key, each.offsets, specs[each.key.stream].table, 0, 0, 0, 0, 0, 0, None)
-        for each in order.ranges
-    ]
-    for result in results:
-        for read in result.reads:
-            if read.key not in index_of:
-                raise CountsDisagree(
-                    f"task {result.task} read {read.key}, which it was not assigned"
-                )
-            position = index_of[read.key]
-            reads[position] = _add(reads[position], read)
-    files = merge_files([_renumber(result, index_of) for result in results])
-    written = replace(files, reads=tuple(reads))
-    _check(written)
-    return written
+    return _merge([(each, specs[each.key.stream].table) for each in order.ranges], results)
 
 
 def merge_rows(table: str, ranges: Sequence[ShardRange], results: Sequence[TaskResult]) -> Written:
@@ -205,21 +189,44 @@ def merge_rows(table: str, ranges: Sequence[ShardRange], results: Sequence[TaskR
     `reads` are those of `ranges`, in their order, and count dead letters only. Raises
     CountsDisagree where a dead letter is of no range, or the results do not fit.
     """
-    index_of = {each.key: index for index, each in enumerate(ranges)}
-    reads = [ShardRead(each.key, each.offsets, table, 0, 0, 0, 0, 0, 0, None) for each in ranges]
+    return _merge([(each, table) for each in ranges], results)
+
+
+def _merge(ranges: Sequence[tuple[ShardRange, str]], results: Sequence[TaskResult]) -> Written:
+    """Put together what tasks did with ranges, each of which goes into a table."""
+    index_of = {each.key: index for index, (each, _) in enumerate(ranges)}
+    reads = [
+        ShardRead(each.key, each.offsets, table, 0, 0, 0, 0, 0, 0, None) for each, table in ranges
+    ]
     for result in results:
         for read in result.reads:
             known = reads[index_of[read.key]].offsets if read.key in index_of else None
             if known is None or read.offsets.start < known.start or read.offsets.end > known.end:
                 raise CountsDisagree(
-                    f"a dead letter of {read.key} {read.offsets} is outside of its batch",
+                    f"task {result.task} read {read.key} {read.offsets}, which is outside of its "
+                    "batch",
                     hint="nothing was prepared; please report this",
                 )
-            reads[index_of[read.key]] = _add(reads[index_of[read.key]], read)
+            reads[index_of[read.key]] = add_reads(reads[index_of[read.key]], read)
     files = merge_files([_renumber(result, index_of) for result in results])
     written = replace(files, reads=tuple(reads))
     _check(written)
     return written
+
+
+def add_reads(left: ShardRead, right: ShardRead) -> ShardRead:
+    """Return the counts of two parts of a range together."""
+    known = [each for each in (left.event_max_ms, right.event_max_ms) if each is not None]
+    return replace(
+        left,
+        fetched=left.fetched + right.fetched,
+        landed=left.landed + right.landed,
+        dead=left.dead + right.dead,
+        filtered=left.filtered + right.filtered,
+        dropped=left.dropped + right.dropped,
+        size_bytes=left.size_bytes + right.size_bytes,
+        event_max_ms=max(known, default=None),
+    )
 
 
 def _check_tiles(order: BatchOrder, results: Sequence[TaskResult]) -> None:
@@ -291,20 +298,6 @@ def merge_files(results: Sequence[TaskResult]) -> Written:
             files.append(replace(file, target=target))
         counters.update(dict(result.counters))
     return Written((), tuple(targets), tuple(files), tuple(sorted(counters.items())))
-
-
-def _add(left: ShardRead, right: ShardRead) -> ShardRead:
-    known = [each for each in (left.event_max_ms, right.event_max_ms) if each is not None]
-    return replace(
-        left,
-        fetched=left.fetched + right.fetched,
-        landed=left.landed + right.landed,
-        dead=left.dead + right.dead,
-        filtered=left.filtered + right.filtered,
-        dropped=left.dropped + right.dropped,
-        size_bytes=left.size_bytes + right.size_bytes,
-        event_max_ms=max(known, default=None),
-    )
 
 
 def _check(written: Written) -> None:

@@ -25,66 +25,63 @@ ARRAY_BYTES = 512  # what an array takes beside its values
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Rows of one shard that the task reads one after another, offsets ascending."""
+class OffsetRun:
+    """Records of one shard that the task reads one after another, offsets ascending."""
 
-    number: int  # counts the stretches of a task, from 0
+    number: int  # counts the offset runs of a task, from 0
     shard: int  # index into the task's reads
     key: ShardKey
 
 
-class Extent(NamedTuple):
-    """Rows of one stretch, neighbours in a piece."""
+class RowSpan(NamedTuple):
+    """Neighbouring rows of one offset run, in a file or on their way to one."""
 
-    stretch: Stretch
+    offset_run: OffsetRun
     start: int  # the offset of the first row
     end: int  # the offset of the last row, plus one
     rows: int
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Rows of some stretches, or of a query's result, on their way to one target."""
+class TargetRows:
+    """Rows of some offset runs, or of a query's result, on their way to one target."""
 
     target: Target
     roll_bytes: int
     rows: pa.Table  # the columns of the file; never empty
-    extents: tuple[Extent, ...]  # all rows, in their order; none: no single record became a row
+    spans: tuple[RowSpan, ...]  # all rows, in their order; none: no single record became a row
     event_min_ms: int | None
     event_max_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class FileOrigin:
-    """Who writes the file."""
-
-    order: Order
-    task: int
-    target: int  # index into the task's targets
-    unique: str
-
-
-@dataclass(slots=True)
-class _Span:
-    """Rows of one stretch in this file."""
-
-    stretch: Stretch
-    start: int
-    end: int
-    rows: int
 
 
 class OpenFile:
     """A data file being written. One thread appends and ends it; then another one may close."""
 
     def __init__(
-        self, origin: FileOrigin, open_file: Callable[[], FileWriter], first: Piece
+        self,
+        order: Order,
+        first: TargetRows,
+        open_file: Callable[[], FileWriter],
+        *,
+        task: int,
+        target: int,
+        unique: str,
     ) -> None:
-        """Begin with the schema of `first`, which is appended by the caller as every piece is.
+        """Begin with the schema of `first`, which is appended by the caller as all rows are.
 
-        `open_file` is called when there is something to give to the storage.
+        Arguments:
+            order: of the batch.
+            first: rows that are to be appended.
+            open_file: called when there is something to give to the storage.
+            task: that writes the file.
+            target: index into the task's targets.
+            unique: part of the file's name.
+
         """
-        self._origin = origin
+        self._order = order
+        self._task = task
+        self._target = target
+        self._unique = unique
         self._sink = DigestWriter(open_file)
         self._encoder: Encoder | None = open_encoder(
             first.target.extension, self._sink, first.rows.schema
@@ -92,7 +89,7 @@ class OpenFile:
         self._is_finished = False
         self._waiting = 0  # arrays, since the last flush
         self._rows = 0
-        self._spans: dict[int, _Span] = {}
+        self._spans: dict[int, RowSpan] = {}
         self._event_min_ms: int | None = None
         self._event_max_ms: int | None = None
 
@@ -119,27 +116,25 @@ class OpenFile:
         self._waiting = 0
         self._sink.pass_on()
 
-    def append(self, piece: Piece) -> None:
-        """Write the rows of a piece. Raises StorageError; the file is of no use then."""
-        check(self._encoder is not None, f"file {self._origin.unique} is written after its end")
+    def append(self, added: TargetRows) -> None:
+        """Write rows. Raises StorageError; the file is of no use then."""
+        check(self._encoder is not None, f"file {self._unique} is written after its end")
         if self._encoder is not None:
-            self._encoder.write(piece.rows)
-        self._waiting += piece.rows.num_columns
-        self._rows += piece.rows.num_rows
-        for extent in piece.extents:
-            self._add_span(extent)
-        self._event_min_ms = lowest(self._event_min_ms, piece.event_min_ms)
-        self._event_max_ms = highest(self._event_max_ms, piece.event_max_ms)
+            self._encoder.write(added.rows)
+        self._waiting += added.rows.num_columns
+        self._rows += added.rows.num_rows
+        for span in added.spans:
+            self._add_span(span)
+        self._event_min_ms = lowest(self._event_min_ms, added.event_min_ms)
+        self._event_max_ms = highest(self._event_max_ms, added.event_max_ms)
 
-    def _add_span(self, extent: Extent) -> None:
-        stretch, start, end, rows = extent
-        span = self._spans.get(stretch.number)
-        if span is None:
-            self._spans[stretch.number] = _Span(stretch, start, end, rows)
-        else:
-            check(span.end <= start, f"{stretch.key}: offsets went back in a stretch")
-            span.end = end
-            span.rows += rows
+    def _add_span(self, added: RowSpan) -> None:
+        offset_run = added.offset_run
+        before = self._spans.get(offset_run.number)
+        if before is not None:
+            check(before.end <= added.start, f"{offset_run.key}: offsets went back in a run")
+            added = RowSpan(offset_run, before.start, added.end, before.rows + added.rows)
+        self._spans[offset_run.number] = added
 
     def end(self) -> None:
         """Encode what is left, footer included. Only `close` or `abandon` may follow."""
@@ -153,7 +148,7 @@ class OpenFile:
         Requires: `end` has returned.
         If interrupted: an in-progress file stays that no entry names.
         """
-        check(self._encoder is None, f"file {self._origin.unique} is closed before its footer")
+        check(self._encoder is None, f"file {self._unique} is closed before its footer")
         self._sink.close()
         self._is_finished = True
 
@@ -166,16 +161,16 @@ class OpenFile:
 
     def to_data_file(self) -> DataFile:
         """Return the record of the file for the log. Requires: `close` has returned."""
-        check(self._is_finished, f"file {self._origin.unique} is listed before its end")
+        check(self._is_finished, f"file {self._unique} is listed before its end")
         return DataFile(
-            target=self._origin.target,
-            task=self._origin.task,
-            unique=self._origin.unique,
+            target=self._target,
+            task=self._task,
+            unique=self._unique,
             rows=self._rows,
             size_bytes=self._sink.size_bytes,
             checksum=self._sink.checksum,
             spans=tuple(
-                FileSpan(span.stretch.shard, span.start, span.end, span.rows)
+                FileSpan(span.offset_run.shard, span.start, span.end, span.rows)
                 for span in self._spans.values()
             ),
             event_min_ms=self._event_min_ms,
@@ -184,11 +179,11 @@ class OpenFile:
 
     def _metadata(self) -> dict[str, str]:
         """Return the footer's keys. They help people; nothing of Ashore reads them."""
-        order = self._origin.order
+        order = self._order
         ranges = [
             {
-                "topic": span.stretch.key.stream,
-                "partition": int(span.stretch.key.shard),
+                "topic": span.offset_run.key.stream,
+                "partition": int(span.offset_run.key.shard),
                 "start": span.start,
                 "end": span.end,
                 "rows": span.rows,
@@ -200,7 +195,7 @@ class OpenFile:
             "ashore.slice": order.name.slice,
             "ashore.epoch": str(order.epoch),
             "ashore.batch": str(order.batch),
-            "ashore.task": str(self._origin.task),
+            "ashore.task": str(self._task),
             "ashore.ranges": json.dumps(ranges, separators=(",", ":")),
         }
 

@@ -21,7 +21,7 @@ from ashore.log import names
 from ashore.log.files import DataFile, Target
 from ashore.storage.base import Storage
 from ashore.topics.write.batch import Order
-from ashore.topics.write.data_file import FileOrigin, OpenFile, Piece
+from ashore.topics.write.data_file import OpenFile, TargetRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class PoolLimits:
 
 
 DEFAULT_LIMITS = PoolLimits()
+
+TargetFiles = tuple[tuple[Target, ...], tuple[DataFile, ...]]
 
 
 class FilePool:
@@ -63,35 +65,35 @@ class FilePool:
         """How many files were begun."""
         return len(self._begun)
 
-    def write_all(self, pieces: Iterable[Piece]) -> tuple[tuple[Target, ...], tuple[DataFile, ...]]:
-        """Write pieces and finish; release every file where that fails.
+    def write_all(self, sorted_rows: Iterable[TargetRows]) -> TargetFiles:
+        """Write rows and finish; release every file where that fails.
 
-        Raises StorageError, or what making the pieces raises.
+        Raises StorageError, or what making the rows raises.
         """
         try:
-            for piece in pieces:
-                self.write(piece)
+            for rows in sorted_rows:
+                self.write(rows)
             return self.finish()
         except BaseException:
             self.abandon()
             raise
 
-    def write(self, piece: Piece) -> None:
+    def write(self, rows: TargetRows) -> None:
         """Append rows to the file of their target, beginning one where none is open.
 
         Raises StorageError, also for a file whose closing has failed meanwhile.
         """
-        index = self._targets.setdefault(piece.target, len(self._targets))
-        file = self._open.pop(index, None) or self._begin(index, piece)
+        index = self._targets.setdefault(rows.target, len(self._targets))
+        file = self._open.pop(index, None) or self._begin(index, rows)
         self._open[index] = file
-        file.append(piece)
+        file.append(rows)
         self._note(index, file)
-        if file.size_bytes >= piece.roll_bytes:
+        if file.size_bytes >= rows.roll_bytes:
             self._close(index)
         self._bound_memory()
         self._bound_open()
 
-    def finish(self) -> tuple[tuple[Target, ...], tuple[DataFile, ...]]:
+    def finish(self) -> TargetFiles:
         """Close all files, sync their directories, and return what was written."""
         while self._open:
             self._close(next(iter(self._open)))
@@ -148,14 +150,20 @@ class FilePool:
         while len(self._stored) > self._limits.open_max:
             self._close(next(iter(self._stored)))
 
-    def _begin(self, index: int, piece: Piece) -> OpenFile:
+    def _begin(self, index: int, first: TargetRows) -> OpenFile:
         while len(self._open) >= self._limits.files_max:
             self._close(next(iter(self._open)))
         unique = self._entropy()
         file = names.pending_name(self._order.batch, unique)
-        path = names.join(self._directory(piece.target), file)
-        origin = FileOrigin(self._order, self._task, index, unique)
-        opened = OpenFile(origin, partial(self._storage.open_write, path), piece)
+        path = names.join(self._directory(first.target), file)
+        opened = OpenFile(
+            self._order,
+            first,
+            partial(self._storage.open_write, path),
+            task=self._task,
+            target=index,
+            unique=unique,
+        )
         self._begun.append(opened)
         self._paths.append(path)
         return opened

@@ -20,13 +20,12 @@ from ashore.tables.ddl import parse_ddl, to_ddl
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.times import TimeInKey, null_unwritable
-from ashore.topics.route.buckets import Bucketer
+from ashore.topics.route.buckets import Bucketer, split_rows
 from ashore.topics.route.event_reading import read_event_times
 from ashore.topics.route.late import Lateness, place
-from ashore.topics.route.split import split_rows
 from ashore.topics.write.batch import RowsOrder, TaskResult
 from ashore.topics.write.counters import sort_counters
-from ashore.topics.write.data_file import Piece
+from ashore.topics.write.data_file import TargetRows
 from ashore.topics.write.pool import DEFAULT_LIMITS, FilePool
 
 NO_LIMIT_MS = 1 << 60
@@ -46,8 +45,8 @@ def write_rows(
     """
     pool = FilePool(order, task, storage, entropy, DEFAULT_LIMITS)
     sorter = _RowSorter(order)
-    pieces = (piece for batch in batches for piece in sorter.sort(batch))
-    targets, files = pool.write_all(pieces)
+    sorted_rows = (rows for batch in batches for rows in sorter.sort(batch))
+    targets, files = pool.write_all(sorted_rows)
     return TaskResult(task, (), targets, files, sort_counters(sorter.counters))
 
 
@@ -55,7 +54,7 @@ def check_rows(order: RowsOrder, batches: Iterable[pa.RecordBatch]) -> None:
     """Compute rows and discard them. Raises what `write_rows` raises for what is in them."""
     sorter = _RowSorter(order)
     for batch in batches:
-        for _piece in sorter.sort(batch):
+        for _rows in sorter.sort(batch):
             pass
 
 
@@ -72,7 +71,7 @@ class _RowSorter:
         self._lateness = Lateness("keep", 0, NO_LIMIT_MS, order.time.now_ms, None)
         self.counters: Counter[str] = Counter()
 
-    def sort(self, batch: pa.RecordBatch) -> Iterable[Piece]:
+    def sort(self, batch: pa.RecordBatch) -> Iterable[TargetRows]:
         """Yield the rows of a batch, cut by their partitions. Raises BadRecord."""
         if not batch.num_rows:
             return
@@ -89,7 +88,7 @@ class _RowSorter:
             )
         kept = table.select(self._bucketer.file_schema.names)
         for bucket, rows in split_rows(buckets):
-            yield self._make_piece(
+            yield self._to_target(
                 buckets.values[bucket],
                 kept if rows is None else kept.take(rows),
                 event_ms if rows is None else event_ms.take(rows),
@@ -114,9 +113,9 @@ class _RowSorter:
             return pa.nulls(table.num_rows, pa.int64())
         return read_event_times(self._event, table)
 
-    def _make_piece(
+    def _to_target(
         self, values: tuple[str, ...], rows: pa.Table, event_ms: pa.Int64Array
-    ) -> Piece:
+    ) -> TargetRows:
         columns, times = self._bucketer.partition_by, pc.min_max(event_ms)
         target = Target(
             self._output.table,
@@ -127,4 +126,4 @@ class _RowSorter:
             self._output.format,
         )
         least, most = times["min"].as_py(), times["max"].as_py()
-        return Piece(target, self._output.roll_bytes, rows, (), least, most)
+        return TargetRows(target, self._output.roll_bytes, rows, (), least, most)

@@ -1,12 +1,11 @@
-"""Runs: what a batch of fetched records holds, one shard after another.
+"""Runs: neighbouring records of a batch that are decoded and sorted together.
 
-What it is: the cut of a batch, in the columns of FETCHED, where the shard changes; and sheaves, the
-neighbouring runs of one topic, which are decoded and sorted together.
-What it promises: each record is in exactly one run, and each run in one sheaf; a run's offsets
-ascend strictly.
+What it is: the cut of a batch, in the columns of FETCHED, where the topic changes; and, within a
+run, where the shard changes.
+What it promises: each record is in exactly one run; the offsets of a shard in it ascend strictly.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -15,128 +14,76 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ashore.errors import CountsDisagree, check
+from ashore.topics.read.record_columns import record_sizes
 
 DECODED = "decoded"  # with `keep`, where Spark has decoded: null is a value that it could not
-HEADERS = "headers"  # where they are asked for
 KEEP = "keep"  # false or null: the table's filter refuses the record
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Records of one shard, neighbours in a batch. Never empty."""
-
-    topic: str
-    partition: int
-    records: pa.RecordBatch
-
-    @property
-    def first(self) -> int:
-        """The offset of the first record."""
-        return int(self.records.column("offset")[0].as_py())
-
-    @property
-    def last(self) -> int:
-        """The offset of the last record."""
-        return int(self.records.column("offset")[-1].as_py())
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the keys, the values, and the headers that were asked for."""
-        columns = [self.records.column(name) for name in ("key", "value")]
-        if HEADERS in self.records.schema.names:
-            columns += self.records.column(HEADERS).flatten().flatten()
-        lengths = [pc.sum(pc.binary_length(each)) for each in columns]
-        return sum(length.as_py() or 0 for length in lengths)
-
-
-@dataclass(frozen=True, slots=True)
-class Sheaf:
-    """Neighbouring runs of one topic in a batch. Never empty.
+class TopicRun:
+    """Neighbouring records of one topic in a batch, one shard after the other. Never empty.
 
     Arguments:
         topic: of all records.
-        records: of all runs, one run after the other.
-        partitions: of each run.
-        starts: the row at which each run begins; the first is 0.
+        records: of all shards, one after the other.
+        partitions: of each shard; one may come again.
+        starts: the row at which each shard begins; the first is 0.
 
     """
 
     topic: str
     records: pa.RecordBatch
     partitions: tuple[int, ...]
-    starts: tuple[int, ...]
-
-    @classmethod
-    def of(cls, run: Run) -> "Sheaf":
-        """Return a single run."""
-        return cls(run.topic, run.records, (run.partition,), (0,))
+    starts: tuple[int, ...] = (0,)
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
-        """For each run its first row, and the row behind its last."""
+        """For each shard its first row, and the row behind its last."""
         return list(pairwise((*self.starts, self.records.num_rows)))
 
     @property
     def offsets(self) -> list[tuple[int, int]]:
-        """For each run its first and its last offset."""
+        """For each shard its first and its last offset."""
         known = self.records.column("offset").to_numpy()
         return [(int(known[start]), int(known[end - 1])) for start, end in self.bounds]
 
     def sizes_bytes(self) -> list[int]:
-        """Return the bytes of each run: see `Run.size_bytes`."""
-        if HEADERS in self.records.schema.names:
-            return [run.size_bytes for run in self.runs()]
-        lengths = [
-            pc.fill_null(pc.binary_length(self.records.column(name)), 0).to_numpy()
-            for name in ("key", "value")
-        ]
-        sums = np.add.reduceat(np.add(*lengths, dtype=np.int64), self.starts)
+        """Return the bytes of each shard: keys, values, and headers that were asked for."""
+        sums = np.add.reduceat(record_sizes(self.records), self.starts)
         return [int(each) for each in sums]
 
     def count(self, rows: np.ndarray) -> list[int]:
-        """Return how many of some rows each run has. `rows` ascend."""
+        """Return how many of some rows each shard has. `rows` ascend."""
         cuts = np.searchsorted(rows, (*self.starts, self.records.num_rows))
         return [int(each) for each in np.diff(cuts)]
 
-    def runs(self) -> Iterator[Run]:
-        """Yield each run by itself."""
-        for partition, (start, end) in zip(self.partitions, self.bounds, strict=True):
-            yield Run(self.topic, partition, self.records.slice(start, end - start))
 
-
-def split_runs(batch: pa.RecordBatch) -> Iterator[Run]:
-    """Yield the runs of a batch in their order. Raises CountsDisagree where one comes twice."""
-    topics, partitions = batch.column("topic"), batch.column("partition")
-    for start, end in pairwise(_find_starts(batch)):
-        records = _slice(batch, start, end)
-        yield Run(topics[start].as_py(), partitions[start].as_py(), records)
-
-
-def split_sheaves(batch: pa.RecordBatch) -> Iterator[Sheaf]:
-    """Yield the sheaves of a batch in their order, each as long as can be.
+def split_topics(batch: pa.RecordBatch) -> Iterator[TopicRun]:
+    """Yield the runs of a batch in their order, each as long as can be.
 
     Raises CountsDisagree where a record comes twice.
     """
+    shards = zip(*_find_shards(batch), strict=True)
+    for topic, group in groupby(shards, key=lambda shard: shard[0]):
+        _, partitions, bounds = zip(*group, strict=True)
+        start, end = bounds[0][0], bounds[-1][1]
+        starts = tuple(first - start for first, _ in bounds)
+        yield TopicRun(topic, _slice(batch, start, end), partitions, starts)
+
+
+def split_shards(batch: pa.RecordBatch) -> Iterator[TopicRun]:
+    """Yield the runs of a batch as `split_topics`, but each of a single shard."""
+    for topic, partition, (start, end) in zip(*_find_shards(batch), strict=True):
+        yield TopicRun(topic, _slice(batch, start, end), (partition,))
+
+
+def _find_shards(batch: pa.RecordBatch) -> tuple[list[str], list[int], list[tuple[int, int]]]:
+    """Return topic, partition and bounds of the neighbouring records of one shard."""
     starts = _find_starts(batch)
-    if len(starts) < 2:
-        return
-    topics, partitions = batch.column("topic"), batch.column("partition")
     firsts = pa.array(starts[:-1], pa.int64())
-    heads = zip(
-        topics.take(firsts).to_pylist(),
-        partitions.take(firsts).to_pylist(),
-        pairwise(starts),
-        strict=True,
-    )
-    for topic, group in groupby(heads, key=lambda head: head[0]):
-        runs: Sequence[tuple[str, int, tuple[int, int]]] = list(group)
-        start, end = runs[0][2][0], runs[-1][2][1]
-        yield Sheaf(
-            topic,
-            _slice(batch, start, end),
-            tuple(partition for _, partition, _ in runs),
-            tuple(each - start for _, _, (each, _) in runs),
-        )
+    topics, partitions = (batch.column(name).take(firsts) for name in ("topic", "partition"))
+    return topics.to_pylist(), partitions.to_pylist(), list(pairwise(starts))
 
 
 def _slice(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:

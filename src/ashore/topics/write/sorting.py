@@ -1,18 +1,18 @@
-"""Sheaves to pieces: where each record of a topic goes.
+"""Topic runs to rows of targets: where each record of a topic goes.
 
-What it is: decoding, the late policy, buckets and dead letters of one topic, put together. The runs
-of many partitions are worked on together, as a call for each costs more than its records; what
-became of them is counted run by run.
-What it promises: a record is in exactly one piece, or counted as filtered or as dropped. The same
-run under the same order is sorted the same way, on any machine and at any time, whatever runs are
-beside it.
+What it is: decoding, the late policy, buckets and dead letters of one topic, put together. Many
+partitions are sorted together, as a call for each costs more than its records; records are counted
+by shard.
+What it promises: a record is in exactly one row, or counted as filtered or as dropped. The same
+record under the same order is sorted the same way, on any machine and at any time, whatever records
+are beside it.
 """
 
 import functools
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,17 +28,16 @@ from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.decode import BadRow, BadRows
 from ashore.topics.decode.reasons import UNNAMEABLE, describe
 from ashore.topics.decode.registry import make_decoder
-from ashore.topics.decode.times import null_unwritable
-from ashore.topics.route.buckets import Bucketer, Buckets
+from ashore.topics.decode.times import with_writable_times
+from ashore.topics.route.buckets import Bucketer, Buckets, split_rows
 from ashore.topics.route.event_reading import read_event_times
 from ashore.topics.route.event_time import event_millis
 from ashore.topics.route.late import Lateness, Placement, place
-from ashore.topics.route.split import split_rows
 from ashore.topics.write.batch import BatchOrder, KeepSpan
-from ashore.topics.write.data_file import Extent, Piece, Stretch, highest
-from ashore.topics.write.dead import build_dead_rows, dead_target
+from ashore.topics.write.data_file import OffsetRun, RowSpan, TargetRows, highest
+from ashore.topics.write.letters import build_dead_rows, dead_target
 from ashore.topics.write.provenance import fetched_name, provenance_schema
-from ashore.topics.write.runs import Sheaf
+from ashore.topics.write.runs import TopicRun
 from ashore.topics.write.specs import LandingSpec
 from ashore.topics.write.values import DecodingReader, NoReader, RowReader, Rows, SparkReader
 
@@ -46,8 +45,8 @@ NEVER = -(1 << 63)  # before all event times: calendars end far above it
 
 
 @dataclass(slots=True)
-class RunCounts:
-    """What became of the records of one run."""
+class ShardCounts:
+    """Where the records of one shard went."""
 
     landed: int = 0
     dead: int = 0
@@ -56,18 +55,70 @@ class RunCounts:
     event_max_ms: int | None = None
 
 
-@dataclass(slots=True)
-class Sorted:
-    """What became of a sheaf."""
+class SortedRun:
+    """A run that is being sorted: its rows by their targets, and what is counted.
 
-    tallies: list[RunCounts]  # of each run
-    pieces: list[Piece] = field(default_factory=list)
-    counters: Counter[str] = field(default_factory=Counter)
+    Arguments:
+        run: of one topic.
+        offset_runs: that the records of each of its shards belong to.
+
+    """
+
+    def __init__(self, run: TopicRun, offset_runs: Sequence[OffsetRun]) -> None:
+        self.run = run
+        self.offset_runs = offset_runs
+        self.offsets = run.records.column("offset").to_numpy()
+        self.counts = [ShardCounts() for _ in offset_runs]
+        self.rows: list[TargetRows] = []
+        self.counters: Counter[str] = Counter()
+
+    def count_filtered(self, records: np.ndarray, rows: Rows) -> None:
+        """Count the records that are neither among `records`, which are rows, nor bad."""
+        if not rows.filtered:
+            return
+        run = self.run
+        bad = run.count(np.sort(rows.bad.indices))
+        taken = zip(run.bounds, run.count(records), bad, self.counts, strict=True)
+        for (start, end), kept, dead, counts in taken:
+            counts.filtered = end - start - kept - dead
+        total = sum(counts.filtered for counts in self.counts)
+        check(
+            total == rows.filtered, f"{rows.filtered} records filtered, {total} not accounted for"
+        )
+
+    def count_rows(
+        self, role: Role, records: np.ndarray, event_ms: np.ndarray
+    ) -> tuple[RowSpan, ...]:
+        """Count rows that are to be written, and return which offset runs they are of.
+
+        Arguments:
+            role: of where they go.
+            records: the index of each row's record, ascending.
+            event_ms: of each row, NEVER where it has none that counts.
+
+        """
+        spans, end = [], 0
+        for number, count in enumerate(self.run.count(records)):
+            if not count:
+                continue
+            start, end = end, end + count
+            first, last = int(self.offsets[records[start]]), int(self.offsets[records[end - 1]])
+            spans.append(RowSpan(self.offset_runs[number], first, last + 1, count))
+            counts = self.counts[number]
+            if role is Role.DEAD:
+                counts.dead += count
+            else:
+                counts.landed += count
+            event_max_ms = int(event_ms[start:end].max())
+            if event_max_ms != NEVER:
+                counts.event_max_ms = highest(counts.event_max_ms, event_max_ms)
+        check(end == len(records), "a row is of no run")
+        return tuple(spans)
 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """Rows of a sheaf with what says where they go."""
+    """Rows of a run with what says where they go."""
 
     table: pa.Table  # the columns of the files
     records: np.ndarray  # the index of each row's record, ascending
@@ -75,7 +126,7 @@ class _Placed:
 
 
 class TopicSorter:
-    """Sorts the sheaves of one topic, for one batch."""
+    """Sorts the topic runs of one topic, for one batch."""
 
     def __init__(self, order: BatchOrder, spec: LandingSpec) -> None:
         output = spec.output
@@ -104,19 +155,18 @@ class TopicSorter:
         self._dead_ddl = dead_ddl(headers=spec.headers, generation=spec.generation)
         self._dead_target = dead_target(output, order.time.now_ms, self._dead_ddl)
 
-    def sort(self, sheaf: Sheaf, stretches: Sequence[Stretch]) -> Sorted:
-        """Return the pieces and counts of a sheaf, whose runs are of these stretches.
+    def sort(self, run: TopicRun, offset_runs: Sequence[OffsetRun]) -> SortedRun:
+        """Return the rows and counts of a run, whose shards are read in these offset runs.
 
-        Requires: a single run, where lost files are landed again. Raises BadRecord where the table
-        says so.
+        Requires: a single shard, where lost files are landed again. Raises BadRecord where the
+        table says so.
         """
-        result = Sorted([RunCounts() for _ in stretches])
-        if not self._touches(sheaf, stretches):
-            return result
-        records = with_writable_times(sheaf.records, self._output.format)
+        if not self._touches(run, offset_runs):
+            return SortedRun(run, offset_runs)
+        records = with_writable_times(run.records, self._output.format)
         if self._spec.generation:
-            records = _with_generation(records, sheaf, stretches)
-        sheaf = replace(sheaf, records=records)
+            records = _with_generation(records, run, offset_runs)
+        result = SortedRun(replace(run, records=records), offset_runs)
         rows = self._reader.read(records).without_unwritable(self._output.format)
         event_ms = self._read_event_times(records, rows)
         placement = place(event_ms, self._lateness)
@@ -124,29 +174,28 @@ class TopicSorter:
         result.counters["times_out_of_range"] += records.column("timestamp").null_count
         self._count(result.counters, rows, placement)
         placed = self._build_placed(records, rows, event_ms, is_split=len(buckets.values) > 1)
-        adding = _Adding(result, sheaf, stretches)
-        adding.count_filtered(placed.records, rows)
+        result.count_filtered(placed.records, rows)
         bad = [rows.bad]
         for role, bucket, chosen in _split(buckets, placement.side):
             if bucket in buckets.unnameable:
                 bad.append(self._refuse(placed.records, chosen, result.counters))
             else:
                 target = self._find_target(role, buckets.values[bucket])
-                self._add(adding, target, placed, chosen)
-        self._bury(adding, BadRows.merge(bad))
+                self._add(result, target, placed, chosen)
+        self._write_dead_letters(result, BadRows.merge(bad))
         if self._keep.is_active:
-            for tally in result.tallies:
-                tally.filtered = tally.dropped = 0
+            for counts in result.counts:
+                counts.filtered = counts.dropped = 0
             result.counters.clear()
         return result
 
-    def _touches(self, sheaf: Sheaf, stretches: Sequence[Stretch]) -> bool:
-        """Return whether something of a sheaf may be kept."""
+    def _touches(self, run: TopicRun, offset_runs: Sequence[OffsetRun]) -> bool:
+        """Return whether something of a run may be kept."""
         if not self._keep.is_active:
             return True
-        check(len(stretches) == 1, "what is landed again is sorted run by run")
-        ((first, last),) = sheaf.offsets
-        return self._keep.touches(stretches[0].key, OffsetRange(first, last + 1))
+        check(len(offset_runs) == 1, "lost files are landed again shard by shard")
+        ((first, last),) = run.offsets
+        return self._keep.touches(offset_runs[0].key, OffsetRange(first, last + 1))
 
     def _read_event_times(self, records: pa.RecordBatch, rows: Rows) -> pa.Int64Array:
         """Return the event time of each row: of its column, or Kafka's timestamp."""
@@ -190,12 +239,12 @@ class TopicSorter:
         return _Placed(table.combine_chunks() if is_split else table, indices, event_ms)
 
     def _add(
-        self, adding: "_Adding", target: Target, placed: _Placed, chosen: pa.Array | None
+        self, result: SortedRun, target: Target, placed: _Placed, chosen: pa.Array | None
     ) -> None:
         records = placed.records if chosen is None else placed.records[chosen.to_numpy()]
         if self._keep.is_active:
-            offsets = pa.array(adding.offsets[records], pa.int64())
-            kept = self._keep.select(target, adding.stretches[0].key, offsets)
+            offsets = pa.array(result.offsets[records], pa.int64())
+            kept = self._keep.select(target, result.offset_runs[0].key, offsets)
             if kept is not None:
                 chosen = kept if chosen is None else chosen.take(kept)
                 records = records[kept.to_numpy()]
@@ -203,12 +252,12 @@ class TopicSorter:
             return
         event_ms = _take(placed.event_ms, chosen)
         times = pc.min_max(event_ms)
-        adding.result.pieces.append(
-            Piece(
+        result.rows.append(
+            TargetRows(
                 target,
                 self._output.roll_bytes,
                 placed.table if chosen is None else placed.table.take(chosen),
-                adding.enter(target.role, records, self._plausible(event_ms)),
+                result.count_rows(target.role, records, self._plausible(event_ms)),
                 times["min"].as_py(),
                 times["max"].as_py(),
             )
@@ -222,23 +271,23 @@ class TopicSorter:
         counters["unnameable"] += len(refused)
         return BadRows.because(refused, UNNAMEABLE)
 
-    def _bury(self, adding: "_Adding", bad: BadRows) -> None:
+    def _write_dead_letters(self, result: SortedRun, bad: BadRows) -> None:
         """Do with bad records what the table says."""
         if not bad:
             return
-        sheaf, result, indices = adding.sheaf, adding.result, bad.indices
-        values = sheaf.records.column("value")
+        run, indices = result.run, bad.indices
+        values = run.records.column("value")
         result.counters["tombstones"] += values.take(pa.array(indices)).null_count
         match self._spec.on_invalid:
             case "dead_letter":
-                table = build_dead_rows(sheaf.records, bad, self._dead_ddl)
+                table = build_dead_rows(run.records, bad, self._dead_ddl)
                 placed = _Placed(table, indices, pa.nulls(len(bad), pa.int64()))
-                self._add(adding, self._dead_target, placed, None)
+                self._add(result, self._dead_target, placed, None)
             case "fail" if not self._keep.is_active:
-                raise _bad_record(sheaf, bad[0])
+                raise _bad_record(run, bad[0])
             case _:
-                for tally, count in zip(result.tallies, sheaf.count(indices), strict=True):
-                    tally.dropped += count
+                for counts, count in zip(result.counts, run.count(indices), strict=True):
+                    counts.dropped += count
 
     def _find_target(self, role: Role, values: tuple[str, ...]) -> Target:
         found = self._targets.get((role, values))
@@ -256,72 +305,12 @@ class TopicSorter:
         return found
 
 
-class _Adding:
-    """A sheaf that is being sorted: what its rows are counted in."""
-
-    def __init__(self, result: Sorted, sheaf: Sheaf, stretches: Sequence[Stretch]) -> None:
-        self.result = result
-        self.sheaf = sheaf
-        self.stretches = stretches
-        self.offsets = sheaf.records.column("offset").to_numpy()
-
-    def count_filtered(self, records: np.ndarray, rows: Rows) -> None:
-        """Count the records that are neither among `records`, which are rows, nor bad."""
-        if not rows.filtered:
-            return
-        sheaf, tallies = self.sheaf, self.result.tallies
-        bad = sheaf.count(np.sort(rows.bad.indices))
-        taken = zip(sheaf.bounds, sheaf.count(records), bad, tallies, strict=True)
-        for (start, end), kept, buried, tally in taken:
-            tally.filtered = end - start - kept - buried
-        total = sum(tally.filtered for tally in tallies)
-        check(
-            total == rows.filtered, f"{rows.filtered} records filtered, {total} not accounted for"
-        )
-
-    def enter(self, role: Role, records: np.ndarray, event_ms: np.ndarray) -> tuple[Extent, ...]:
-        """Count rows that are to be written, and return which stretches they are of.
-
-        Arguments:
-            role: of where they go.
-            records: the index of each row's record, ascending.
-            event_ms: of each row, NEVER where it has none that counts.
-
-        """
-        extents, end = [], 0
-        for number, count in enumerate(self.sheaf.count(records)):
-            if not count:
-                continue
-            start, end = end, end + count
-            first, last = int(self.offsets[records[start]]), int(self.offsets[records[end - 1]])
-            extents.append(Extent(self.stretches[number], first, last + 1, count))
-            tally = self.result.tallies[number]
-            if role is Role.DEAD:
-                tally.dead += count
-            else:
-                tally.landed += count
-            event_max_ms = int(event_ms[start:end].max())
-            if event_max_ms != NEVER:
-                tally.event_max_ms = highest(tally.event_max_ms, event_max_ms)
-        check(end == len(records), "a row is of no run")
-        return tuple(extents)
-
-
-def with_writable_times(records: pa.RecordBatch, file_format: str) -> pa.RecordBatch:
-    """Return records whose own times are null where a file cannot hold them."""
-    times, count = null_unwritable(records.column("timestamp"), file_format)
-    if not count:
-        return records
-    index = records.schema.get_field_index("timestamp")
-    return records.set_column(index, "timestamp", times)
-
-
 def _with_generation(
-    records: pa.RecordBatch, sheaf: Sheaf, stretches: Sequence[Stretch]
+    records: pa.RecordBatch, run: TopicRun, offset_runs: Sequence[OffsetRun]
 ) -> pa.RecordBatch:
     """Return records with a column of the generations of their topic, as an order has them."""
-    sizes = [end - start for start, end in sheaf.bounds]
-    generations = np.repeat([each.key.generation for each in stretches], sizes)
+    sizes = [end - start for start, end in run.bounds]
+    generations = np.repeat([each.key.generation for each in offset_runs], sizes)
     return records.append_column("generation", pa.array(generations.astype(np.int32)))
 
 
@@ -336,7 +325,7 @@ def _make_reader(order: BatchOrder, spec: LandingSpec, own: Schema) -> RowReader
 def _split(
     buckets: Buckets, side: pa.BooleanArray | None
 ) -> Iterator[tuple[Role, int, pa.Array | None]]:
-    """Yield role, bucket and rows (None: all) of each piece; every row is in one of them."""
+    """Yield role, bucket and rows (None: all) of each part; every row is in one of them."""
     for bucket, rows in split_rows(buckets):
         if side is None:
             yield Role.MAIN, bucket, rows
@@ -352,13 +341,13 @@ def _take(column: pa.Array, rows: pa.Array | None) -> pa.Array:
     return column if rows is None else column.take(rows)
 
 
-def _bad_record(sheaf: Sheaf, bad: BadRow) -> BadRecord:
-    offset = sheaf.records.column("offset")[bad.index].as_py()
-    partition = sheaf.partitions[bisect_right(sheaf.starts, bad.index) - 1]
+def _bad_record(run: TopicRun, bad: BadRow) -> BadRecord:
+    offset = run.records.column("offset")[bad.index].as_py()
+    partition = run.partitions[bisect_right(run.starts, bad.index) - 1]
     return BadRecord(
-        f"{sheaf.topic}/{partition}, offset {offset}: {describe(bad.reason)}",
+        f"{run.topic}/{partition}, offset {offset}: {describe(bad.reason)}",
         hint="fix the record's schema, or set `on_invalid: dead_letter` for its table",
-        topic=sheaf.topic,
+        topic=run.topic,
         partition=partition,
         offset=offset,
         reason=bad.reason,

@@ -1,12 +1,12 @@
 """One task of a batch, from fetched records to closed and synced files.
 
-What it is: the loop over sheaves of runs, and the ledger of what became of their records.
+What it is: the loop over topic runs, and the ledger of where their records went.
 What it promises: `write_task` returns once every file is closed and every staging directory synced,
 in this order; what it returns adds up. Nothing is returned for a task that failed.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,10 +18,10 @@ from ashore.log.positions import ShardRange
 from ashore.storage.base import Storage
 from ashore.topics.write.batch import FILES_MAX, BatchOrder, TaskResult
 from ashore.topics.write.counters import sort_counters
-from ashore.topics.write.data_file import Stretch, count_overlaps, highest
+from ashore.topics.write.data_file import OffsetRun, count_overlaps, highest
 from ashore.topics.write.pool import DEFAULT_LIMITS, FilePool, PoolLimits
-from ashore.topics.write.runs import Sheaf, split_runs, split_sheaves
-from ashore.topics.write.sorting import RunCounts, TopicSorter
+from ashore.topics.write.runs import TopicRun, split_shards, split_topics
+from ashore.topics.write.sorting import ShardCounts, TopicSorter
 from ashore.topics.write.specs import LandingSpec
 
 
@@ -65,15 +65,15 @@ class _Account:
     size_bytes: int = 0
     event_max_ms: int | None = None
 
-    def add(self, fetched: int, size_bytes: int, tally: RunCounts) -> None:
-        """Enter what became of a run."""
+    def add(self, fetched: int, size_bytes: int, counts: ShardCounts) -> None:
+        """Count some of its records."""
         self.fetched += fetched
-        self.landed += tally.landed
-        self.dead += tally.dead
-        self.filtered += tally.filtered
-        self.dropped += tally.dropped
+        self.landed += counts.landed
+        self.dead += counts.dead
+        self.filtered += counts.filtered
+        self.dropped += counts.dropped
         self.size_bytes += size_bytes
-        self.event_max_ms = highest(self.event_max_ms, tally.event_max_ms)
+        self.event_max_ms = highest(self.event_max_ms, counts.event_max_ms)
 
     def to_read(self) -> ShardRead:
         """Return the range for the log. Checks that no record was lost or made."""
@@ -109,36 +109,31 @@ class _TaskWriter:
         self._accounts: list[_Account] = []
         self._indices: dict[tuple[str, int], int] = {}
         self._counters: Counter[str] = Counter()
-        self._stretch: Stretch | None = None
+        self._offset_run: OffsetRun | None = None
         self._last_offset = -1
 
     def write_all(self, batch: pa.RecordBatch) -> None:
         """Sort and write the records of a batch."""
-        for sheaf in self._split(batch):
-            self._write(sheaf)
+        split = split_topics if self._order.keep is None else split_shards
+        for run in split(batch):
+            self._write(run)
 
-    def _split(self, batch: pa.RecordBatch) -> Iterator[Sheaf]:
-        """Yield what of a batch is written together."""
-        if self._order.keep is None:
-            return split_sheaves(batch)
-        return (Sheaf.of(run) for run in split_runs(batch))
-
-    def _write(self, sheaf: Sheaf) -> None:
-        """Sort a sheaf, write its pieces, enter its runs in the ledger."""
-        indices = [self._find_account(sheaf.topic, each) for each in sheaf.partitions]
+    def _write(self, run: TopicRun) -> None:
+        """Sort a run, write its rows, and count its records."""
+        indices = [self._find_account(run.topic, each) for each in run.partitions]
         accounts = [self._accounts[index] for index in indices]
-        stretches = []
-        for index, (first, last) in zip(indices, sheaf.offsets, strict=True):
+        offset_runs = []
+        for index, (first, last) in zip(indices, run.offsets, strict=True):
             self._check_range(first, last, self._accounts[index].range)
-            stretches.append(self._continue_stretch(first, last, index))
-        result = self._find_sorter(sheaf.topic, accounts[0].spec).sort(sheaf, stretches)
-        for piece in result.pieces:
-            self._pool.write(piece)
+            offset_runs.append(self._continue_offset_run(first, last, index))
+        result = self._find_sorter(run.topic, accounts[0].spec).sort(run, offset_runs)
+        for rows in result.rows:
+            self._pool.write(rows)
         is_partial = self._order.keep is not None  # nothing counts as fetched but what is kept
-        entered = zip(accounts, sheaf.bounds, sheaf.sizes_bytes(), result.tallies, strict=True)
-        for account, (start, end), size_bytes, tally in entered:
-            fetched = tally.landed + tally.dead if is_partial else end - start
-            account.add(fetched, size_bytes, tally)
+        entered = zip(accounts, run.bounds, run.sizes_bytes(), result.counts, strict=True)
+        for account, (start, end), size_bytes, counts in entered:
+            fetched = counts.landed + counts.dead if is_partial else end - start
+            account.add(fetched, size_bytes, counts)
         self._counters += result.counters
         self._bound_files()
 
@@ -162,29 +157,28 @@ class _TaskWriter:
         """Release everything, after a failure."""
         self._pool.abandon()
 
-    def _continue_stretch(self, first: int, last: int, index: int) -> Stretch:
-        """Return the stretch of a run: that of the run before, if the run continues it."""
-        before = self._stretch
-        goes_on = before is not None and before.shard == index and self._last_offset < first
-        if before is None or not goes_on:
+    def _continue_offset_run(self, first: int, last: int, index: int) -> OffsetRun:
+        """Return the offset run of a shard: the one before, where these offsets continue it."""
+        before = self._offset_run
+        if before is None or before.shard != index or self._last_offset >= first:
             number = 0 if before is None else before.number + 1
-            self._stretch = before = Stretch(number, index, self._accounts[index].range.key)
+            self._offset_run = before = OffsetRun(number, index, self._accounts[index].range.key)
         self._last_offset = last
         return before
 
     def _find_account(self, topic: str, partition: int) -> int:
-        """Return the index of the shard that a run is of."""
+        """Return the index of a shard's account."""
         shard = (topic, partition)
         if shard not in self._indices:
-            asked = self._ranges.get((topic, str(partition)))
+            planned = self._ranges.get((topic, str(partition)))
             spec = self._specs.get(topic)
-            if asked is None or spec is None:
+            if planned is None or spec is None:
                 raise CountsDisagree(
                     f"task {self._task} was given {topic}/{partition}, which it was not assigned",
                     hint="nothing was prepared; please report this",
                 )
             self._indices[shard] = len(self._accounts)
-            self._accounts.append(_Account(asked, spec))
+            self._accounts.append(_Account(planned, spec))
         return self._indices[shard]
 
     def _find_sorter(self, topic: str, spec: LandingSpec) -> TopicSorter:
@@ -192,10 +186,18 @@ class _TaskWriter:
             self._sorters[topic] = TopicSorter(self._order, spec)
         return self._sorters[topic]
 
-    def _check_range(self, first: int, last: int, asked: ShardRange) -> None:
-        if first < asked.offsets.start or last >= asked.offsets.end:
+    def _check_range(self, first: int, last: int, planned: ShardRange) -> None:
+        if first < planned.offsets.start or last >= planned.offsets.end:
             raise CountsDisagree(
-                f"task {self._task} was given offsets {first} to {last} of {asked.key}, "
-                f"where {asked.offsets} was assigned",
+                f"task {self._task} was given offsets {first} to {last} of {planned.key}, "
+                f"where {planned.offsets} was assigned",
                 hint="nothing was prepared; please report this",
             )
+
+
+def write_probes(storage: Storage, files: Mapping[str, bytes]) -> None:
+    """Write files as tasks do: content by path. Raises StorageError for the first that fails."""
+    for path, content in files.items():
+        writer = storage.open_write(path)
+        writer.write(content)
+        writer.close()

@@ -31,8 +31,7 @@ from ashore.topics.loop.splits import plan_splits
 from ashore.topics.open_job import OpenJob
 from ashore.topics.read.base import Record, Source, StreamInfo
 from ashore.topics.write.batch import BatchOrder, TaskResult
-from ashore.topics.write.probe import write_probes
-from ashore.topics.write.task import write_task
+from ashore.topics.write.task import write_probes, write_task
 from ashore_lab.drills.checkers.in_flight import judge_flight
 from ashore_lab.drills.faults import (
     BrokerAway,

@@ -25,8 +25,8 @@ from ashore.topics.loop.assembly import JobAssembly
 from ashore.topics.loop.job import MAIN
 from ashore.topics.run.spark.reader import decode_records, record_columns
 from ashore.topics.write.batch import BatchOrder
-from ashore.topics.write.data_file import Stretch
-from ashore.topics.write.runs import Sheaf, split_runs
+from ashore.topics.write.data_file import OffsetRun
+from ashore.topics.write.runs import split_shards
 from ashore.topics.write.sorting import TopicSorter
 from ashore.topics.write.specs import LandingSpec
 
@@ -87,12 +87,13 @@ def land_letters(
 
 def _sort(order: BatchOrder, spec: LandingSpec, batch: pa.RecordBatch) -> Iterator[CaseLetter]:
     sorter = TopicSorter(order, spec)
-    for number, run in enumerate(split_runs(batch)):
-        key = ShardKey(SOURCE, run.topic, 1, str(run.partition))
-        for piece in sorter.sort(Sheaf.of(run), [Stretch(number, number, key)]).pieces:
-            if piece.target.role is Role.DEAD:
-                for row in piece.rows.select(["offset", "reason"]).to_pylist():
-                    yield CaseLetter(run.topic, run.partition, row["offset"], row["reason"])
+    for number, run in enumerate(split_shards(batch)):
+        (partition,) = run.partitions
+        key = ShardKey(SOURCE, run.topic, 1, str(partition))
+        for sorted_rows in sorter.sort(run, [OffsetRun(number, number, key)]).rows:
+            if sorted_rows.target.role is Role.DEAD:
+                for row in sorted_rows.rows.select(["offset", "reason"]).to_pylist():
+                    yield CaseLetter(run.topic, partition, row["offset"], row["reason"])
 
 
 def letter_problems(expected: Expected, found: Sequence[CaseLetter]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.base import Source
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.limits import DEFAULT_LIMITS, refused_range
-from ashore.topics.read.reading import record_sizes
+from ashore.topics.read.record_columns import record_sizes
 
 SHARDS_MEASURED = 4
 RECORDS_MEASURED = 50  # of each shard

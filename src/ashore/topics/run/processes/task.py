@@ -13,8 +13,7 @@ from ashore.storage.open import LakeAddress
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.reading import ReadReport
 from ashore.topics.write.batch import BatchOrder, TaskResult
-from ashore.topics.write.probe import write_probes
-from ashore.topics.write.task import write_task
+from ashore.topics.write.task import write_probes, write_task
 
 
 @dataclass(frozen=True, slots=True)

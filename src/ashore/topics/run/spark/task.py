@@ -31,9 +31,8 @@ from ashore.topics.read.reading import ReadReport, record_too_large
 from ashore.topics.run.spark.reader import TOO_LARGE
 from ashore.topics.write.batch import BatchOrder, LettersOrder, RowsOrder, TaskResult
 from ashore.topics.write.letters import write_letters
-from ashore.topics.write.probe import write_probes
 from ashore.topics.write.rows import check_rows, write_rows
-from ashore.topics.write.task import write_task
+from ashore.topics.write.task import write_probes, write_task
 
 T = TypeVar("T")
 
