@@ -552,6 +552,7 @@ def main() -> int:
             print(f"wrote docs/reference/{name}")
         else:
             print(f"docs/reference/{name} is not made from the code; remove it", file=sys.stderr)
+    load_tool("messages").main()
     return 0
 
 

@@ -47,6 +47,7 @@ def load_docs_tool() -> ModuleType:
 
 
 tool = load_docs_tool()
+messages = tool.load_tool("messages")
 
 
 @cache
@@ -95,6 +96,35 @@ def prose(text: str) -> str:
 
 def test_the_reference_is_what_the_code_says():
     assert tool.find_stale(REFERENCE) == [], "run: make docs"
+
+
+def test_the_golden_page_has_the_messages_of_the_code() -> None:
+    assert messages.PAGE.read_text("utf-8") == messages.render_page(), "run: make docs, and look"
+
+
+def test_the_page_of_messages_has_errors_by_code_and_other_sentences(tmp_path: Path) -> None:
+    (tmp_path / "wing").mkdir()
+    (tmp_path / "wing" / "module.py").write_text(
+        '''
+"""Not a sentence for people, but a docstring."""
+HINT = "start it again"
+key = Option(help="a description that the reference has")
+
+def stop(job, size):
+    """A docstring, which nobody is shown."""
+    if size:
+        raise errors.Fenced(f"{job.name} was {size:,} bytes", hint=HINT)
+    check(size, f"{len(job.files)} files")
+    print("short", f"the job {job!r} is\\ntoo large", "'")
+''',
+        "utf-8",
+    )
+    page = messages.render_page((tmp_path,))
+    assert page == messages.HEAD + (
+        "\n## Errors\n\n### fenced\n\n- {name} was {size} bytes\n  - start it again\n"
+        "\n### invariant-broken\n\n- {files} files\n"
+        "\n## Other texts\n\n### wing.module\n\n- the job {job} is\\ntoo large\n"
+    )
 
 
 @pytest.mark.slow
