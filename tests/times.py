@@ -1,26 +1,36 @@
-"""A pytest plugin: the time that each file of tests took, on the clock and of the processors.
+"""A pytest plugin: how long a run of tests took, and each of its files.
 
-Loaded by `make test TIMES=FILE` and `make check TIMES=FILE`: FILE becomes JSON, {path: [seconds on
-the clock, seconds of CPU, tests]}, and the dearest files are listed at the end. CPU counts with
-every process below this one. A server that several workers share counts where the worker is that
-has started it.
+`--history=NAME`, as `make test` has for each half: the slowest files are listed at the end, and a
+line is appended to `build/test-times.tsv`, which git ignores: date, commit, name, seconds, tests
+that passed, tests that failed.
+
+`--times=FILE`, as `make test TIMES=FILE` and `make check TIMES=FILE` have: CPU is measured too, and
+FILE becomes JSON, {path: [seconds on the clock, seconds of CPU, tests]}. CPU counts with every
+process below this one. A server that several workers share counts where the worker is that has
+started it.
 """
 
 import json
 import os
+import subprocess
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-LISTED = 40
+SLOWEST, DEAREST = 10, 40  # files that are listed
+HISTORY = "build/test-times.tsv"
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
-_times: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
+_wall_s: Counter[str] = Counter()  # by file, as those below
+_cpu_s: Counter[str] = Counter()
+_tests: Counter[str] = Counter()
+_outcomes: Counter[str] = Counter()
 _began_s = time.monotonic()
 
 
@@ -55,39 +65,65 @@ def cpu_seconds() -> float:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--history", help=f"keep the time of this run in {HISTORY}, by this name")
     parser.addoption("--times", help="write what each file of tests took to this file, as JSON")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    began_s, used_s = time.monotonic(), cpu_seconds()
+    if not item.config.getoption("--times"):
+        return (yield)
+    used_s = cpu_seconds()
     try:
         return (yield)
     finally:
-        row = _times[str(item.path.relative_to(item.config.rootpath))]
-        row[0] += time.monotonic() - began_s
-        row[1] += cpu_seconds() - used_s
-        row[2] += 1
+        _cpu_s[str(item.path.relative_to(item.config.rootpath))] += cpu_seconds() - used_s
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    path = report.nodeid.partition("::")[0]
+    _wall_s[path] += report.duration
+    _tests[path] += report.when == "setup"
+    if report.when == "call" or report.failed:
+        _outcomes[report.outcome] += 1
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["times"] = dict(_times)
+        session.config.workeroutput["cpu_s"] = dict(_cpu_s)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    for path, measured in getattr(node, "workeroutput", {}).get("times", {}).items():
-        _times[path] = [sum(each) for each in zip(_times[path], measured, strict=True)]
+    _cpu_s.update(getattr(node, "workeroutput", {}).get("cpu_s", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if target := terminalreporter.config.getoption("--times"):
-        Path(target).write_text(json.dumps(_times, indent=0, sort_keys=True), "utf-8")
-    terminalreporter.write_sep("=", "time by file: on the clock, of the processors, tests")
-    for path, (wall_s, cpu_s, tests) in sorted(_times.items(), key=lambda row: -row[1][1])[:LISTED]:
-        terminalreporter.write_line(f"{wall_s:9.1f} {cpu_s:9.1f} {tests:6.0f}  {path}")
-    wall_s = time.monotonic() - _began_s
-    tests = sum(row[2] for row in _times.values())
-    terminalreporter.write_line(f"{wall_s:9.1f} {cpu_seconds():9.1f} {tests:6.0f}  all together")
+    config, wall_s = terminalreporter.config, time.monotonic() - _began_s
+    if hasattr(config, "workerinput") or not _tests:
+        return
+    if target := config.getoption("--times"):
+        times = {path: [_wall_s[path], _cpu_s[path], _tests[path]] for path in _tests}
+        Path(target).write_text(json.dumps(times, indent=0, sort_keys=True), "utf-8")
+        times = dict(sorted(times.items(), key=lambda row: -row[1][1])[:DEAREST])
+        times["all together"] = [wall_s, cpu_seconds(), _tests.total()]
+        terminalreporter.write_sep("=", "time by file: on the clock, of the processors, tests")
+        for path, (seconds, used_s, tests) in times.items():
+            terminalreporter.write_line(f"{seconds:9.1f} {used_s:9.1f} {tests:6.0f}  {path}")
+    if name := config.getoption("--history"):
+        terminalreporter.write_sep("=", f"slowest {SLOWEST} files")
+        for path, seconds in _wall_s.most_common(SLOWEST):
+            terminalreporter.write_line(f"{seconds:9.1f} s  {path}")
+        append_history(config.rootpath, name, round(wall_s))
+        terminalreporter.write_line(f"{name}: {wall_s:.0f} s; earlier runs are in {HISTORY}")
+
+
+def append_history(root: Path, name: str, wall_s: int) -> None:
+    asked = ["git", "rev-parse", "--short=12", "HEAD"]
+    commit = subprocess.run(asked, cwd=root, capture_output=True, text=True, check=False)
+    day = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+    row = (day, commit.stdout.strip(), name, wall_s, _outcomes["passed"], _outcomes["failed"])
+    (root / HISTORY).parent.mkdir(exist_ok=True)
+    with (root / HISTORY).open("a", encoding="utf-8") as file:
+        file.write("\t".join(map(str, row)) + "\n")

@@ -72,14 +72,14 @@ def test_tests_are_chosen_by_their_marks_alone(target: str):
 def test_each_half_keeps_its_time(target: str):
     names = [each for call in commands(target) for each in call if each.startswith("--history=")]
     assert names == ["--history=fast", "--history=servers"]
-    assert all("tests.history" in after("-p", call) for call in commands(target))
+    assert all("tests.times" in after("-p", call) for call in commands(target))
 
 
 def test_a_run_is_timed_by_file_and_appended_to_those_before(tmp_path: Path):
     (tmp_path / "test_one.py").write_text("def test_it(): pass\n")
     (tmp_path / "test_two.py").write_text("def test_it(): assert False\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.history", "--history=fast", "-n", "2"]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.times", "--history=fast", "-n", "2"]
     own = {**os.environ, "PYTHONPATH": str(ROOT)}
     for _ in range(2):
         done = subprocess.run(
