@@ -39,7 +39,7 @@ DATES = {"date=2026-11-20", "date=2026-11-21"}
 @pytest.mark.parametrize(
     ("event_time", "more"),
     [
-        pytest.param(FIELD, "spark: none", id="field"),
+        pytest.param(FIELD, "spark: none", id="field", marks=pytest.mark.long),
         pytest.param(TEXT, "spark: none", id="text"),
         pytest.param(
             MADE, f"{SELECT}\nspark: {{master: 'local[1]'}}", id="select", marks=pytest.mark.long

@@ -220,8 +220,10 @@ def run_command(job_file: Path, *options: str) -> subprocess.CompletedProcess[st
     "change",
     [
         {"schema": "id INT"},
-        {"schema": "id BIGINT, day STRING", "partition_by": ["day"]},
-        {"schema": "id BIGINT", "format": "orc"},
+        pytest.param(
+            {"schema": "id BIGINT, day STRING", "partition_by": ["day"]}, marks=pytest.mark.long
+        ),
+        pytest.param({"schema": "id BIGINT", "format": "orc"}, marks=pytest.mark.long),
     ],
 )
 def test_a_change_that_readers_cannot_stand_is_refused(

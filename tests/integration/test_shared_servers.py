@@ -15,6 +15,8 @@ from tests.servers import SharedServers
 
 from ashore_lab.services.process import ProcessId
 
+pytestmark = pytest.mark.long  # runs of their own, with servers of their own
+
 ROOT = Path(__file__).parents[2]
 # A run in the background of a shell takes no notice of Ctrl-C, nor does what it starts.
 PYTEST = """

@@ -23,7 +23,7 @@ def rarest(offered: list[Change], chosen: list[Change]) -> Change:
 
 
 def choose() -> tuple[Change, ...]:
-    """Return the changes of the everyday run: one of every second base whose state is rewritten.
+    """Return the changes of the everyday run: one of every third base whose state is rewritten.
 
     Of its verdicts it is the one that the fewest bases before were chosen for. A state that is only
     kept is kept in one way: one such change stands for all of them.
@@ -35,7 +35,7 @@ def choose() -> tuple[Change, ...]:
         rewritten = [each for each in offered if each.verdict is not StateVerdict.FULL]
         chosen += [rarest(rewritten, chosen)] if rewritten else []
         kept += [] if rewritten else offered
-    return (*chosen[::2], *kept[:1])
+    return (*chosen[::3], *kept[:1])
 
 
 CHOSEN = choose()

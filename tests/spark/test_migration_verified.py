@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.checkpoint_files import opened
+from tests.marks import but
 from tests.spark.migrations import Changed
 from tests.spark.programs import Use, conf, contents
 
@@ -92,6 +93,7 @@ CASES = {
         *("misplaced|rows_differ|missing|not_loaded", "nothing was changed"),
     ),
 }
+EVERYDAY = {"a value", "a merged value", "partitions"}
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +108,7 @@ def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
     return program
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", but(pytest.mark.long, CASES, EVERYDAY.__contains__))
 def test_a_wrong_rewriting_is_refused(
     program: Changed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:

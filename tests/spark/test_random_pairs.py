@@ -154,7 +154,7 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
     return Played(session, tmp_path_factory.mktemp("streams"))
 
 
-LIMITS = [pytest.param(5, id="5"), pytest.param(400, id="400", marks=pytest.mark.long)]
+LIMITS = [pytest.param(3, id="3"), pytest.param(400, id="400", marks=pytest.mark.long)]
 
 
 @pytest.mark.timeout(3600)
@@ -208,6 +208,7 @@ CHANGED_PLACES = [
             "WHERE b.amount > 20",
             "append",
             id=f"sides of a join of {name}",
+            marks=[] if name == "v" else pytest.mark.long,
         )
         for view, name in (("", "plain"), ("WITH v AS (SELECT * FROM plain) ", "v"))
     ),
