@@ -69,25 +69,41 @@
 import re
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import ClassVar, NoReturn
+from typing import ClassVar, NoReturn, Self
 
 
 class ExitCode(IntEnum):
-    """How a command, or the process of a job, ends. `EXIT_CODES` has the meanings."""
+    """How a command, or the process of a job, ends."""
 
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    FENCED = 3
-    DECISION = 4
-    WRONG = 5
-    UNPROVEN = 6
-    MISSING = 7
-    QUERY_STOPPED = 8
-    SQL_FAILED = 9
-    BUG = 70
-    INTERRUPTED = 130
+    meaning: str
 
+    def __new__(cls, code: int, meaning: str) -> Self:
+        """Return a code with its meaning."""
+        made = int.__new__(cls, code)
+        made._value_, made.meaning = code, meaning
+        return made
+
+    DONE = 0, "done; for `verify` and `audit`: nothing lost, nothing duplicated"
+    FAILED = 1, "failed; the message says why, a later try may succeed"
+    USAGE = 2, "the command line or the job file is wrong"
+    FENCED = 3, "fenced: another process has taken the job over; do not restart this one"
+    DECISION = 4, "stopped for a decision: the hint names the command"
+    WRONG = (
+        5,
+        (
+            "`verify`, `audit` or a drill found records lost or duplicated, or files not as "
+            "logged; a case of `test` failed"
+        ),
+    )
+    UNPROVEN = 6, "`verify`, `audit` or a drill found nothing wrong, but could not check everything"
+    MISSING = 7, "something outside is missing: broker, topic, Java, a server"
+    QUERY_STOPPED = 8, "a query stopped, while the rest of the job continued and exited normally"
+    SQL_FAILED = 9, "SQL failed on a row; the hint says what to write"
+    BUG = 70, "a bug of Ashore: an invariant did not hold"
+    INTERRUPTED = 130, "interrupted"
+
+
+EXIT_CODES: dict[ExitCode, str] = {each: each.meaning for each in ExitCode}
 
 KILLED = 137  # of a run that left no exit code: killed by a signal, or its machine was restarted
 _WORST_FIRST = (ExitCode.DECISION, ExitCode.WRONG, ExitCode.FAILED, ExitCode.UNPROVEN)
@@ -97,25 +113,6 @@ def worst_code(codes: Iterable[int]) -> ExitCode:
     """Return the exit code of several findings or jobs: that of the worst one."""
     found = set(codes)
     return next((code for code in _WORST_FIRST if code in found), ExitCode.DONE)
-
-
-EXIT_CODES: dict[ExitCode, str] = {
-    ExitCode.DONE: "done; for `verify` and `audit`: nothing lost, nothing duplicated",
-    ExitCode.FAILED: "failed; the message says why, a later try may succeed",
-    ExitCode.USAGE: "the command line or the job file is wrong",
-    ExitCode.FENCED: "fenced: another process has taken the job over; do not restart this one",
-    ExitCode.DECISION: "stopped for a decision: the hint names the command",
-    ExitCode.WRONG: "`verify`, `audit` or a drill found records lost or duplicated, or files "
-    "not as logged; a case of `test` failed",
-    ExitCode.UNPROVEN: "`verify`, `audit` or a drill found nothing wrong, but could not check "
-    "everything",
-    ExitCode.MISSING: "something outside is missing: broker, topic, Java, a server",
-    ExitCode.QUERY_STOPPED: "a query stopped, while the rest of the job continued and exited "
-    "normally",
-    ExitCode.SQL_FAILED: "SQL failed on a row; the hint says what to write",
-    ExitCode.BUG: "a bug of Ashore: an invariant did not hold",
-    ExitCode.INTERRUPTED: "interrupted",
-}
 
 
 class AshoreError(Exception):

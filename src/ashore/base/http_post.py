@@ -7,7 +7,6 @@ private addresses must be in it. The address that is connected to is checked, no
 
 import os
 import socket
-from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
@@ -80,16 +79,12 @@ def _connect(where: tuple[str, int], *more: Any) -> socket.socket:
 
 
 class _Http(HTTPConnection):
-    _create_connection: Callable[..., socket.socket] = staticmethod(_connect)
-
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._create_connection = _connect
 
 
 class _Https(HTTPSConnection):
-    _create_connection: Callable[..., socket.socket] = staticmethod(_connect)
-
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._create_connection = _connect

@@ -106,20 +106,12 @@ def _add(
 
 @dataclass(slots=True)
 class _Items:
-    """A list of the job file that the SQL adds to.
+    """A list of the job file that the SQL adds to."""
 
-    Arguments:
-        key: of the list.
-        named_by: the key of an item that is its name.
-        items: what the list holds.
-        declared: items that stand in the SQL alone, by their keys.
-
-    """
-
-    key: Key
-    named_by: str
+    key: Key  # of the list
+    named_by: str  # the key of an item that is its name
     items: list[object]
-    declared: dict[Key, DeclaredTable] = field(default_factory=dict)
+    declared: dict[Key, DeclaredTable] = field(default_factory=dict)  # items of the SQL alone
 
     def add(self, found: DeclaredTable, sql: WrittenText, sql_key: Key) -> list[Finding]:
         """Add what the SQL declares, or merge it into the item of this name; return problems."""

@@ -174,12 +174,7 @@ CLEANED_FILES = _counter(
 )
 CLEANED_BYTES = _counter("ashore_checkpoint_cleaned_bytes", ("slice",), "bytes of these files")
 
-FAMILIES: tuple[Family, ...] = (
-    *(INFO, UP, STARTED, SILENT, EXIT_CODE, WARNINGS, CALLS, HANGING),
-    *(STATE, EPOCH, RESTARTS, BATCHES, STEPS, STEP_AGE, LAG, LAG_SECONDS, NEWEST_AGE, DEFERRED),
-    *(RECORDS, BYTES, FILES, FETCHED, COUNTED, PREPARED, MOVES),
-    *(STATE_ROWS, STATE_BYTES, WATERMARK, DROPPED, CLEANED_FILES, CLEANED_BYTES),
-)
+FAMILIES = tuple(each for each in vars().values() if isinstance(each, Family))
 
 # ---- a server
 
@@ -221,7 +216,5 @@ LEFT_OUT = _gauge(
     "samples of a job that are not shown, as it has more than the server allows per job",
 )
 
-FLEET_FAMILIES: tuple[Family, ...] = (
-    *(JOBS, PHASE, PHASE_SECONDS, STARTS, FAILURES, MEMORY, CHECKPOINT_AGE),
-    *(OPERATIONS, DELIVERIES, LOOK_AGE, LEFT_OUT),
-)
+_ALL = tuple(each for each in vars().values() if isinstance(each, Family))
+FLEET_FAMILIES = _ALL[len(FAMILIES) :]

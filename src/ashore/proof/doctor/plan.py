@@ -4,7 +4,7 @@ What it promises: pure. Nothing is guessed: a step is planned only where observa
 answer; everything else is a refusal that says why and what a person can do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -12,7 +12,7 @@ from ashore.log import names
 from ashore.log.entries import Join
 from ashore.proof.doctor.adoption import Adoption, plan_adoption
 from ashore.proof.doctor.connect_sink import looks_like_connect
-from ashore.proof.doctor.observation import Observations, TableSeen, ends_of, path_below
+from ashore.proof.doctor.observation import LoggedSize, Observations, TableSeen, ends_of, path_below
 from ashore.proof.doctor.own_files import OwnPlan, plan_own_files
 from ashore.proof.doctor.steps import (
     AdoptFiles,
@@ -47,13 +47,19 @@ def plan_doctor(seen: Observations) -> Diagnosis:
         *_adoption_steps(seen, adoption),
         *_own_steps(seen, own),
     ]
-    refusals = [*_log_refusals(seen), *adoption.refusals, *own.refusals]
+    refusals = [*adoption.refusals, *own.refusals]
+    if seen.log.damage:
+        hint = seen.log.hint or "restore the log directory from a backup"
+        refusals.insert(0, DoctorRefusal("log", seen.log.damage, hint))
     for table in seen.tables:
         if seen.log.fold is None:
             break  # only its log knows which files are the job's own
         refusals += _file_refusals(table)
         if adoption.table != table.table:
-            refusals += _owner_refusals(seen, table)
+            if table.owner not in {None, seen.job}:
+                hint = f"give this job another table, or run {table.owner}"
+                text = f"the table belongs to job {table.owner}"
+                refusals.append(DoctorRefusal(table.table, text, hint))
             moved, refused = _plan_orphans(seen, table)
             steps += moved
             refusals += refused
@@ -82,12 +88,6 @@ def _log_steps(seen: Observations) -> Iterator[Step]:
     fold = seen.log.fold
     if seen.log.is_newest_bad and fold is not None and fold.unclosed is None:
         yield WriteSnapshot(fold.end)
-
-
-def _log_refusals(seen: Observations) -> Iterator[DoctorRefusal]:
-    if seen.log.damage:
-        hint = seen.log.hint or "restore the log directory from a backup"
-        yield DoctorRefusal("log", seen.log.damage, hint)
 
 
 def _log_notes(seen: Observations) -> Iterator[str]:
@@ -142,23 +142,17 @@ def _own_steps(seen: Observations, own: OwnPlan) -> Iterator[Step]:
 # ---- files
 
 
-def _owner_refusals(seen: Observations, table: TableSeen) -> Iterator[DoctorRefusal]:
-    if table.owner is not None and table.owner != seen.job:
-        hint = f"give this job another table, or run {table.owner}"
-        yield DoctorRefusal(table.table, f"the table belongs to job {table.owner}", hint)
-
-
 def _file_refusals(table: TableSeen) -> Iterator[DoctorRefusal]:
     here = {each.path: each.size for each in table.visible}
     absent = [file for file in table.logged if file.path not in here and not file.is_there]
     lost = [file for file in absent if file.is_unclosed]
     if lost:
-        text = f"{len(lost)} files of the unclosed entry are lost: {_some(f.path for f in lost)}"
+        text = f"{len(lost)} files of the unclosed entry are lost: {_some(lost)}"
         hint = "ashore recover JOB.yaml --reland reads them again, --accept-loss gives them up"
         yield DoctorRefusal(table.table, text, hint)
     missing = [file for file in absent if not file.is_unclosed]
     if missing:
-        text = f"{len(missing)} files that the log lists are gone: {_some(f.path for f in missing)}"
+        text = f"{len(missing)} files that the log lists are gone: {_some(missing)}"
         hint = "restore them from a backup, or drop the partition on purpose; ashore verify names "
         yield DoctorRefusal(table.table, text, hint + "the records")
     other = [
@@ -167,7 +161,7 @@ def _file_refusals(table: TableSeen) -> Iterator[DoctorRefusal]:
     if other:
         text = f"{len(other)} files have other sizes than the log says: "
         hint = "nothing is moved onto them; compare them with a backup to find out which is right"
-        yield DoctorRefusal(table.table, text + _some(file.path for file in other), hint)
+        yield DoctorRefusal(table.table, text + _some(other), hint)
 
 
 def _plan_orphans(seen: Observations, table: TableSeen) -> tuple[list[Step], list[DoctorRefusal]]:
@@ -197,24 +191,17 @@ def _plan_orphans(seen: Observations, table: TableSeen) -> tuple[list[Step], lis
             target = names.join(aside, path_below(each.path, table.path))
             why = "Ashore did not write it, and the job already owned the table"
             steps.append(MoveAside(each.path, target, why))
-    return steps, [*_refuse_ours(table, ours), *_refuse_old(table, old)]
-
-
-def _refuse_ours(table: TableSeen, files: list[FileStat]) -> Iterator[DoctorRefusal]:
-    if files:
-        text = f"{len(files)} files have names of Ashore, but no entry lists them: "
-        hint = (
-            "was the log lost, or restored from an older backup? restore the newer one, or adopt "
-        )
-        hint += "what is there: ashore doctor JOB.yaml --from-files"
-        yield DoctorRefusal(table.table, text + _some(each.path for each in files), hint)
-
-
-def _refuse_old(table: TableSeen, files: list[FileStat]) -> Iterator[DoctorRefusal]:
-    if files:
-        text = f"{len(files)} files were there before the job took the table: "
+    refusals = []
+    if ours:
+        text = f"{len(ours)} files have names of Ashore, but no entry lists them: {_some(ours)}"
+        hint = "was the log lost, or restored from an older backup? restore the newer one, or "
+        hint += "adopt what is there: ashore doctor JOB.yaml --from-files"
+        refusals.append(DoctorRefusal(table.table, text, hint))
+    if old:
+        text = f"{len(old)} files were there before the job took the table: {_some(old)}"
         hint = "they may be data: move them by hand, or give the job a table of its own"
-        yield DoctorRefusal(table.table, text + _some(each.path for each in files), hint)
+        refusals.append(DoctorRefusal(table.table, text, hint))
+    return steps, refusals
 
 
 # ---- the catalog
@@ -249,8 +236,8 @@ def _catalog_notes(seen: Observations, adoption: Adoption) -> Iterator[str]:
             )
 
 
-def _some(paths: Iterator[str]) -> str:
-    found = sorted(paths)
+def _some(files: Iterable[FileStat | LoggedSize]) -> str:
+    found = sorted(each.path for each in files)
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return ", ".join(found[:_SHOWN]) + more
 

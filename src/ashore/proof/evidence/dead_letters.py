@@ -11,7 +11,7 @@ from itertools import islice
 
 from ashore.errors import AshoreError, StorageError
 from ashore.log.entries import Entry, Prepare
-from ashore.log.files import BatchPlace, DataFile, Role, Target
+from ashore.log.files import BatchPlace, DataFile, Role
 from ashore.log.names import SliceName
 from ashore.log.store.walk import read_window
 from ashore.log.tables import DEAD_DDL
@@ -83,12 +83,18 @@ def read_dead_letters(
         dead = sum(each.dead for each in fold.shards.values())
         total += dead
         files = _newest_files(opened.storage, name, fold.end) if dead else ()
-        own = (each for each in files if of_table is None or _is_of(of_table, *each))
-        for entry, file, target in islice(own, files_max):
+        own = (
+            (entry, body, file)
+            for entry, body, file in files
+            if of_table is None
+            or any(body.shards[span.shard].table == of_table for span in file.spans)
+        )
+        for entry, body, file in islice(own, files_max):
             try:
-                letters += _read(opened, name, entry, file, target)
+                letters += _read(opened, name, entry, body, file)
             except (Unreadable, StorageError) as error:
-                unread.append(f"entry {entry.number}, {target.directory}: {error}")
+                directory = body.targets[file.target].directory
+                unread.append(f"entry {entry.number}, {directory}: {error}")
     reasons = Counter(code_of(each.reason) for each in letters)
     return DeadLetters(
         total, len(letters), tuple(reasons.most_common()), tuple(letters[:shown]), tuple(unread)
@@ -116,34 +122,23 @@ def explain_letters(opened: OpenJob, table: str) -> str:
 
 def _newest_files(
     storage: Storage, name: SliceName, end: int
-) -> Iterator[tuple[Entry, DataFile, Target]]:
+) -> Iterator[tuple[Entry, Prepare, DataFile]]:
     """Yield files of dead letters, the newest first; entries are read only as far as needed."""
     for stop in range(end + 1, max(0, end + 1 - ENTRIES), -ENTRIES_AT_ONCE):
         for entry in reversed(read_window(storage, name, stop - ENTRIES_AT_ONCE, stop)):
-            yield from _dead_files(entry)
-
-
-def _is_of(table: str, entry: Entry, file: DataFile, _target: Target) -> bool:
-    shards = entry.body.shards if isinstance(entry.body, Prepare) else ()
-    return any(shards[span.shard].table == table for span in file.spans)
-
-
-def _dead_files(entry: Entry) -> list[tuple[Entry, DataFile, Target]]:
-    body = entry.body
-    if not isinstance(body, Prepare):
-        return []
-    placed = [(entry, each, body.targets[each.target]) for each in body.files]
-    return [each for each in placed if each[2].role is Role.DEAD]
+            if isinstance(body := entry.body, Prepare):
+                dead = (each for each in body.files if body.targets[each.target].role is Role.DEAD)
+                yield from ((entry, body, each) for each in dead)
 
 
 def _read(
-    opened: OpenJob, name: SliceName, entry: Entry, file: DataFile, target: Target
+    opened: OpenJob, name: SliceName, entry: Entry, body: Prepare, file: DataFile
 ) -> list[DeadLetter]:
     """Return rows of a file, newest first. Raises Unreadable, StorageError."""
+    target = body.targets[file.target]
     if target.extension == "orc":  # its parser may end the process where bytes are damaged
         raise Unreadable(NO_ORC)
-    batch = entry.body.batch if isinstance(entry.body, Prepare) else 0
-    places = BatchPlace(name, entry.epoch, batch).place(file, target)
+    places = BatchPlace(name, entry.epoch, body.batch).place(file, target)
     final = opened.storage.stat(places.final)
     path = places.pending if final is None else places.final
     first = max(0, file.rows - ROWS)

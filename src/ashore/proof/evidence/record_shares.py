@@ -85,26 +85,21 @@ def find_warnings(
     fold: Fold,
     explain: Callable[[OpenJob, str], str] = lambda _opened, _table: "",
 ) -> Iterator[RecordWarning]:
-    """Yield what needs attention. `explain`: see `find_bad_shares`, and what it raises."""
-    for share, text, hint in find_bad_shares(opened, name, fold, explain):
-        yield RecordWarning("bad_records", ", ".join(share.tables), text, hint)
-    for table, text, hint in find_filtered(opened, name, fold):
-        yield RecordWarning("all_filtered", table, text, hint)
-    for table, text, hint in find_nulls(opened, name, fold):
-        yield RecordWarning("null_column", table, text, hint)
+    """Yield what needs attention. Raises LogDamaged, StorageError.
 
-
-def find_bad_shares(
-    opened: OpenJob,
-    name: SliceName,
-    fold: Fold,
-    explain: Callable[[OpenJob, str], str] = lambda _opened, _table: "",
-) -> Iterator[tuple[BadShare, str, str]]:
-    """Yield each share above what the job allows, with a sentence, and with what to do.
-
-    `explain`: returns the end of a sentence about the dead letters of a table. Raises LogDamaged,
-    StorageError.
+    `explain`: returns the end of a sentence about the dead letters of a table.
     """
+    yield from _find_bad_shares(opened, name, fold, explain)
+    yield from _find_filtered(opened, name, fold)
+    # Columns that are NULL in each row, though records have a field of nearly the same name.
+    for each in _look_for_nulls(opened, name, fold):
+        yield RecordWarning("null_column", each.table, each.text, HINT)
+
+
+def _find_bad_shares(
+    opened: OpenJob, name: SliceName, fold: Fold, explain: Callable[[OpenJob, str], str]
+) -> Iterator[RecordWarning]:
+    """Yield each share above what the job allows."""
     health, counters = opened.job.health, fold.counters
     has_bad = any(counters.get(kind) for kind in (*OF_TOPICS, *OF_QUERIES))
     if not (has_bad or any(each.dead or each.dropped for each in fold.shards.values())):
@@ -112,11 +107,12 @@ def find_bad_shares(
     for each in find_bad(_newest(opened, name, fold.end), health.records, health.max_share):
         if each.kind in _HINTS:
             why = explain(opened, each.tables[0]) if each.kind == DEAD else ""
-            yield each, f"{each.text}{why}", _HINTS[each.kind]
         else:
-            filed = "" if each.is_of_query and each.kind == "far_future" else _FILED.get(each.kind)
-            why = _explain_times(opened, fold, each)
-            yield each, f"{each.text}{filed or ''}{why}", _HINT_TIMES
+            is_filed = not (each.is_of_query and each.kind == "far_future")
+            why = _FILED.get(each.kind, "") if is_filed else ""
+            why += _explain_times(opened, fold, each)
+        hint = _HINTS.get(each.kind, _HINT_TIMES)
+        yield RecordWarning("bad_records", ", ".join(each.tables), f"{each.text}{why}", hint)
 
 
 _HINT_FILTER = (
@@ -125,11 +121,8 @@ _HINT_FILTER = (
 )
 
 
-def find_filtered(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[tuple[str, str, str]]:
-    """Yield a table, a sentence and what to do for each whose `where` passes nothing.
-
-    Raises LogDamaged, StorageError.
-    """
+def _find_filtered(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[RecordWarning]:
+    """Yield tables whose `where` passes nothing."""
     if name != opened.name:
         return  # of a query, which has its conditions in its SQL
     specs, least = _specs(opened, fold), opened.job.health.records
@@ -151,7 +144,8 @@ def find_filtered(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[tupl
         if count >= least:
             where = "; ".join(sorted(conditions[table]))
             text = f"{describe_filtered(table, count)}: {_clip(where)}"
-            yield table, f"{text}{_show_sample(opened, fold, specs, table)}", _HINT_FILTER
+            text += _show_sample(opened, fold, specs, table)
+            yield RecordWarning("all_filtered", table, text, _HINT_FILTER)
 
 
 def _show_sample(opened: OpenJob, fold: Fold, specs: Mapping[str, LandingSpec], table: str) -> str:
@@ -210,16 +204,6 @@ def _specs(opened: OpenJob, fold: Fold) -> dict[str, LandingSpec]:
 LOOK_MS = 600_000  # who looks again and again looks at files once in so long
 
 _looked = Recent[tuple[str, SliceName], tuple[int, int, tuple[NullColumn, ...]]](KNOWN_MAX)
-
-
-def find_nulls(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[tuple[str, str, str]]:
-    """Yield a table, a sentence and what to do for each column that is NULL in each row.
-
-    Of those only that records have a field for, which is named nearly so. Raises LogDamaged,
-    StorageError.
-    """
-    for each in _look_for_nulls(opened, name, fold):
-        yield each.table, each.text, HINT
 
 
 def _look_for_nulls(opened: OpenJob, name: SliceName, fold: Fold) -> tuple[NullColumn, ...]:

@@ -6,9 +6,9 @@ What it promises: pure but for that. A record counts as lost only where that is 
 between the certain and the possible is unprovable.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from ashore.errors import PathMissing
 from ashore.log import names
@@ -221,7 +221,7 @@ class Judge:
         self._not_checked = not_checked
         self._since_ms = since_ms
         self._findings = findings
-        self._tallies: dict[str, Tally] = defaultdict(Tally)
+        self._counts: dict[str, Counter[str]] = defaultdict(Counter)  # of Tally
         self._topics: dict[str, set[str]] = defaultdict(set)
         self._shards: dict[str, set[ShardKey]] = defaultdict(set)
         self._checked: dict[str, set[CheckedBy]] = defaultdict(set)
@@ -246,7 +246,7 @@ class Judge:
         for table, rows in evidence.loose_lost.items():
             self._add(table, lost=rows)
         named = {self._ledger.table_of.get(table, table) for table in tables}
-        return tuple(self._verdict(table) for table in sorted(named | self._tallies.keys()))
+        return tuple(self._verdict(table) for table in sorted(named | self._counts.keys()))
 
     def take_orphans(self, files: Iterable[OrphanFile]) -> int:
         """Count what readers see in files that no entry lists. Comes before `judge`.
@@ -311,12 +311,10 @@ class Judge:
             self._add(file.table, landed=file.file.rows)
 
     def _add(self, table: str, **counts: int) -> None:
-        before = self._tallies[table]
-        changed = {name: getattr(before, name) + count for name, count in counts.items()}
-        self._tallies[table] = replace(before, **changed)
+        self._counts[table].update(counts)
 
     def _verdict(self, table: str) -> TableVerdict:
-        tally = self._tallies[table]
+        tally = Tally(**self._counts[table])
         problems = self._findings.by_table.get(table, 0)
         # Where nothing names a table, the source is meant, and tables that were read from it.
         is_whole = not any(
@@ -346,5 +344,7 @@ class Judge:
 
 def total(tables: Sequence[TableVerdict]) -> Tally:
     """Return the sum of all rows."""
-    tallies = [asdict(table.tally) for table in tables]
-    return Tally(**{name: sum(each[name] for each in tallies) for name in asdict(Tally())})
+    counts: Counter[str] = Counter()
+    for table in tables:
+        counts.update(asdict(table.tally))
+    return Tally(**counts)
