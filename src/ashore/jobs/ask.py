@@ -134,11 +134,7 @@ class RunningJob:
 
 class _Waiting:
     def __init__(
-        self,
-        job: RunningJob,
-        beat: Heartbeat,
-        mailbox: Mailbox | LakeMailbox,
-        request_id: str,
+        self, job: RunningJob, beat: Heartbeat, mailbox: Mailbox | LakeMailbox, request_id: str
     ) -> None:
         self._job = job
         self._beat = beat
@@ -180,7 +176,6 @@ class _Waiting:
             self._clock.sleep(self._mailbox.poll_s)
 
     def _look_at_beat(self, patience: Patience) -> None:
-        """Report what the process is at. Raises JobNotAnswering where it no longer beats."""
         beat, now_s = self._job.beat(), self._clock.monotonic_s()
         if beat is None or beat.pid != self._beat.pid or beat.started_ms != self._beat.started_ms:
             return  # another process of the job has begun to beat; this one is looked for itself

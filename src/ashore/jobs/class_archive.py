@@ -118,7 +118,6 @@ class NewArchive:
         return path
 
     def _remove_others(self, kept: Path, now_s: float) -> None:
-        """Remove archives of other releases, and what killed processes have left."""
         for path in kept.parent.iterdir():
             allowed_s = UNUSED_S if path.suffix == SUFFIX else ABANDONED_S
             if path.suffix == SUFFIX and path.stem.startswith(f"{self._stem.name}-"):

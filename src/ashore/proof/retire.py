@@ -151,7 +151,6 @@ def _has_ended(partition: str, zone: str, before_ms: int) -> bool:
 
 
 def _zone_of(opened: OpenJob, table: str) -> str:
-    """Return the zone of a table's partitions; of a late or dead table that of its main one."""
     for each in opened.known_topics().values():
         sides = [side.table for side in (each.dead, each.late) if side]
         if table in {str(each.table), *map(str, sides)}:

@@ -180,7 +180,6 @@ def _slices(storage: Storage, where: _Where, owner: Owner | None) -> Iterator[Sl
 def _history_of(
     storage: Storage, where: _Where, owner: Owner | None, slices: Iterable[SliceName], start: int
 ) -> FileHistory:
-    """Return what the first of these logs that lists a file says of it, and what lies there."""
     found, steps = None, list[FileHistoryStep]()
     for name in slices:
         found, steps = _read(storage, name, where, start)
@@ -217,7 +216,6 @@ def _history_of(
 def _read(
     storage: Storage, name: SliceName, where: _Where, start: int
 ) -> tuple[_Found | None, list[FileHistoryStep]]:
-    """Return the entry of a log that lists a file, and what that and later ones say of it."""
     found, steps = None, list[FileHistoryStep]()
     for entry in read_history(storage, name, start):
         if found is None:

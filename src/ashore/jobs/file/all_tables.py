@@ -75,7 +75,6 @@ def add_declared(
 def _add(
     document: Document, sql: WrittenText, key: Key, found: Sequence[DeclaredTable]
 ) -> tuple[Document, Declared]:
-    """Return a job file with what was found among its own. `key`: of its SQL."""
     data: dict[str, object] = document.data if isinstance(document.data, dict) else {}
     section = data.get("sql")
     inner: dict[str, object] = section if isinstance(section, dict) else {"text": section}
@@ -114,7 +113,6 @@ class _Items:
     declared: dict[Key, DeclaredTable] = field(default_factory=dict)  # items of the SQL alone
 
     def add(self, found: DeclaredTable, sql: WrittenText, sql_key: Key) -> list[Finding]:
-        """Add what the SQL declares, or merge it into the item of this name; return problems."""
         named = [item.get(self.named_by) if isinstance(item, dict) else None for item in self.items]
         if found.name not in named:
             self.declared[*self.key, len(self.items)] = found

@@ -86,8 +86,7 @@ class Expected(Section):
         "compared.",
     )
     dead_letters: tuple[ExpectedLetter, ...] | None = Field(
-        default=None,
-        description="The dead letters. Default: an INSERT must have none.",
+        default=None, description="The dead letters. Default: an INSERT must have none."
     )
 
 

@@ -164,7 +164,6 @@ def _stray_variables(data: object, key: Key) -> list[Finding]:
 
 
 def _together(document: Document, check_schema: SchemaCheck | None) -> list[Finding]:
-    """Return what keys say together, for all items of `tables` that are right by themselves."""
     data = document.data
     tables = data.get("tables") if isinstance(data, dict) else None
     written = dict(enumerate(tables if isinstance(tables, list) else []))

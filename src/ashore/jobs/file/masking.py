@@ -91,7 +91,6 @@ class _Part(NamedTuple):
 
 
 def _risky_comments(text: str, node: Node | None, secrets: Sequence[_Part]) -> Iterator[_Part]:
-    """Yield what is said in comments that may hold a secret, without their `#`."""
     lines = {text.count("\n", 0, each.stop) for each in secrets}
     for number, (start, stop) in enumerate(_comments(text, node), 1):
         is_beside = text.count("\n", 0, start) in lines

@@ -10,13 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    StrictInt,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, StrictInt
 
 from ashore.base.labels import check_label
 from ashore.base.suggest import nearest

@@ -142,9 +142,7 @@ class KafkaOptions(Mapping[str, str]):
             dict[Annotated[str, AfterValidator(cls.check_name)], EnvText]
         )
         return core_schema.no_info_after_validator_function(
-            cls,
-            entries,
-            serialization=core_schema.plain_serializer_function_ser_schema(cls.shown),
+            cls, entries, serialization=core_schema.plain_serializer_function_ser_schema(cls.shown)
         )
 
 

@@ -99,7 +99,6 @@ def blank_tables(text: str) -> str:
 
 
 def _statements(text: str) -> Iterator[list[_Token]]:
-    """Yield the tokens of each statement, its semicolon with them."""
     found: list[_Token] = []
     for start, kind, part in cut(text):
         if kind in {"space", "line", "comment"}:

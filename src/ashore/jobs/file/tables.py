@@ -195,10 +195,7 @@ class SealSection(Section):
     )
     http: (
         Annotated[
-            NonEmpty,
-            AfterValidator(_http_address),
-            Shown("http://..."),
-            text_form("^https?://"),
+            NonEmpty, AfterValidator(_http_address), Shown("http://..."), text_form("^https?://")
         ]
         | None
     ) = Field(

@@ -25,12 +25,7 @@ class Unsupported:
 SUPPORTED_LAKES = "write file:///path or hdfs://nameservice/path"
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
-    Unsupported(
-        ("lake",),
-        "s3[an]?://.*",
-        "a lake on S3 is not in this release",
-        SUPPORTED_LAKES,
-    ),
+    Unsupported(("lake",), "s3[an]?://.*", "a lake on S3 is not in this release", SUPPORTED_LAKES),
     Unsupported(
         ("tables", "*", "shuffle"),
         "bucket",

@@ -91,13 +91,7 @@ _DURATION_WORDS = {
     "h": ("hr", "hrs", "hour", "hours"),
     "d": ("day", "days"),
 }
-_SIZE_WORDS = {
-    "B": ("byte", "bytes"),
-    "KB": ("k",),
-    "MB": ("m",),
-    "GB": ("g",),
-    "TB": ("t",),
-}
+_SIZE_WORDS = {"B": ("byte", "bytes"), "KB": ("k",), "MB": ("m",), "GB": ("g",), "TB": ("t",)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,6 @@ class _File:
 
     @contextmanager
     def written(self) -> Iterator[None]:
-        """Write the file now and then, while inside. Raises MetricsNotExported."""
         try:
             write_to_textfile(str(self._path), self._registry)
         except OSError as error:

@@ -68,7 +68,6 @@ def merge_files(
 
 
 def _parse(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the metric of each line, what the line is, and its text."""
     histograms: set[str] = set()
     for line in text.splitlines():
         if line.startswith("# "):

@@ -45,8 +45,6 @@ class _Slice:
 
 
 class _Registry(CollectorRegistry):
-    """A registry without the times at which samples were created: one more series for each."""
-
     def collect(self) -> Iterator[Metric]:
         for metric in super().collect():
             metric.samples = [each for each in metric.samples if not _is_created(each.name)]

@@ -15,13 +15,4 @@ from ashore.proof.audit.result import (
     Round,
 )
 
-__all__ = [
-    "ONE_PASS",
-    "Activity",
-    "AuditFinding",
-    "AuditReport",
-    "Away",
-    "Gauge",
-    "Pace",
-    "Round",
-]
+__all__ = ["ONE_PASS", "Activity", "AuditFinding", "AuditReport", "Away", "Gauge", "Pace", "Round"]

@@ -15,13 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 
-from ashore.errors import (
-    CallsHang,
-    CatalogError,
-    LogDamaged,
-    SourceError,
-    StorageError,
-)
+from ashore.errors import CallsHang, CatalogError, LogDamaged, SourceError, StorageError
 from ashore.log import names
 from ashore.log.lost_end import Trace
 from ashore.log.names import SliceName
@@ -230,7 +224,6 @@ class Auditor:
         return {}
 
     def _judge_loss(self, traces: Mapping[SliceName, Sequence[Trace]]) -> None:
-        """Say whether entries are gone, as a start would find it."""
         if self._book.has(DAMAGE):
             return
         errors = {name: judge_log(name, self._log.end(name), traces[name]) for name in traces}
@@ -243,7 +236,6 @@ class Auditor:
 
     @contextlib.contextmanager
     def _damage_of(self, subject: Subject) -> Iterator[None]:
-        """Say of a subject whether what is read inside is damaged."""
         problems: tuple[Problem, ...] = ()
         try:
             yield

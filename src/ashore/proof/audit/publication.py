@@ -48,7 +48,6 @@ class _Open:
     unclosed: HasEffects | None = None
 
     def is_deferred(self, table: str, partition: str) -> bool:
-        """Return whether a catalog still lacks a partition."""
         return any(
             each.action == Action.REGISTER and (each.table, each.partition) == (table, partition)
             for each in self.deferred.values()

@@ -97,7 +97,6 @@ class _Rebuilding:
         self._closing: Closing | None = None
 
     def begin(self) -> None:
-        """Finish what is unclosed, and take up the shards that the log does not know."""
         fold = self._log.resume()
         first = self._step.files[0].name.batch if self._step.files else fold.next_batch
         if first < fold.next_batch:
@@ -116,7 +115,6 @@ class _Rebuilding:
         self._append(build_prepare(self._log.fold, files, self._now_ms))
 
     def end(self) -> None:
-        """Close the last entry, and take the slice over with the last epoch."""
         self._reach_batch(self._step.next_batch)
         if self._closing is not None:
             self._append(Commit("recovery"))

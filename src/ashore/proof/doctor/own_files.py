@@ -12,13 +12,7 @@ from itertools import groupby
 from ashore.log.entries import Joined
 from ashore.log.fold import Fold
 from ashore.log.positions import OffsetRange, ShardKey, StreamShard
-from ashore.proof.doctor.observation import (
-    Observations,
-    OwnFile,
-    OwnSeen,
-    StagedDataFile,
-    ends_of,
-)
+from ashore.proof.doctor.observation import Observations, OwnFile, OwnSeen, StagedDataFile, ends_of
 from ashore.proof.doctor.steps import AdoptFiles, DoctorRefusal, refuse
 from ashore.proof.evidence.runs import Runs, intersect, subtract, unite
 
@@ -241,7 +235,6 @@ def _cut(
 def _left(
     file: OwnFile | StagedDataFile, bases: Mapping[StreamShard, int], kept: Iterable[OwnFile]
 ) -> Iterator[tuple[StreamShard, Runs]]:
-    """Yield the offsets of a file that neither the log nor `kept` files have."""
     for each in file.shards or ():
         shard, end = each.partition, each.offsets.end
         taken = [own.offsets for other in kept for own in other.of(shard)]
@@ -262,7 +255,6 @@ def _is_beyond(file: OwnFile, cuts: Mapping[StreamShard, int]) -> bool:
 def _find_unreadable(
     own: OwnSeen, kept: Sequence[OwnFile], bases: Mapping[StreamShard, int]
 ) -> str | None:
-    """Return a file to be moved aside whose records the source has no more."""
     for file in own.files:
         for shard, rest in _left(file, bases, kept) if file not in kept else ():
             if rest.start < own.earliest.get(shard, 0):

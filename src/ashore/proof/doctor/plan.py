@@ -127,7 +127,6 @@ def _adoption_steps(seen: Observations, adoption: Adoption) -> Iterator[Step]:
 
 
 def _own_steps(seen: Observations, own: OwnPlan) -> Iterator[Step]:
-    """Yield the steps that continue with the job's own files. What is aside first: see `adopt`."""
     path_of = (
         {file.path: names.table_path(file.table) for file in seen.own.files} if seen.own else {}
     )

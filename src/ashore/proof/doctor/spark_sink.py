@@ -44,9 +44,7 @@ class _SinkFile:
     batch: int
 
 
-def read_checkpoint(
-    checkpoint: Checkpoint,
-) -> tuple[dict[int, bytes], frozenset[int], int, bool]:
+def read_checkpoint(checkpoint: Checkpoint) -> tuple[dict[int, bytes], frozenset[int], int, bool]:
     """Return offsets by batch, committed batches, the number of sources, whether it has state."""
     planned = checkpoint.list_batches(BatchLog.OFFSETS)
     offsets = {batch: checkpoint.storage.read(found.path) for batch, found in planned.items()}

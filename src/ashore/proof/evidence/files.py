@@ -133,7 +133,6 @@ class _Look:
     is_read: bool
 
     def run(self, listed_bytes: int | None) -> FileLook:
-        """Look. `listed_bytes` is the size at the final place, if a listing has shown it."""
         found = None if listed_bytes is None else (self.file.final, listed_bytes)
         for _ in range(TRIES):
             found = found or locate(self.storage, self.file, is_in_flight=self.is_in_flight)

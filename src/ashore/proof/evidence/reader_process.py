@@ -64,7 +64,6 @@ class _Reader:
     def read(
         self, storage: Readable, path: str, size_bytes: int, kind: tuple[str, Role]
     ) -> FileOffsets:
-        """See `read_unproven`."""
         with self._lock:
             link = self._link or self._start()
             is_whole = False
@@ -135,7 +134,6 @@ class _Asking:
         self._link = link
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:  # noqa: ARG002 - there is one file
-        """Return bytes of the file."""
         self._link.send((start, length))
         found: bytes = self._link.recv()
         return found

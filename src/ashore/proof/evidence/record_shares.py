@@ -99,7 +99,6 @@ def find_warnings(
 def _find_bad_shares(
     opened: OpenJob, name: SliceName, fold: Fold, explain: Callable[[OpenJob, str], str]
 ) -> Iterator[RecordWarning]:
-    """Yield each share above what the job allows."""
     health, counters = opened.job.health, fold.counters
     has_bad = any(counters.get(kind) for kind in (*OF_TOPICS, *OF_QUERIES))
     if not (has_bad or any(each.dead or each.dropped for each in fold.shards.values())):
@@ -122,7 +121,6 @@ _HINT_FILTER = (
 
 
 def _find_filtered(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[RecordWarning]:
-    """Yield tables whose `where` passes nothing."""
     if name != opened.name:
         return  # of a query, which has its conditions in its SQL
     specs, least = _specs(opened, fold), opened.job.health.records
@@ -149,7 +147,6 @@ def _find_filtered(opened: OpenJob, name: SliceName, fold: Fold) -> Iterator[Rec
 
 
 def _show_sample(opened: OpenJob, fold: Fold, specs: Mapping[str, LandingSpec], table: str) -> str:
-    """Return one of the newest records; empty: not known."""
     for topic in [each for each, spec in specs.items() if spec.table == table][:TOPICS_MAX]:
         for sample in read_samples(opened.source, fold, topic, 1):
             return f"; {sample.place} is {_clip(json.dumps(sample.fields))}"

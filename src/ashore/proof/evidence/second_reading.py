@@ -52,8 +52,6 @@ class Answers:
 
 @dataclass(slots=True, eq=False)
 class _ShardAnswer:
-    """What one shard's reading has brought so far."""
-
     records: list[Offsets] = field(default_factory=list)
     available: Runs = NO_RUNS  # read, and still there afterwards
 

@@ -457,7 +457,6 @@ def _warn_unclosed(name: SliceName, unclosed: EntryStatus | None, job: Job) -> I
 
 
 def _warn_held_back(job: Job, slices: Iterable[SliceStatus], now_ms: int) -> Iterator[Warned]:
-    """Warn of an input that is silent for so long that sealing would no longer wait for it."""
     patience_ms = {view_name(item.table): item.seal.idle_after_ms for item in job.tables}
     for each in slices:
         query = each.query

@@ -74,7 +74,6 @@ class _FileReading:
     topics: Topics
 
     def compare(self, row: Row, shard: ShardKey, record: Record) -> tuple[Difference, ...]:
-        """Return how a row is not what its record gives. Raises NotComparable."""
         try:
             return tuple(self.differences(row, self.expect(shard, record)))
         except TooDeep:

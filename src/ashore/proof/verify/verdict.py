@@ -80,7 +80,6 @@ class _Seen:
         return not any(each.partition in self._unknown for each in shards)
 
     def add(self, shards: tuple[FileShard, ...]) -> tuple[int, tuple[int, ...]]:
-        """Take the offsets of one more file; return how many come again, and the first of them."""
         again, named = 0, list[int]()
         for each in shards:
             known = self._runs.get(each.partition, NO_RUNS)
