@@ -17,7 +17,7 @@ _HOMES = {
     "JobStatus": "ashore.proof.status.status",
     "Landed": "ashore.jobs.events",
     "RunResult": "ashore.library",
-    "VerifyResult": "ashore.proof.verify",
+    "VerifyResult": "ashore.proof.evidence.result",
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - names are keys
 

@@ -4,8 +4,8 @@ from ashore.jobs.events import Landed as Landed
 from ashore.library import Job as Job
 from ashore.library import RunResult as RunResult
 from ashore.log.entries import Entry as Entry
+from ashore.proof.evidence.result import VerifyResult as VerifyResult
 from ashore.proof.status.status import JobStatus as JobStatus
-from ashore.proof.verify import VerifyResult as VerifyResult
 
 __version__: str
 __all__ = [

@@ -18,9 +18,9 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.log.entries import Entry
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history
+from ashore.proof.evidence.result import VerifyResult
 from ashore.proof.status.health import read_job
 from ashore.proof.status.status import JobStatus
-from ashore.proof.verify import VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.topics.loop.job import MAIN, load_job_file
 from ashore.topics.open_job import open_job

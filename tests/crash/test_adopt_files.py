@@ -15,7 +15,7 @@ from tests.unit.proof.lakes import Lake
 from tests.unit.proof.test_doctor_own_files import AT, lose, nexts, plain_lake
 
 from ashore.errors import AshoreError, LogLost
-from ashore.proof.doctor import treat
+from ashore.proof.doctor.apply import treat
 from ashore_lab.testing import FailAfterEffect, FailBefore, Fault, FaultyStorage, ProcessStopped
 from ashore_lab.testing import StopProcess as Stop
 

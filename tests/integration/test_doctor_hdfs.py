@@ -11,7 +11,8 @@ from ashore.base.clock import SystemClock
 from ashore.log.names import SliceName
 from ashore.log.positions import StreamShard
 from ashore.log.store.reader import read_log
-from ashore.proof.doctor import Done, FormerAt, diagnose, treat
+from ashore.proof.doctor.apply import Done, diagnose, treat
+from ashore.proof.doctor.observe import FormerAt
 from ashore.proof.verify.job import verify_job
 from ashore.storage.open import open_storage
 from ashore.topics.loop.job import load_job_file

@@ -16,8 +16,9 @@ from tests.raw_headers import RawRecord, produce_raw
 from ashore.errors import BadRecord
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.proof.verify import SampleRate, VerifyResult
+from ashore.proof.evidence.result import VerifyResult
 from ashore.proof.verify.job import verify_job
+from ashore.proof.verify.sample import SampleRate
 from ashore.topics.open_job import open_job
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.reading import ANY, LIBRDKAFKA, Use, read_ranges

@@ -19,8 +19,8 @@ from tests.spark.site import LOCAL
 
 from ashore.jobs.events import Event, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.proof.evidence.result import VerifyResult
 from ashore.proof.status.status import read_status
-from ashore.proof.verify import VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.storage import Storage
 from ashore.topics.open_job import open_job

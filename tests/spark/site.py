@@ -24,7 +24,7 @@ from ashore.log.plan_batch import BatchPlan
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.log.progress import Progress, Quiet
 from ashore.log.store.reader import read_history, read_log
-from ashore.proof.verify import VerifyResult
+from ashore.proof.evidence.result import VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.storage.base import Storage

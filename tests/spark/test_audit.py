@@ -14,9 +14,9 @@ from tests.spark.compaction import SETTINGS, produce_compacted
 from tests.spark.site import Site, events, table_of
 
 from ashore.log.progress import Quiet
-from ashore.proof.audit import AuditReport, Gauge, Pace
 from ashore.proof.audit.auditor import Auditor
-from ashore.proof.verify import ProblemKind
+from ashore.proof.audit.result import AuditReport, Gauge, Pace
+from ashore.proof.evidence.result import ProblemKind
 from ashore.topics.open_job import open_job
 
 WAIT_S = 60.0

@@ -7,8 +7,8 @@ from tests.raw_headers import RawRecord, produce_raw
 from tests.spark.site import Site
 from tests.spark.sql_jobs import run, sql_job
 
-from ashore.proof.verify import SampleRate
 from ashore.proof.verify.job import verify_job
+from ashore.proof.verify.sample import SampleRate
 from ashore.topics.open_job import open_job
 
 

@@ -21,8 +21,8 @@ from ashore.base.clock import SystemClock
 from ashore.jobs.events import WarningEvent, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.proof.audit.auditor import audit_once
+from ashore.proof.evidence.result import ProblemKind
 from ashore.proof.status.status import read_status
-from ashore.proof.verify import ProblemKind
 from ashore.proof.verify.job import verify_job
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
 from ashore.tables.catalog.hive_wire import Address, thrift

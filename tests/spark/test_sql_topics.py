@@ -22,8 +22,8 @@ from tests.spark.test_processes import LOCAL, is_step, launched, wait_for
 
 from ashore.errors import QueryRefused, StorageError, StreamMissing
 from ashore.log.names import SliceName, checkpoint_directory, insert_into_topic
-from ashore.proof.audit import Pace
 from ashore.proof.audit.auditor import Auditor
+from ashore.proof.audit.result import Pace
 from ashore.proof.status.status import read_status
 from ashore.queries.spark.sql.validate import describe_queries
 from ashore.topics.open_job import open_job

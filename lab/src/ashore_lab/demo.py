@@ -23,7 +23,7 @@ from ashore.errors import ServiceError
 from ashore.jobs.events import Event, Landed, StepBegun
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.log.progress import Step
-from ashore.proof.verify import VerifyResult
+from ashore.proof.evidence.result import VerifyResult
 from ashore.topics.open_job import open_job
 from ashore_lab.services.kafka import Kafka
 

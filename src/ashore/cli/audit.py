@@ -32,7 +32,7 @@ from ashore.cli.output import (
     talk,
 )
 from ashore.errors import ExitCode
-from ashore.proof.audit import AuditFinding, AuditReport, Away, Pace, Round
+from ashore.proof.audit.result import AuditFinding, AuditReport, Away, Pace, Round
 from ashore.topics import open_job
 
 INTERVAL_S_MIN = 1.0

@@ -66,7 +66,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
         if not as_json:
             say(f"reading log, tables and topics of job {escape(opened.job.job)}")
         from ashore.cli import doctor_view  # noqa: PLC0415 - loads Arrow
-        from ashore.proof.doctor import FormerAt  # noqa: PLC0415 - as above
+        from ashore.proof.doctor.observe import FormerAt  # noqa: PLC0415 - as above
 
         at = FormerAt(from_spark, from_connect, from_files, land_missing)
         code = doctor_view.show_treatment(

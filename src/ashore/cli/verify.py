@@ -19,14 +19,8 @@ from ashore.cli.output import (
     reported_errors,
     shown_progress,
 )
-from ashore.proof.verify import (
-    NAMED_MAX,
-    ProblemKind,
-    SampleRate,
-    TableVerdict,
-    VerifyResult,
-    parse_rate,
-)
+from ashore.proof.evidence.result import NAMED_MAX, ProblemKind, TableVerdict, VerifyResult
+from ashore.proof.verify.sample import SampleRate, parse_rate
 from ashore.topics import open_job
 
 

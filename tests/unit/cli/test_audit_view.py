@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ashore.cli import audit as audit_view
-from ashore.proof.audit import Activity, AuditFinding, AuditReport, Away, Gauge, Round
-from ashore.proof.verify import Problem, ProblemKind
+from ashore.proof.audit.result import Activity, AuditFinding, AuditReport, Away, Gauge, Round
+from ashore.proof.evidence.result import Problem, ProblemKind
 
 NO_ROUND = Round(0, 0, 0, None, None)
 HERE = Away(0, None, None)

@@ -36,7 +36,7 @@ from ashore.log.entries import (
 from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.log.names import SliceName
 from ashore.log.positions import OffsetRange, ShardKey, StreamShard
-from ashore.proof.verify import Problem, ProblemKind, VerifyResult
+from ashore.proof.evidence.result import Problem, ProblemKind, VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.storage.memory import MemoryStorage
 from ashore.topics.open_job import OpenJob

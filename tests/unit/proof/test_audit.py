@@ -20,10 +20,10 @@ from ashore.log.entries import (
     Skip,
 )
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
-from ashore.proof.audit import AuditReport, Pace
 from ashore.proof.audit.auditor import FAILING_AGAIN, audit_once, follow
+from ashore.proof.audit.result import AuditReport, Pace
 from ashore.proof.evidence.adopted_files import adopted_path, write_adopted
-from ashore.proof.verify import ProblemKind
+from ashore.proof.evidence.result import ProblemKind
 from ashore.storage.base import Staged
 from ashore_lab.testing import FailBefore, FaultyStorage
 

@@ -5,7 +5,7 @@ from tests.unit.proof.lakes import Lake, fill, make_lake
 from tests.unit.proof.watching import Gate, Watch
 
 from ashore.log.entries import Commit
-from ashore.proof.audit import Activity
+from ashore.proof.audit.result import Activity
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from ashore.log.entries import (
 )
 from ashore.log.store.effects import success_content
 from ashore.log.tables import DEAD_SUFFIX, TableColumn, TableDefinition
-from ashore.proof.audit import AuditFinding, AuditReport, Pace
 from ashore.proof.audit.auditor import CATALOG_EVERY_MS, Auditor
+from ashore.proof.audit.result import AuditFinding, AuditReport, Pace
 from ashore.proof.evidence.adopted_files import adopted_path, write_adopted
-from ashore.proof.verify import ProblemKind
+from ashore.proof.evidence.result import ProblemKind
 from ashore.tables.catalog import CatalogPartition, MemoryCatalog
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.loop.registrar import TableShape

@@ -14,8 +14,9 @@ from ashore.log.positions import StreamShard
 from ashore.log.snapshot import write_snapshot
 from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_history, read_log
-from ashore.proof.doctor import Diagnosis, Done, FormerAt, diagnose, explain, treat
-from ashore.proof.doctor.apply import apply_steps
+from ashore.proof.doctor.apply import Done, apply_steps, diagnose, treat
+from ashore.proof.doctor.observe import FormerAt
+from ashore.proof.doctor.plan import Diagnosis, explain
 from ashore.proof.doctor.steps import MoveAside, WriteSnapshot
 from ashore.proof.evidence.adopted_files import read_adopted
 from ashore.storage.base import Storage

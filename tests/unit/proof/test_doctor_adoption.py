@@ -10,17 +10,18 @@ from ashore.log.fold import EMPTY, Fold, PartitionState, ShardState
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import ShardKey, StreamShard
-from ashore.proof.doctor import Diagnosis, Observations, plan_doctor
 from ashore.proof.doctor.connect_sink import looks_like_connect, parse_connect
 from ashore.proof.doctor.observation import (
     ConnectSeen,
     LoggedSize,
+    Observations,
     SliceLogSeen,
     SourceSeen,
     SparkSeen,
     TableSeen,
     TopicSeen,
 )
+from ashore.proof.doctor.plan import Diagnosis, plan_doctor
 from ashore.proof.doctor.steps import JoinAdopted, ListAdopted, MoveAside, RegisterTable
 from ashore.storage.base import FileStat
 from ashore.topics.read.base import StreamInfo

@@ -6,8 +6,8 @@ from tests.unit.proof.lakes import Lake, fill, make_lake
 from ashore.errors import LogLost
 from ashore.log import names
 from ashore.proof.audit.auditor import audit_once
+from ashore.proof.evidence.result import ProblemKind, Status
 from ashore.proof.status.status import read_status
-from ashore.proof.verify import ProblemKind, Status
 from ashore.topics.use.take_over import rejoin_topic
 
 

@@ -16,8 +16,8 @@ from ashore.log.entries import Closing, Retire
 from ashore.log.files import BatchPlace
 from ashore.log.store.reader import read_history, read_log
 from ashore.proof import retire as retire_module
+from ashore.proof.evidence.result import ProblemKind
 from ashore.proof.retire import apply_retire, parse_age, plan_retire
-from ashore.proof.verify import ProblemKind
 from ashore.storage.base import Staged
 from ashore.tables.catalog import CatalogPartition, CatalogTable, MemoryCatalog
 from ashore.tables.ddl import Atom, Field, Schema

@@ -17,7 +17,7 @@ from ashore.errors import JobFileInvalid, LogDamaged, StorageError
 from ashore.log import names
 from ashore.log.entries import Commit
 from ashore.log.store.reader import read_log
-from ashore.proof.verify import CheckedBy, ProblemKind, Status, VerifyResult
+from ashore.proof.evidence.result import CheckedBy, ProblemKind, Status, VerifyResult
 from ashore.proof.verify.job import parse_since, verify_job
 from ashore.storage.base import Staged
 from ashore_lab.testing.wrapper import WrappedStorage

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.proof.lakes import DATE, Lake, kinds, make_lake
 
 from ashore.log import names
-from ashore.proof.verify import ProblemKind, VerifyResult
+from ashore.proof.evidence.result import ProblemKind, VerifyResult
 
 NOTHING_WRONG = "lost 0, duplicated 0"
 COPY = f"ods.db/clicks/{DATE}/hour=00/copy.parquet"

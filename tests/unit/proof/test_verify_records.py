@@ -17,7 +17,7 @@ from tests.unit.proof.lakes import (
 from ashore.log.entries import Reland, Retire, RetiredPartition, Skip
 from ashore.log.files import Role
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
-from ashore.proof.verify import ProblemKind, Status
+from ashore.proof.evidence.result import ProblemKind, Status
 from ashore.storage.base import Staged
 
 # ---- offsets

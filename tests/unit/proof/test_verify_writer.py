@@ -11,7 +11,7 @@ from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare
 from ashore.log.files import Role
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
-from ashore.proof.verify import CheckedBy, ProblemKind
+from ashore.proof.evidence.result import CheckedBy, ProblemKind
 from ashore.storage.base import Staged
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.job import landing_spec

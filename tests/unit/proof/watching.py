@@ -6,8 +6,8 @@ from dataclasses import replace
 from tests.unit.proof.lakes import Lake
 
 from ashore.errors import StorageError
-from ashore.proof.audit import AuditReport, Pace
 from ashore.proof.audit.auditor import Auditor
+from ashore.proof.audit.result import AuditReport, Pace
 from ashore.storage.base import FileStat
 from ashore.storage.memory import MemoryStorage
 

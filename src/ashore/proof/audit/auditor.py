@@ -46,8 +46,7 @@ from ashore.proof.evidence.files import FileLook, look_at_file
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part
 from ashore.proof.evidence.log_reading import LogReading
 from ashore.proof.evidence.lost_logs import count_waiting, judge_log, read_current, slices_of
-from ashore.proof.evidence.result import quiet
-from ashore.proof.verify import Problem, ProblemKind, Progress
+from ashore.proof.evidence.result import Problem, ProblemKind, Progress, quiet
 from ashore.storage.base import FileStat
 from ashore.tables.catalog import Catalog
 from ashore.tables.readable import LISTING_THREADS

@@ -17,7 +17,7 @@ from ashore.log.positions import Seam, ShardKey, StreamShard
 from ashore.proof.audit.result import Activity, AuditFinding
 from ashore.proof.evidence.files import FileLook
 from ashore.proof.evidence.ledger import LoggedFile
-from ashore.proof.verify import Problem, ProblemKind
+from ashore.proof.evidence.result import Problem, ProblemKind
 from ashore.proof.verify.observation import judge_file
 from ashore.proof.verify.verdict import judge_orphan
 from ashore.storage.base import FileStat

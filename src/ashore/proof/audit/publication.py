@@ -19,7 +19,7 @@ from ashore.log.query_history import tables_in
 from ashore.log.store.effects import success_content
 from ashore.log.tables import DEAD_SUFFIX, LATE_SUFFIX, TableDefinition
 from ashore.proof.audit.judge import Observation
-from ashore.proof.verify import Problem, ProblemKind
+from ashore.proof.evidence.result import Problem, ProblemKind
 from ashore.tables.catalog import Catalog, CatalogPartition, CatalogTable, CatalogTableSeen
 from ashore.tables.names import parse_partition_path, partition_path
 from ashore.topics.loop.registrar import TableShape

@@ -6,7 +6,7 @@ What it promises: frozen; `to_dict` gives what `--json` prints.
 from dataclasses import asdict, dataclass
 
 from ashore.errors import ExitCode
-from ashore.proof.verify import Problem
+from ashore.proof.evidence.result import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,26 +95,17 @@ def verify_job(
     """
     job, storage, source = opened.job, opened.storage, opened.source
     since_ms = None if since is None else parse_since(since, opened.clock.now_ms())
-    notes: list[str] = []
-    resolved = _resolve(job, source, notes)
+    resolved, notes = _resolve(job, source)
     reading = LogReading(storage, job.job, progress)
-    table_of, visible = _list_tables(opened, resolved, reading, progress)
-    ledger = reading.builder.finish()
-    findings = Findings()
+    table_of, visible, ledger = _list_tables(opened, resolved, reading, progress)
+    findings, evidence = Findings(), Evidence(ledger)
     adopted = read_adopted(storage, job.job).keys() & visible.files.keys()
-    # There may be very many.
-    orphaned = visible.files.copy() if adopted else visible.files
-    for path in adopted:
-        del orphaned[path]
-    orphans = list(find_orphans(ledger, orphaned, table_of))
+    orphans = list(find_orphans(ledger, visible.files.keys(), adopted, table_of))
     findings.add_all((*ledger.problems, *orphans))
-    evidence = Evidence(ledger)
     looks = look_at_files(storage, ledger, visible.files, since_ms, progress)
     gone_rows = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
-    not_checked = (
-        *name_unread(visible.failed, evidence.failed, table_of),
-        *ask_source(source, ledger, reading.builder.positions()),
-    )
+    not_checked = tuple(name_unread(visible.failed, evidence.failed, table_of))
+    not_checked += ask_source(source, ledger, reading.builder.positions())
     access = Access(storage, source, resolved, since_ms)
     values = compare_values(access, ledger, sample, findings, progress) if sample else None
     unproven = plan_again(ledger, evidence, since_ms)
@@ -122,14 +113,12 @@ def verify_job(
     slices = reading.slices(ledger)
     waiting = 0 if any(each.entries for each in slices) else count_waiting(opened)
     judge = Judge(ledger, since_ms, findings, gone_rows, not_checked)
-    unlisted = {each.place: orphaned[each.place] for each in orphans}
+    unlisted = {each.place: visible.files[each.place] for each in orphans}
     uncounted = judge.take_orphans(count_orphans(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     notes += [*_note_never_ran(opened, waiting), *answers.notes, *_note_records(opened)]
-    notes += _note_limits(job, ledger, tables, since_ms)
-    if adopted:
-        notes.append(f"{len(adopted)} files were adopted from another writer: no log lists them")
-    notes += values.notes if values else ()
+    notes += _note_limits(job, ledger, tables, since_ms, len(adopted))
+    notes += [*(values.notes if values else ()), *_note_catalog(opened)]
     return VerifyResult(
         job=job.job,
         slices=slices,
@@ -138,7 +127,7 @@ def verify_job(
         totals=total(tables),
         problems=findings.named(),
         problem_counts=findings.counts,
-        notes=(*notes, *_note_catalog(opened)),
+        notes=tuple(notes),
         has_run=waiting == 0,
         uncounted_files=uncounted,
         values=values,
@@ -148,8 +137,8 @@ def verify_job(
 
 def _list_tables(
     opened: OpenJob, resolved: dict[str, ResolvedTable], reading: LogReading, progress: Progress
-) -> tuple[dict[str, str], Visible]:
-    """Return each table with its main table, and the files that readers see. Reads the log, too."""
+) -> tuple[dict[str, str], Visible, Ledger]:
+    """Return each table with its main table, the files that readers see, and the ledger."""
     reading.read_on()  # only to know the tables that the log fills
     sinks = {
         table: item.table
@@ -161,7 +150,7 @@ def _list_tables(
     # The order matters: tables first, then the log to its end, then files.
     visible = list_visible(opened.storage, table_of, progress)
     reading.read_on()
-    return table_of, visible
+    return table_of, visible, reading.builder.finish()
 
 
 def _note_never_ran(opened: OpenJob, waiting: int | None) -> list[str]:
@@ -214,14 +203,16 @@ def _name_gone(key: PartitionKey, files: Sequence[LoggedFile], job_file: str) ->
     return Problem(ProblemKind.PARTITION_GONE, files[0].table, place, text)
 
 
-def _resolve(job: Job, source: Source, notes: list[str]) -> dict[str, ResolvedTable]:
+def _resolve(job: Job, source: Source) -> tuple[dict[str, ResolvedTable], list[str]]:
+    """Return the table of each topic, and what was not found out."""
     existing: list[str] = []
+    notes: list[str] = []
     if any(item.is_pattern for item in job.tables):
         try:
             existing = source.list_streams()
         except SourceError as error:
             notes.append(f"the topics could not be listed: {error.message}")
-    return match_topics(job, select_topics(job, existing))
+    return match_topics(job, select_topics(job, existing)), notes
 
 
 def _table_of(resolved: dict[str, ResolvedTable]) -> dict[str, str]:
@@ -233,7 +224,11 @@ def _table_of(resolved: dict[str, ResolvedTable]) -> dict[str, str]:
 
 
 def _note_limits(
-    job: Job, ledger: Ledger, tables: Sequence[TableVerdict], since_ms: int | None
+    job: Job,
+    ledger: Ledger,
+    tables: Sequence[TableVerdict],
+    since_ms: int | None,
+    adopted: int,
 ) -> Iterator[str]:
     """Yield what of tables and topics was not checked."""
     sinks = sorted(item.table for item in job.tables if item.topic is None)
@@ -253,6 +248,8 @@ def _note_limits(
         text = f"the log of {name} begins after batch {begin.query.batch_id}, with the savepoint "
         text += f"{begin.savepoint} of {owner}: earlier batches were not checked; they are in "
         yield text + "another table"
+    if adopted:
+        yield f"{adopted} files were adopted from another writer: no log lists them"
 
 
 def _note_records(opened: OpenJob) -> list[str]:
@@ -281,7 +278,7 @@ def _note_catalog(opened: OpenJob) -> list[str]:
     return [f"the Hive metastore was not compared with the log: {where}{waiting}"]
 
 
-def ask_source(source: Source, ledger: Ledger, keys: Iterable[ShardKey]) -> list[NotChecked]:
+def ask_source(source: Source, ledger: Ledger, keys: Iterable[ShardKey]) -> tuple[NotChecked, ...]:
     """Ask the source for the offsets of the shards that the log has from it.
 
     Returns what could not be compared since the source does not answer.
@@ -291,13 +288,12 @@ def ask_source(source: Source, ledger: Ledger, keys: Iterable[ShardKey]) -> list
         generation, stream_id = ledger.generations.get((key.source, key.stream), (0, ""))
         if plain_source(key.source) == source.name and generation == key.generation:
             current.append((StreamShard(key.stream, key.shard), stream_id))
-    if not current:
-        return []
     try:
-        read_current(source, current)
+        if current:
+            read_current(source, current)
     except SourceError as error:
-        return [NotChecked("", "Kafka", error.message)]
-    return []
+        return (NotChecked("", "Kafka", error.message),)
+    return ()
 
 
 def name_unread(

@@ -8,6 +8,7 @@ between the certain and the possible is unprovable.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 
 from ashore.errors import PathMissing
@@ -173,10 +174,14 @@ def find_repeats(ledger: Ledger, evidence: Evidence) -> dict[ShardKey, tuple[int
 
 
 def find_orphans(
-    ledger: Ledger, visible: Mapping[str, int], table_of: Mapping[str, str]
+    ledger: Ledger,
+    visible: AbstractSet[str],
+    adopted: AbstractSet[str],
+    table_of: Mapping[str, str],
 ) -> Iterator[Problem]:
     """Yield the files that readers see and that no entry lists."""
-    unlisted = visible.keys() - ledger.excused
+    unlisted = set(visible)  # there may be very many
+    unlisted -= ledger.excused | adopted
     for file in ledger.files:
         unlisted.discard(file.final)
     for path in sorted(unlisted):
