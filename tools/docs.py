@@ -24,6 +24,7 @@ from ashore.jobs.events import SENT
 from ashore.jobs.failure import Failed
 from ashore.jobs.file import render_reference
 from ashore.jobs.file.json_schema import job_schema
+from ashore.jobs.metrics.families import FAMILIES, FLEET_FAMILIES
 from ashore.queries.state.diagnosis.findings import MEANINGS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -415,11 +416,8 @@ SERVER_HEAD = "`ashore serve` exports them at `/metrics`, with a token.\n"
 
 def render_metrics() -> str:
     """Return the metrics of a job."""
-    from ashore.jobs.metrics import FAMILIES  # noqa: PLC0415 - loads the client of Prometheus
-    from ashore.jobs.metrics.families import FLEET_FAMILIES  # noqa: PLC0415 - as above
-
-    rows, fleet = [_metric_row(each) for each in FAMILIES], FLEET_FAMILIES
-    of_server = [_metric_row(each) for each in fleet]
+    rows = [_metric_row(each) for each in FAMILIES]
+    of_server = [_metric_row(each) for each in FLEET_FAMILIES]
     parts = [METRICS_HEAD, "".join(rows), "## Of a server\n", SERVER_HEAD, "".join(of_server)]
     return "\n".join(["# Metrics\n", *parts])
 

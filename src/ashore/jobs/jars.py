@@ -120,7 +120,8 @@ def ensure_jars(jars: Sequence[Jar], cache: Path, progress: Progress) -> list[Pa
     Raises JarMismatch if a file is not what the list says, ServiceError if one cannot be had.
     If interrupted: only whole, checked jars are in the cache.
     """
-    if not _all_checked(jars, cache):
+    checked = _load_checked(cache)
+    if not all(_is_checked(jar, cache, checked) for jar in jars):
         with locked(cache, progress):
             missing = [jar for jar in jars if not (cache / jar.path).exists()]
             if missing:
@@ -198,11 +199,6 @@ def _install(jar: Jar, source: Path, target: Path) -> None:
         )
     target.parent.mkdir(exist_ok=True)
     source.replace(target)
-
-
-def _all_checked(jars: Sequence[Jar], cache: Path) -> bool:
-    checked = _load_checked(cache)
-    return all(_is_checked(jar, cache, checked) for jar in jars)
 
 
 def _is_checked(jar: Jar, cache: Path, checked: dict[str, Checked]) -> bool:

@@ -91,21 +91,12 @@ def apply_retire(
         return 0
     require_stopped(opened, takes_over=takes_over)
     with opened.catalog() as catalog:
-        place = (opened.job.job, lake_of(opened.job).uri)
-        forget = partial(forget_partitions, catalog, *place)
+        forget = partial(forget_partitions, catalog, opened.job.job, lake_of(opened.job).uri)
         forget([each for each in plan if not each.has_data])
-        for name, mine in _by_slice(plan).items():
-            _append(opened, name, mine, why)
+        for name in dict.fromkeys(name for each in plan for name in each.slices):
+            _append(opened, name, [each for each in plan if name in each.slices], why)
         forget([each for each in plan if each.has_data])
     return delete_files(opened.storage, [path for each in plan for path in each.files])
-
-
-def _by_slice(plan: Sequence[RetirePartition]) -> dict[SliceName, list[RetirePartition]]:
-    by_slice: dict[SliceName, list[RetirePartition]] = defaultdict(list)
-    for each in plan:
-        for name in each.slices:
-            by_slice[name].append(each)
-    return by_slice
 
 
 # ---- what the logs know

@@ -19,8 +19,8 @@ from tests.specs import landing
 from ashore.base.unique import unique
 from ashore.errors import OffsetsGone, SourceUnreachable, StorageError
 from ashore.jobs.events import Event, QueryProgressed, decode_event, encode_event
-from ashore.jobs.metrics import FAMILIES, JobMetrics
-from ashore.jobs.metrics.families import JOB, Kind
+from ashore.jobs.metrics.families import FAMILIES, JOB, Kind
+from ashore.jobs.metrics.job_metrics import JobMetrics
 from ashore.jobs.writer import EventWriter
 from ashore.log.measures import BatchCounted, SliceMeasured, TableCounts
 from ashore.log.names import SliceName

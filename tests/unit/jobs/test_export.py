@@ -12,8 +12,9 @@ from prometheus_client.samples import Sample
 from ashore.errors import MetricsNotExported
 from ashore.jobs.events import Landed, StepBegun
 from ashore.jobs.file.metrics import Metrics
-from ashore.jobs.metrics import FAMILIES, JobMetrics, exported
-from ashore.jobs.metrics.families import JOB, Kind
+from ashore.jobs.metrics.export import exported
+from ashore.jobs.metrics.families import FAMILIES, JOB, Kind
+from ashore.jobs.metrics.job_metrics import JobMetrics
 from ashore.log.measures import CallsCounted
 from ashore.log.progress import Step
 from ashore_lab.testing.clock import FakeClock

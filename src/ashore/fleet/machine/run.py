@@ -32,7 +32,8 @@ from ashore.jobs.failure import Failed
 from ashore.jobs.file import Job
 from ashore.jobs.file.metrics import Metrics
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.jobs.metrics import JobMetrics, exported
+from ashore.jobs.metrics.export import exported
+from ashore.jobs.metrics.job_metrics import JobMetrics
 from ashore.topics.use.run import SIGNALLED, failure_of, running
 
 METRICS_EVERY = "10s"

@@ -30,11 +30,9 @@ from ashore.proof.audit.judge import (
     ShardLog,
     SourceAnswers,
     Subject,
-    judge_ranges,
     judge_source,
     split_listing,
     state_file,
-    state_orphans,
 )
 from ashore.proof.audit.proof import Claim, Proof, narrow, prove
 from ashore.proof.audit.publication import CatalogLook, Published, SuccessFile, judge_success
@@ -47,6 +45,7 @@ from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part
 from ashore.proof.evidence.log_reading import LogReading
 from ashore.proof.evidence.lost_logs import count_waiting, judge_log, read_current, slices_of
 from ashore.proof.evidence.result import Problem, ProblemKind, Progress, quiet
+from ashore.proof.verify.verdict import judge_orphan
 from ashore.storage.base import FileStat
 from ashore.tables.catalog import Catalog
 from ashore.tables.readable import LISTING_THREADS
@@ -254,7 +253,8 @@ class Auditor:
         ranges = [each for each in ledger.problems if each.kind is ProblemKind.RANGES]
         others = [each for each in ledger.problems if each.kind is not ProblemKind.RANGES]
         seams = self._log.builder.find_seams()
-        self._book.say(("log", "ranges"), judge_ranges(ranges, seams))
+        offsets = sum(abs(seam.found - seam.expected) for seam in seams)
+        self._book.say(("log", "ranges"), Observation(tuple(ranges), offsets))
         self._book.add(("log", "entries"), others)
         claims = self._new if self._has_history else self._old
         parts: dict[ClaimKey, list[Part]] = {}
@@ -351,8 +351,9 @@ class Auditor:
             orphaned = {path for path in there if path not in known or left(known[path].file)}
             if orphaned - self._adopted:
                 self._read_adopted()
-            statement = state_orphans(orphaned - self._adopted, self._ledger.table_of)
-            self._book.say(("orphans", directory), statement)
+            table_of = self._ledger.table_of
+            orphans = [judge_orphan(each, table_of) for each in sorted(orphaned - self._adopted)]
+            self._book.say(("orphans", directory), Observation(tuple(orphans)))
         for path, watched in known.items():
             if self._is_excused(watched.file):
                 self._book.say(("file", path), Observation())

@@ -13,13 +13,12 @@ from typing import NamedTuple
 from ashore.errors import HistoryTruncated
 from ashore.log import names
 from ashore.log.plan_batch import ShardOffsets
-from ashore.log.positions import Seam, ShardKey, StreamShard
+from ashore.log.positions import ShardKey, StreamShard
 from ashore.proof.audit.result import Activity, AuditFinding
 from ashore.proof.evidence.files import FileLook
 from ashore.proof.evidence.ledger import LoggedFile
 from ashore.proof.evidence.result import Problem, ProblemKind
 from ashore.proof.verify.observation import judge_file
-from ashore.proof.verify.verdict import judge_orphan
 from ashore.storage.base import FileStat
 from ashore.topics.read.base import StreamInfo
 
@@ -91,12 +90,6 @@ class Book:
         return sum(each.unprovable for each in self._statements.values())
 
 
-def judge_ranges(problems: Iterable[Problem], seams: Iterable[Seam]) -> Observation:
-    """Say what does not meet in the ranges of the log."""
-    offsets = sum(abs(seam.found - seam.expected) for seam in seams)
-    return Observation(tuple(problems), offsets)
-
-
 # ---- files
 
 
@@ -105,11 +98,6 @@ def state_file(file: LoggedFile, look: FileLook, *, is_counted: bool) -> Observa
     problems = tuple(judge_file(file, look))
     is_whole = look.path is not None and look.error is None
     return Observation(problems, 0 if is_whole or is_counted else file.file.rows)
-
-
-def state_orphans(orphans: Iterable[str], table_of: Mapping[str, str]) -> Observation:
-    """Say what the visible files of a directory are that no entry lists."""
-    return Observation(tuple(judge_orphan(each, table_of) for each in sorted(orphans)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ A query writes, in this order: `offsets/N`, the data files, `_spark_metadata/N`,
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from ashore.errors import CheckpointUnfit
@@ -37,9 +37,7 @@ _HINTS: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _SinkFile:
-    path: str
+class _SinkFile(NamedTuple):
     modified_ms: int
     batch: int
 
@@ -188,7 +186,7 @@ def _named_files(seen: SparkSeen, table: TableSeen) -> dict[str, _SinkFile]:
                 found.pop(inside, None)
             else:
                 time_ms = modified if isinstance(modified, int) else 0
-                found[inside] = _SinkFile(inside, time_ms, batch)
+                found[inside] = _SinkFile(time_ms, batch)
     return found
 
 
@@ -198,7 +196,7 @@ def _require_last_files(table: TableSeen, named: Mapping[str, _SinkFile], last: 
     The last batch may stand in a compact file; then all files that it names are asked for.
     """
     here = {each.path for each in table.visible}
-    missing = sorted(each.path for each in named.values() if each.batch == last) if named else []
+    missing = sorted(path for path, each in named.items() if each.batch == last)
     missing = [path for path in missing if path not in here]
     if missing:
         raise Unclear(

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from ashore.errors import CallsHang, PathMissing, StorageError
 from ashore.proof.evidence.ledger import Ledger, LoggedFile
@@ -80,8 +81,9 @@ def look_at_files(
                     done += 1
                     yield file, FileLook(file.final, size)
                     continue
-                look = _Look(storage, file, ledger.is_in_flight(file), is_read)
-                waiting.append((file, pool.submit(look.run, size)))
+                look = partial(look_at_file, storage, file, size, is_read=is_read)
+                is_in_flight = ledger.is_in_flight(file)
+                waiting.append((file, pool.submit(look, is_in_flight=is_in_flight)))
                 # A bound, so that what was found does not pile up in memory.
                 while len(waiting) > 4 * workers or (waiting and waiting[0][1].done()):
                     done += 1
@@ -97,10 +99,39 @@ def look_at_files(
 
 
 def look_at_file(
-    storage: Storage, file: LoggedFile, *, is_in_flight: bool, is_read: bool = True
+    storage: Storage,
+    file: LoggedFile,
+    listed_bytes: int | None = None,
+    *,
+    is_in_flight: bool,
+    is_read: bool = True,
 ) -> FileLook:
-    """Return what is found of one file, read as a whole or only looked for. Raises StorageError."""
-    return _Look(storage, file, is_in_flight, is_read).run(None)
+    """Return what is found of one file, read as a whole or only looked for. Raises StorageError.
+
+    `listed_bytes`: the size at the final place, if a listing has shown it.
+    """
+    found = None if listed_bytes is None else (file.final, listed_bytes)
+    for _ in range(TRIES):
+        found = found or locate(storage, file, is_in_flight=is_in_flight)
+        if found is None:
+            break
+        if not is_read:
+            return FileLook(*found)
+        try:
+            return _read(storage, file, found[0])
+        except PathMissing:
+            found = None  # it has moved, or is gone: look again
+    return FileLook(None)
+
+
+def _read(storage: Storage, file: LoggedFile, path: str) -> FileLook:
+    checksum, read_bytes = checksum_of(storage, path)
+    read = read_file if checksum == file.file.checksum else read_unproven
+    try:
+        offsets = read(storage, path, read_bytes, (file.target.extension, file.target.role))
+    except Unreadable as error:
+        return FileLook(path, read_bytes, checksum, None, str(error))
+    return FileLook(path, read_bytes, checksum, offsets)
 
 
 def locate(storage: Storage, file: LoggedFile, *, is_in_flight: bool) -> tuple[str, int] | None:
@@ -123,35 +154,3 @@ def _next(waiting: deque[tuple[LoggedFile, Future[FileLook]]]) -> tuple[LoggedFi
     except StorageError as error:
         size_bytes = file.file.size_bytes  # as logged: a look that failed finds nothing wrong
         return file, FileLook(file.final, size_bytes, failed=error.message)
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    storage: Storage
-    file: LoggedFile
-    is_in_flight: bool
-    is_read: bool
-
-    def run(self, listed_bytes: int | None) -> FileLook:
-        found = None if listed_bytes is None else (self.file.final, listed_bytes)
-        for _ in range(TRIES):
-            found = found or locate(self.storage, self.file, is_in_flight=self.is_in_flight)
-            if found is None:
-                break
-            if not self.is_read:
-                return FileLook(*found)
-            try:
-                return self._read(found[0])
-            except PathMissing:
-                found = None  # it has moved, or is gone: look again
-        return FileLook(None)
-
-    def _read(self, path: str) -> FileLook:
-        checksum, read_bytes = checksum_of(self.storage, path)
-        target = self.file.target
-        try:
-            read = read_file if checksum == self.file.file.checksum else read_unproven
-            offsets = read(self.storage, path, read_bytes, (target.extension, target.role))
-        except Unreadable as error:
-            return FileLook(path, read_bytes, checksum, None, str(error))
-        return FileLook(path, read_bytes, checksum, offsets)

@@ -40,8 +40,7 @@ class LogReading:
         self._job = job
         self._progress = progress
         self._also = also  # is given each entry too
-        self._next: dict[str, int] = {}
-        self._last: dict[str, str] = {}
+        self._last: dict[str, str] = {}  # checksums
         self._ends: dict[str, LogEnd] = {}
         self.last_written_ms: int | None = None  # of the newest entry, by its writer's clock
 
@@ -57,12 +56,12 @@ class LogReading:
     def slices(self, ledger: Ledger) -> tuple[SliceRead, ...]:
         """Return how far each log was read."""
         return tuple(
-            SliceRead(name, end, end - 1, ledger.unclosed.get(name))
-            for name, end in sorted(self._next.items())
+            SliceRead(name, end.entry + 1, end.entry, ledger.unclosed.get(name))
+            for name, end in sorted(self._ends.items())
         )
 
     def _read_slice(self, name: SliceName) -> None:
-        start = self._next.setdefault(name.slice, 0)
+        start = self._ends.setdefault(name.slice, LogEnd()).entry + 1
         for entry in read_history(self._storage, name, start):
             if entry.number == start and start and entry.previous != self._last[name.slice]:
                 path = names.entry_path(name, entry.number)
@@ -74,11 +73,10 @@ class LogReading:
             self.builder.take(name, entry)
             if self._also is not None:
                 self._also(name, entry)
-            self._next[name.slice] = entry.number + 1
             self._last[name.slice] = entry.checksum
             batch = self.end(name).next_batch
             if isinstance(entry.body, Prepare):
                 batch = entry.body.batch + 1
             self._ends[name.slice] = LogEnd(entry.number, entry.epoch, batch)
             self.last_written_ms = max(self.last_written_ms or 0, entry.written_ms)
-            self._progress("log", self._next[name.slice], 0)
+            self._progress("log", entry.number + 1, 0)

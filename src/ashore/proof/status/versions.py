@@ -118,14 +118,8 @@ def compare(
     known = {each.version: each for each in only.versions}
     newest = max(known, default=0)
     numbers = (newest - 1 if before is None else before, newest if after is None else after)
-    return ComparedVersions(
-        only.query,
-        _find(only, known, numbers[0]),
-        _find(only, known, numbers[1]),
-        compare_versions(
-            _find(only, known, numbers[0]).content, _find(only, known, numbers[1]).content
-        ),
-    )
+    old, new = (_find(only, known, number) for number in numbers)
+    return ComparedVersions(only.query, old, new, compare_versions(old.content, new.content))
 
 
 def _find(

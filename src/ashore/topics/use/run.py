@@ -95,7 +95,9 @@ def running(job: Job, launch: JobLaunch, warn: Callable[[str], None]) -> Iterato
         takes: list[Callable[[Event], None]] = []
         end: Callable[[int], None] = _ignore
         if job.metrics is not None:
-            from ashore.jobs.metrics import JobMetrics, exported  # noqa: PLC0415 - 0.1 s, for these jobs
+            # 0.1 s, for these jobs
+            from ashore.jobs.metrics.export import exported  # noqa: PLC0415 - as above
+            from ashore.jobs.metrics.job_metrics import JobMetrics  # noqa: PLC0415 - as above
 
             metrics = JobMetrics(job.job)
             outer.enter_context(exported(metrics.registry, job.metrics, warn))
