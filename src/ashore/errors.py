@@ -1,69 +1,32 @@
 """Every error that Ashore raises on purpose: one root, one tree, drawn here.
 
 * AshoreError
-  + JobFileInvalid            the job file is invalid
-  + InvariantBroken           a bug of ours: a promise did not hold; stop
-  + StorageError              a storage call failed; whether it was applied is not known
-    - PathMissing             the path does not exist (an answer, not a failure)
-    - PathExists              the path already exists (an answer, not a failure)
-    - AnswerUnknown           no answer within the deadline; it may still be applied
-    - NotApplied              no server took the call: nothing was applied, nor will be
-    - SyncFailed              what was written may not be durable; never repeated, stop
-    - CallsHang               too many calls of this process hang; it exits
+  + JobFileInvalid, InvariantBroken
+  + StorageError
+    - PathMissing, PathExists, AnswerUnknown, NotApplied, SyncFailed, CallsHang
   + LogError
-    - LogDamaged              an entry, snapshot or archive is not what a writer wrote
-    - LogNewer                a later release has written the log; it is whole
-    - LogLost                 tables hold what was written after the log's end: entries are gone
-    - Fenced                  another writer has taken the slice over; do not restart
-    - LogGrows                another process is appending; needs --take-over
-  + Stopped                   the job stops until an operator decides
-    - OffsetsGone             the source no longer has what comes next (gap)
-    - OffsetsWentBack         the source ends below what was landed
-      + HistoryTruncated      it was truncated below that, and has other records there now
-    - StreamReplaced          a topic was deleted and created again
-    - FilesLost               pending files are gone and not at their targets
-    - FileConflict            a target differs from what its entry says
-    - CountsDisagree          the records of a batch do not add up; nothing was prepared
-    - RecordsTooLarge         records have more bytes than the limits of the job file allow
-    - BadRecord               a record is invalid and the table says on_invalid: fail
-    - SchemaConflict          the table on the lake has another schema
-    - TableOwned              another job owns the table
-    - CheckpointUnfit         a checkpoint is incomplete or damaged, or is not that of its table
-    - QueryRefused            Spark does not run the SQL as a streaming query
-    - StateNotAccepted        a migration loses more of the state than was agreed to
-    - QueryStopped            a query stopped, and the rest of the job continued and exited normally
-    - RowNotComputed          SQL cannot compute a row, and the query has no dead letters
-    - LogAhead                the log has times in the future: a clock was ahead, or is behind
-  + ClockAhead                the clock is far ahead of those of the storage and the source
-  + BatchFailed               reading or writing a batch failed; nothing was prepared
-    - TooManyFiles            it has more files than an entry may list; the next one is smaller
-    - WorkerCrashed           a worker process died at it; the batch is split
-  + SourceError               the source cannot be read
-    - SourceUnreachable
-    - StreamMissing
-  + CatalogError              the catalog refused a call
-    - CatalogUnreachable      no answer in time; the call may still be applied, and is repeatable
-  + JobProcessEnded          the job process ended and could not say why
-  + JobNotRunning            no process of the job can be asked: it was killed, or failed
-  + JobNotAnswering          a process of the job exists, or may exist, and does not answer
-  + NotDone                  a job process refused what it was asked, or could not do it
-  + ServerRefused             a server of jobs did not do what was requested
-    - JobUnknown              it has no job of this name
-    - OperationUnknown        it has no operation of this id
-    - NotAllowed              the token is missing, or does not allow it
-    - PathNotAllowed          a path is outside the directories that it is confined to
-    - RequestInvalid          the request is not what the API expects
-    - ServerBusy              as much runs as its limits allow
-  + ServerDiskFailed          the disk of a server's own files took nothing
-  + ServerRuns                another server has these job files
-  + ServerUnreachable         no server answers
-  + NotInstalled              an optional package is missing; the hint prints the pip line
-  + MetricsNotExported       the port or the file for metrics cannot be opened
-  + SparkNotStarted          Spark does not start: its master, its settings or its JVM
-  + SparkUnknown              a Spark, or a part of its plans, whose internals Ashore does not know
-  + ServiceError              a development server could not be started or stopped
-    - JavaMissing
-    - JarMismatch             a jar is not the one in the lock list
+    - LogDamaged, LogNewer, LogLost, Fenced, LogGrows
+  + Stopped
+    - OffsetsGone
+    - OffsetsWentBack
+      + HistoryTruncated
+    - StreamReplaced, FilesLost, FileConflict, CountsDisagree, RecordsTooLarge, BadRecord
+    - SchemaConflict, TableOwned, CheckpointUnfit, QueryRefused, StateNotAccepted, QueryStopped
+    - RowNotComputed, LogAhead
+  + ClockAhead
+  + BatchFailed
+    - TooManyFiles, WorkerCrashed
+  + SourceError
+    - SourceUnreachable, StreamMissing
+  + CatalogError
+    - CatalogUnreachable
+  + JobProcessEnded, JobNotRunning, JobNotAnswering, NotDone
+  + ServerRefused
+    - JobUnknown, OperationUnknown, NotAllowed, PathNotAllowed, RequestInvalid, ServerBusy
+  + ServerDiskFailed, ServerRuns, ServerUnreachable
+  + NotInstalled, MetricsNotExported, SparkNotStarted, SparkUnknown
+  + ServiceError
+    - JavaMissing, JarMismatch
 """
 
 import re
@@ -160,11 +123,11 @@ class StorageError(AshoreError):
 
 
 class PathMissing(StorageError):
-    """The path does not exist."""
+    """The path does not exist: an answer, not a failure."""
 
 
 class PathExists(StorageError):
-    """The path already exists."""
+    """The path already exists: an answer, not a failure."""
 
 
 class AnswerUnknown(StorageError):

@@ -171,10 +171,11 @@ def test_the_drawn_tree_of_errors_is_the_real_one():
     drawn: dict[str, str] = {}
     above = {-1: "Exception"}
     for line in inspect.cleandoc(errors.__doc__ or "").splitlines():
-        if match := re.match(r"( *)[*+-] (\w+)", line):
+        if match := re.match(r"( *)[*+-] (.+)", line):
             depth = len(match[1]) // 2
-            above[depth] = match[2]
-            drawn[match[2]] = above[depth - 1]
+            for name in match[2].split(", "):
+                above[depth] = name
+                drawn[name] = above[depth - 1]
     real = {kind.__name__: kind.__bases__[0].__name__ for kind in every_error()}
     assert drawn == real
 

@@ -59,8 +59,8 @@ class EventWriter:
         self._lock = threading.Lock()
         self._clock = SystemClock()
         self._began_ms = self._clock.now_ms()
-        self._steps: dict[str, tuple[Step, int]] = {}  # by slice, with when it began
-        self._began_s: dict[str, float] = {}  # the same, by a clock that is never set
+        # By slice, with when it began: by the wall clock, and by one that is never set.
+        self._steps: dict[str, tuple[Step, int, float]] = {}
         self._workers: dict[str, WorkerBeat] = {}  # by slice
 
     def at_work(self) -> tuple[str, int]:
@@ -68,11 +68,11 @@ class EventWriter:
         steps = list(self._steps.values())
         if not steps:
             return "starting", self._began_ms
-        working = [(began_ms, step) for step, began_ms in steps if step is not Step.IDLE]
+        working = [(began_ms, step) for step, began_ms, _ in steps if step is not Step.IDLE]
         if working:
             began_ms, step = min(working)
             return str(step), began_ms
-        return str(Step.IDLE), max(began_ms for _, began_ms in steps)
+        return str(Step.IDLE), max(began_ms for _, began_ms, _ in steps)
 
     def workers(self) -> tuple[WorkerBeat, ...]:
         """Return the last reports of queries, and of workers that stopped."""
@@ -108,9 +108,8 @@ class EventWriter:
             self.send(StepBegun(slice_name, step))
             return
         now_s = self._clock.monotonic_s()
-        took_ms = round(1000 * (now_s - self._began_s[slice_name])) if known else None
-        self._steps[slice_name] = (step, self._clock.now_ms())
-        self._began_s[slice_name] = now_s
+        took_ms = round(1000 * (now_s - known[2])) if known else None
+        self._steps[slice_name] = (step, self._clock.now_ms(), now_s)
         self.send(StepBegun(slice_name, step, known[0] if known else None, took_ms))
 
     def landed(self, slice_name: str, batch: BatchLanded) -> None:

@@ -34,9 +34,7 @@ def render_reference() -> str:
         items = " (each item)" if is_list else ""
         summary = (section.__doc__ or "").strip()
         parts.append(f"## {heading}{items}\n\n{summary}\n\n{_keys(section)}")
-    parts.append(_owned())
-    if UNSUPPORTED:
-        parts.append(_unsupported())
+    parts += [_owned(), _unsupported()]
     return "\n".join(parts)
 
 

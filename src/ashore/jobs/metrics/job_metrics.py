@@ -47,12 +47,8 @@ class _Slice:
 class _Registry(CollectorRegistry):
     def collect(self) -> Iterator[Metric]:
         for metric in super().collect():
-            metric.samples = [each for each in metric.samples if not _is_created(each.name)]
+            metric.samples = [each for each in metric.samples if not each.name.endswith("_created")]
             yield metric
-
-
-def _is_created(name: str) -> bool:
-    return name.endswith("_created")
 
 
 class JobMetrics:

@@ -149,13 +149,11 @@ def _join(opened: OpenJob, step: JoinAdopted) -> None:
     committer.log.append(step.join, closing)
 
 
-def _ignore(_message: str) -> None:
-    """Leave it to `register`, which raises what it cannot do."""
-
-
 def _register(opened: OpenJob, step: RegisterTable) -> None:
     with opened.catalog() as catalog:
-        registrar = Registrar(catalog, lake_of(opened.job).uri, opened.job.job, _ignore)
+        lake, job = lake_of(opened.job).uri, opened.job.job
+        # `register` raises what it cannot do.
+        registrar = Registrar(catalog, lake, job, lambda _message: None)
         resolved = opened.known_topics().values()
         fold = opened.fold(opened.name)
         registrar.ensure(landing_spec(each, fold) for each in resolved if not each.spec.select)

@@ -68,8 +68,8 @@ def _kept(starts: Offsets, ends: Offsets) -> Runs:
     return Runs(starts[is_kept], ends[is_kept])
 
 
-_NONE: Offsets = np.empty(0, np.int64)
-NO_RUNS = Runs(_NONE, _NONE)
+NO_OFFSETS: Offsets = np.empty(0, np.int64)
+NO_RUNS = Runs(NO_OFFSETS, NO_OFFSETS)
 
 
 def runs_of(offsets: Offsets) -> tuple[Runs, Runs]:
@@ -90,7 +90,7 @@ def runs_of(offsets: Offsets) -> tuple[Runs, Runs]:
 
 def unite(parts: Sequence[Runs]) -> tuple[Runs, int, Runs]:
     """Return the union, how many offsets come again (each time counts), and which they are."""
-    starts = np.concatenate([part.starts for part in parts]) if parts else _NONE
+    starts = np.concatenate([part.starts for part in parts]) if parts else NO_OFFSETS
     if not len(starts):
         return NO_RUNS, 0, NO_RUNS
     order = np.argsort(starts, kind="stable")

@@ -14,7 +14,16 @@ from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, SourceUnrea
 from ashore.log.positions import ShardKey, StreamShard
 from ashore.proof.evidence.ledger import PartKey
 from ashore.proof.evidence.result import NAMED_MAX, Progress
-from ashore.proof.evidence.runs import NO_RUNS, Offsets, Runs, bridge, intersect, select, unite
+from ashore.proof.evidence.runs import (
+    NO_OFFSETS,
+    NO_RUNS,
+    Offsets,
+    Runs,
+    bridge,
+    intersect,
+    select,
+    unite,
+)
 from ashore.topics.read.base import Source
 
 GAP_OFFSETS = 10_000  # reading this many records costs less than another request
@@ -56,14 +65,11 @@ class _ShardAnswer:
     available: Runs = NO_RUNS  # read, and still there afterwards
 
     def of(self, missing: Runs) -> Answer:
-        records = select(np.concatenate([*self.records, _NO_OFFSETS]), missing)
+        records = select(np.concatenate([*self.records, NO_OFFSETS]), missing)
         reported = intersect(missing, self.available).size
         # A record that has expired since it was read is known to have been there.
         reported += len(records) - len(select(records, self.available))
         return Answer(len(records), missing.size - reported, tuple(records[:NAMED_MAX].tolist()))
-
-
-_NO_OFFSETS: Offsets = np.empty(0, np.int64)
 
 
 def read_again(
