@@ -7,8 +7,7 @@ import pytest
 from tests.unit.proof.test_packed import ENTRIES, FILES, builder
 
 from ashore.log import names
-from ashore.proof.audit.rounds import ReadingRound
-from ashore.proof.audit.scope import SMALL, SMALL_LISTS, Watched, WatchedFiles
+from ashore.proof.audit.scope import SMALL, SMALL_LISTS, ReadingRound, Watched, WatchedFiles
 from ashore.proof.evidence.ledger import LoggedFile
 from ashore.storage.base import FileStat
 

@@ -18,9 +18,8 @@ from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.log.names import SliceName
 from ashore.log.positions import StreamShard
 from ashore.proof.evidence.ledger import LoggedFile
-from ashore.proof.evidence.offsets import Unreadable
+from ashore.proof.evidence.offsets import Unreadable, read_rows
 from ashore.proof.evidence.result import Difference, ProblemKind, Status, VerifyResult
-from ashore.proof.evidence.table_rows import read_rows
 from ashore.proof.verify.job import verify_job
 from ashore.proof.verify.sample import BLOCK_ROWS, SampleRate, choose_sample, parse_rate
 from ashore.proof.verify.values import (

@@ -37,8 +37,7 @@ from ashore.proof.audit.judge import (
 from ashore.proof.audit.proof import Claim, Proof, narrow, prove
 from ashore.proof.audit.publication import CatalogLook, Published, SuccessFile, judge_success
 from ashore.proof.audit.result import ONE_PASS, Activity, AuditReport, Away, Gauge, Pace
-from ashore.proof.audit.rounds import ListingRound, ReadingRound
-from ashore.proof.audit.scope import WatchedFiles
+from ashore.proof.audit.scope import ListingRound, ReadingRound, WatchedFiles
 from ashore.proof.evidence.adopted_files import read_adopted
 from ashore.proof.evidence.files import FileLook, look_at_file
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part

@@ -15,8 +15,7 @@ from ashore.log.files import BatchPlace, DataFile, Role
 from ashore.log.names import SliceName
 from ashore.log.store.walk import read_window
 from ashore.log.tables import DEAD_DDL
-from ashore.proof.evidence.offsets import Unreadable
-from ashore.proof.evidence.table_rows import read_rows
+from ashore.proof.evidence.offsets import Unreadable, read_rows
 from ashore.storage.base import Storage
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.reasons import code_of, describe

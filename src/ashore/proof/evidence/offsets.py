@@ -1,4 +1,4 @@
-"""Reading back from data files: how many rows, and which offsets they came from.
+"""Reading back from data files: how many rows, from which offsets, and chosen rows as values.
 
 What it is: the provenance columns of Parquet, ORC and JSON lines, a shard at a time.
 What it promises: only the footer and the provenance columns are read (of JSON lines, which have
@@ -8,12 +8,14 @@ neither, everything). Memory is bounded by one file's offsets.
 import hashlib
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.orc as po
 import pyarrow.parquet as pq
@@ -21,7 +23,9 @@ import pyarrow.parquet as pq
 from ashore.errors import AshoreError
 from ashore.log.files import Role
 from ashore.log.positions import StreamShard
+from ashore.proof.evidence.plain_rows import Row, decode_row, plain_value
 from ashore.proof.evidence.runs import Runs, runs_of
+from ashore.tables.ddl import Schema
 
 _MAIN_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
 _DEAD_COLUMNS = ("topic", "partition", "offset")
@@ -115,29 +119,28 @@ def read_file(storage: Readable, path: str, size_bytes: int, kind: tuple[str, Ro
     """
     extension, role = kind
     columns = _DEAD_COLUMNS if role is Role.DEAD else _MAIN_COLUMNS
+    file = StoredFile(storage, path, size_bytes)
+    with _as_unreadable():
+        match extension:
+            case "parquet":
+                rows, table = _read_parquet(file, columns)
+            case "orc":
+                rows, table = _read_orc(file, columns)
+            case "jsonl":
+                rows, table = _read_json(storage, file, path, columns)
+            case _:
+                raise Unreadable(f"{extension} is not a format that can be read back")
+        return FileOffsets(rows, None if table is None else _split(table))
+
+
+@contextmanager
+def _as_unreadable() -> Iterator[None]:
     try:
-        rows, table = _read(storage, path, size_bytes, extension, columns)
-        shards = None if table is None else _split(table)
+        yield
     except (AshoreError, Unreadable):
         raise
     except Exception as error:  # damaged bytes make parsers raise whatever there is
         raise Unreadable(next(iter(str(error).splitlines()), type(error).__name__)) from error
-    return FileOffsets(rows, shards)
-
-
-def _read(
-    storage: Readable, path: str, size_bytes: int, extension: str, columns: tuple[str, ...]
-) -> tuple[int, pa.Table | None]:
-    file = StoredFile(storage, path, size_bytes)
-    match extension:
-        case "parquet":
-            return _read_parquet(file, columns)
-        case "orc":
-            return _read_orc(file, columns)
-        case "jsonl":
-            return _read_json(storage, file, path, columns)
-        case _:
-            raise Unreadable(f"{extension} is not a format that can be read back")
 
 
 def _read_parquet(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.Table | None]:
@@ -250,3 +253,109 @@ def _distinct(generations: np.ndarray) -> tuple[int, ...]:
     """Return the generations that rows name; a row without one, of an older file, names none."""
     known = generations[~np.isnan(generations)] if generations.dtype.kind == "f" else generations
     return tuple(int(each) for each in np.unique(known))
+
+
+Blocks = Sequence[tuple[int, int]]
+
+
+def read_rows(
+    storage: Readable, place: tuple[str, int], extension: str, schema: Schema, blocks: Blocks
+) -> Iterator[Row]:
+    """Yield the rows of `blocks`, in order.
+
+    Arguments:
+        storage: where the file is.
+        place: its path, and its size in bytes.
+        extension: parquet, orc or jsonl.
+        schema: of the file: the table's columns without those that only its path has.
+        blocks: `[start, end)` of rows, ascending and apart.
+
+    Requires: of ORC the bytes are what a writer wrote; others may end the process.
+    Raises Unreadable, StorageError.
+
+    """
+    file = StoredFile(storage, *place)
+    with _as_unreadable():
+        match extension:
+            case "parquet":
+                yield from _rows_of(_slice_parquet(file, schema.names, blocks), schema)
+            case "orc":
+                yield from _rows_of(_slice_orc(file, schema.names, blocks), schema)
+            case "jsonl":
+                for line in _pick(_read_lines(storage, place[0]), blocks):
+                    yield decode_row(line, "json", schema)
+            case _:
+                raise Unreadable(f"{extension} is not a format that can be read back")
+
+
+def _slice_parquet(file: StoredFile, names: Sequence[str], blocks: Blocks) -> Iterator[pa.Table]:
+    parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"))
+    first = 0
+    for group in range(parquet.num_row_groups):
+        last = first + parquet.metadata.row_group(group).num_rows
+        parts = _within(blocks, first, last)
+        if parts:
+            table = parquet.read_row_group(group, list(names), use_threads=False)
+            for start, end in parts:
+                yield table.slice(start, end - start)
+        first = last
+
+
+def _slice_orc(file: StoredFile, names: Sequence[str], blocks: Blocks) -> Iterator[pa.Table]:
+    orc = po.ORCFile(pa.PythonFile(file, mode="r"))
+    first = 0
+    for stripe in range(orc.nstripes):
+        # Nothing else says how many rows a stripe has.
+        last = first + orc.read_stripe(stripe, columns=[names[-1]]).num_rows
+        parts = _within(blocks, first, last)
+        if parts:
+            batch = orc.read_stripe(stripe, columns=list(names))
+            for start, end in parts:
+                yield pa.Table.from_batches([batch.slice(start, end - start)])
+        first = last
+
+
+def _within(blocks: Blocks, first: int, last: int) -> list[tuple[int, int]]:
+    """Return the parts of blocks in rows `[first, last)`, counted from `first`."""
+    cut = ((max(start, first), min(end, last)) for start, end in blocks)
+    return [(start - first, end - first) for start, end in cut if start < end]
+
+
+def _rows_of(tables: Iterator[pa.Table], schema: Schema) -> Iterator[Row]:
+    for table in tables:
+        columns = [
+            [plain_value(value, field.type) for value in _values(table.column(field.name))]
+            for field in schema.fields
+        ]
+        for values in zip(*columns, strict=True):
+            yield dict(zip(schema.names, values, strict=True))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return a column's values: times as microseconds, since not all of them are a datetime."""
+    if pa.types.is_timestamp(column.type):
+        micros = pa.timestamp("us", column.type.tz)
+        column = pc.cast(column.cast(micros), pa.int64())
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _read_lines(storage: Readable, path: str) -> Iterator[bytes]:
+    rest = b""
+    for piece in read_pieces(storage, path):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
+def _pick(lines: Iterator[bytes], blocks: Blocks) -> Iterator[bytes]:
+    left = iter(blocks)
+    start, end = next(left, (0, 0))
+    for number, line in enumerate(lines):
+        if number >= end:
+            start, end = next(left, (0, 0))
+            if not end:
+                return
+        if number >= start:
+            yield line

@@ -16,7 +16,7 @@ from ashore.log.names import plain_source
 from ashore.log.positions import OffsetRange, ShardKey, StreamShard
 from ashore.proof.evidence.files import locate
 from ashore.proof.evidence.ledger import Ledger, LoggedFile
-from ashore.proof.evidence.offsets import Unreadable, checksum_of
+from ashore.proof.evidence.offsets import Unreadable, checksum_of, read_rows
 from ashore.proof.evidence.plain_rows import Odd, Row, TooDeep, decode_row, is_same, read_hive
 from ashore.proof.evidence.result import (
     Difference,
@@ -28,7 +28,6 @@ from ashore.proof.evidence.result import (
     ValuesVerdict,
 )
 from ashore.proof.evidence.second_reading import Generations
-from ashore.proof.evidence.table_rows import read_rows
 from ashore.proof.verify.sample import FileSample, SampleRate, choose_sample
 from ashore.storage.base import Storage
 from ashore.tables.ddl import Schema, parse_ddl
