@@ -25,10 +25,7 @@ HIDDEN = "it computes something else from other columns or in another form, by t
 def find_changes(old: StoredPlan, new: StoredPlan) -> tuple[str, ...]:
     """Return what differs in meaning, each in a sentence; none where a state may be gone on with.
 
-    Arguments:
-        old: what the state was made by.
-        new: what would continue with it. Its statements differ from those of `old`.
-
+    `old` made it, `new` would continue with it; their statements differ.
     """
     if old.planner != new.planner:
         return (f"the plans cannot be compared: {old.planner} made one, {new.planner} the other",)

@@ -94,10 +94,7 @@ def name_made(text: str) -> str:
 def find_read(text: str, views: Mapping[str, str]) -> frozenset[str]:
     """Return the names that a statement may read, by itself and by the views that it reads.
 
-    Arguments:
-        text: of the statement.
-        views: texts of views and functions, by their names in lower case.
-
+    `views`: texts of views and functions, by their names in lower case.
     """
     found, waiting = frozenset[str](), [text]
     while waiting:

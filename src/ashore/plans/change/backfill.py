@@ -50,13 +50,8 @@ class Backfill:
 def plan_backfill(new: StoredPlan, rewrite: StateRewrite, verdict: QueryVerdict) -> Backfill:
     """Return how new functions and new aggregates are filled.
 
-    Arguments:
-        new: the plan that is to continue.
-        rewrite: that lets them begin empty.
-        verdict: that says so.
-
+    `rewrite` and its `verdict` let them begin empty.
     Raises QueryRefused where something that begins empty cannot be filled; SparkUnknown.
-
     """
     if any(_begins_empty(each) for each in rewrite.operators):
         _require_read(verdict)

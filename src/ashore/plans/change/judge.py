@@ -70,15 +70,11 @@ class _Finding(NamedTuple):
 def judge_query(old: StoredPlan, new: StoredPlan, edits: MappingEdits = NO_EDITS) -> QueryVerdict:
     """Return the verdict on a state.
 
-    Arguments:
-        old: what the state was made by.
-        new: what would continue with it.
-        edits: what the user says of which operator is which.
-
+    `old` made it, `new` would continue with it. `edits`: what the user says of which operator is
+    which.
     Raises SparkUnknown where an operator is not known. Not judged is what Spark does not write (the
     body of a function, a condition that a database is handed): a query that has such is refused
     where its text has changed.
-
     """
     if old.planner != new.planner:
         return _refuse(f"the plans cannot be compared: {old.planner} and {new.planner} made them")

@@ -20,14 +20,7 @@ def choose_edits(
 ) -> MappingEdits:
     """Return the edits that hold for a comparison; none, where nothing that was said fits.
 
-    Arguments:
-        kept: what the log keeps.
-        digest: of the plan that the log has.
-        old: that plan.
-        new: what would continue with its state.
-
-    Raises SparkUnknown.
-
+    `digest`: of `old`, the plan that the log has. Raises SparkUnknown.
     """
     if kept is None:
         return NO_EDITS

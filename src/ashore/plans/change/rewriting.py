@@ -127,13 +127,8 @@ class StateRewrite:
 def plan_rewrite(old: StoredPlan, new: StoredPlan, verdict: QueryVerdict) -> StateRewrite:
     """Return how the state of a query is rewritten.
 
-    Arguments:
-        old: what the state was made by.
-        new: what is to continue with it.
-        verdict: what `judge_query` says of these two.
-
+    `old` made it, `new` is to continue with it, and `judge_query` gave the `verdict` on these two.
     Raises QueryRefused, with what cannot be rewritten and why; SparkUnknown.
-
     """
     if verdict.verdict is StateVerdict.REFUSED:
         raise _refuse("; ".join(_describe_refused(verdict)))
@@ -148,13 +143,8 @@ def find_obstacles(
 ) -> dict[str, str]:
     """Return why stores of the new plan cannot be made of the old ones; empty where all can.
 
-    Arguments:
-        old: what the state was made by.
-        new: what is to continue with it.
-        mapping: which stateful operator is which.
-
+    `mapping`: which stateful operator is which.
     The keys are ids of operators of the new plan. Raises SparkUnknown.
-
     """
     return dict(_Rewriter(old, new, mapping).obstacles())
 

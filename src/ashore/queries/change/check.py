@@ -85,13 +85,8 @@ class JudgedChange:
 def judge_change(opened: OpenJob, plan: Planner, request: JudgeAsked = ALL) -> JudgedChange:
     """Return the verdicts on the state of a job with another job file. Reads only.
 
-    Arguments:
-        opened: the job as it is.
-        plan: of the other job file.
-        request: how they are compared.
-
+    `plan`: returns the queries of the other job file.
     Raises as `plan` and `judge_job`.
-
     """
     with copied_outlines(opened, request.query) as outlines:
         planned = plan(outlines)
@@ -116,14 +111,8 @@ def judge_job(
 ) -> tuple[JudgedQuery, ...]:
     """Return the verdict on the state of each query, in the order of the job file.
 
-    Arguments:
-        opened: the job as it is.
-        planned: the queries that it would have.
-        request: how they are compared.
-
     Raises JobFileInvalid, CheckpointUnfit, LogDamaged, StorageError; QueryRefused where an edit
     names no operator, or a rename no query.
-
     """
     job, query = opened.job, request.query
     sinks = sinks_of(job) if query is None else {query: find_sink(job, query)}
@@ -204,13 +193,7 @@ def look_at_replays(
 ) -> tuple[JudgedQuery, ...]:
     """Return verdicts with whether those queries could begin anew whose state is refused.
 
-    Arguments:
-        opened: the job as it is.
-        found: the verdicts.
-        planned: the queries that it would have.
-
     Raises LogDamaged, StorageError.
-
     """
     graphs = {each.query: each.plan.graph for each in planned}
     sinks = sinks_of(opened.job)
@@ -335,13 +318,8 @@ def look_at_replay(opened: OpenJob, fold: Fold, graph: PlanGraph | None = None) 
     The source is asked for the earliest offsets that it has now; where it does not answer, that is
     said. Missing records are found by offsets; by event times where tables have the same records.
 
-    Arguments:
-        opened: the job.
-        fold: of the query's log.
-        graph: of the new query, whose windows are shown; None: none are.
-
+    `graph`: of the new query, whose windows are shown; None: none are.
     Raises LogDamaged, StorageError.
-
     """
     try:
         earliest = _ask_earliest(opened, fold)

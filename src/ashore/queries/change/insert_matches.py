@@ -39,13 +39,8 @@ def find_moved(
 ) -> dict[str, str]:
     """Return what INSERTs fill from now on that fill something else.
 
-    Arguments:
-        folds: of the logs of the job's queries, by what they fill.
-        new: the queries that the job would have, by what they fill.
-        renames: what a person says; empty: it is dropped.
-
+    All are by what their INSERTs fill. `renames`: what a person says; empty: it is dropped.
     Raises QueryRefused where a rename names no query.
-
     """
     dropped = {name: plan for name, plan in _plans(folds) if name not in new}
     come = {name: each.plan for name, each in new.items() if name not in folds}

@@ -49,13 +49,8 @@ def has_losses(verdict: QueryVerdict) -> bool:
 def measure_query(opened: OpenJob, query: str, verdict: QueryVerdict) -> Losses:
     """Return how much each operator loses, or the query as a whole where none is judged.
 
-    Arguments:
-        opened: the job as it is.
-        query: the table or topic that the query fills.
-        verdict: on its state.
-
+    `query`: the table or topic that the query fills.
     Raises JobFileInvalid, LogDamaged, StorageError.
-
     """
     job = opened.job
     name = sink_slice(job.job, find_sink(job, query))
@@ -83,11 +78,7 @@ def measure_survey(
 ) -> Iterator[LostState]:
     """Yield how much each operator loses, or all together where none is judged.
 
-    Arguments:
-        survey: of the checkpoint.
-        graph: of the plan that the state was made by; None: it is not known.
-        verdict: on the state.
-
+    `graph`: of the plan that the state was made by; None: it is not known.
     """
     sizes = {each.of: each.size_bytes for each in survey.required.files}
     if not verdict.operators or graph is None:

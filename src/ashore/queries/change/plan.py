@@ -139,17 +139,11 @@ def plan_change(
 ) -> PlannedChange:
     """Return what is to be done, and how. Nothing is written.
 
-    Arguments:
-        opened: the job as it is.
-        other: with the new SQL.
-        change: the verdict on each query, and what the new ones would do.
-        request: what a person has agreed to.
-
+    `other`: the job with the new SQL. `request`: what a person has agreed to.
     Raises QueryRefused with what cannot be rewritten; StateNotAccepted where a verdict is worse
     than what is accepted; CheckpointUnfit where a checkpoint is not done, or a table that a query
     is to fill is not empty; JobFileInvalid where a `--begin` does not fit; TableOwned,
     SourceError, LogDamaged, StorageError.
-
     """
     begins = read_begins(request.begins)
     new = {each.query: each for each in change.planned}
@@ -300,14 +294,9 @@ def plan_beginnings(
 ) -> tuple[PlannedBeginning, ...]:
     """Return the new queries that begin where a person says.
 
-    Arguments:
-        other: the job that has them.
-        new: queries that no other one continues as.
-        begins: where topics begin.
-
+    `new`: queries that no other one continues as.
     Raises StreamMissing, SourceError, LogDamaged; JobFileInvalid where Kafka does not have such an
     offset.
-
     """
     return tuple(_plan_beginnings(other, new, begins))
 

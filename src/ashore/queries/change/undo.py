@@ -43,12 +43,8 @@ class UndoAsked:
 def find_migrated(opened: OpenJob, query: str | None) -> StoppedQuery:
     """Return the query whose last migration is to be undone.
 
-    Arguments:
-        opened: the job.
-        query: the table or topic that it fills; None: the only one with a migration in force.
-
+    `query`: what it fills; None: the only one with a migration in force.
     Raises QueryRefused where there is none; JobFileInvalid where there are several.
-
     """
     if query is not None:
         return find_query(opened, query)
@@ -92,15 +88,9 @@ def undo(opened: OpenJob, query: StoppedQuery, request: UndoAsked, advance: Adva
 
     If interrupted: the new job starts, or the old one.
 
-    Arguments:
-        opened: the job.
-        query: of it.
-        request: how.
-        advance: called as files are done.
-
+    `advance`: called as files are done.
     Raises as `plan_undo`, `start_undo` and `switch_back`; CheckpointUnfit where the savepoint is
     not that of before; LogGrows where the job runs, unless it `takes_over`.
-
     """
     plan_undo(opened, query, rolls_back=request.rolls_back)
     require_stopped(opened, takes_over=request.takes_over)

@@ -130,14 +130,9 @@ def count_observed(
 ) -> list[tuple[int, ...]]:
     """Return the first numbers of each observation of the batch that a query runs.
 
-    Arguments:
-        frame: that the query was started with.
-        query_id: Spark's.
-        names: of observations; those that are not there are left out.
-        count: how many numbers of each.
+    Of `names`, those that are not there are left out; of each there are `count` numbers.
 
     Requires: the rows of the batch have been computed.
-
     """
     execution = _find_execution(frame, query_id)
     return [] if execution is None else _read_observed(execution, names, count)

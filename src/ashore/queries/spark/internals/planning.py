@@ -65,14 +65,9 @@ def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings
     Returns the physical plan of the query. Its streams have no rows, as those of a batch: over what
     stands for a stream before there is a batch, Spark takes other columns for never NULL.
 
-    Arguments:
-        frame: of the query.
-        mode: in which it runs.
-        checkpoint: the address that it is written below, as of a first batch.
-        like: what a batch was planned with: its settings override those of the session.
-
+    Written below the address `checkpoint`, as of a first batch. Settings of `like`, with which a
+    batch was planned, override those of the session.
     Raises SparkUnknown, and what Spark raises.
-
     """
     settings = Settings(conf=like.conf)
     batch = _Batch(frame=frame, mode=mode, state=f"{checkpoint}/{STATE}", settings=settings)
@@ -82,15 +77,9 @@ def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings
 def check_state(frame: DataFrame, mode: str, state: str, batch: int, settings: Settings) -> str:
     """Return the class of the error with which Spark refuses a state; empty: it accepts it.
 
-    Arguments:
-        frame: what the query selects, in its session.
-        mode: what it hands to its sink; see OutputMode.
-        state: the address of the directory `state` of a checkpoint. It is written.
-        batch: that would be the next; it is planned.
-        settings: with which the last batch was planned: they win over those of the session.
-
+    The next batch is planned, with the address of the directory `state` of a checkpoint, which is
+    written. `settings`, with which the last batch was planned, override those of the session.
     Raises SparkUnknown; PySparkException, Py4JError where Spark fails in another way.
-
     """
     planned = _Batch(
         frame=frame, mode=mode, state=state, number=batch, settings=settings, is_plain=False
@@ -114,15 +103,9 @@ def run_empty_batch(
     Spark's own operators load each store as for a batch of a query. The watermark is before all
     times, so that nothing is forgotten.
 
-    Arguments:
-        frame: of the query.
-        mode: in which it runs.
-        checkpoint: its address. It is written: a copy of the caller's own.
-        settings: with which the last batch was planned.
-        done: the number of that batch, and the ids of its stores; none in format 1.
-
+    `checkpoint`: the address of a copy of the caller's own, which is written. `done`: the number of
+    the last batch, and the ids of its stores; none in format 1.
     Raises SparkUnknown, and what Spark raises where it cannot continue with the state.
-
     """
     spark, (number, ids) = frame.sparkSession, done
     batch = _Batch(

@@ -62,15 +62,10 @@ def read_decoded(
 ) -> DataFrame:
     """Return the rows of an operator at the end of a batch, with keys and values decoded.
 
-    Arguments:
-        spark: whose settings have the format of the state.
-        checkpoint: that is read.
-        batch: that is done.
-        operator: its number.
-        options: which of its rows, where it has several kinds.
+    The settings of `spark` have the format of the state. `options`: which of the rows, where an
+    operator has several kinds.
 
     Not guaranteed: partitions whose directory is missing are not missed.
-
     """
     require_known_spark(spark)
     _have_coordinator(spark)

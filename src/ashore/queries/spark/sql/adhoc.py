@@ -44,13 +44,8 @@ Send = Callable[[Event], None]
 def answer_query(parts: SparkJob, request: SqlRequest, send: Send) -> Answered:
     """Return the rows of a query.
 
-    Arguments:
-        parts: of the job.
-        request: the SELECT, and what it reads.
-        send: reports what is read, and how many records are in no view.
-
+    `send`: reports what is read, and how many records are in no view.
     Raises QueryRefused, RowNotComputed, JobFileInvalid, SourceError, BatchFailed.
-
     """
     query = parse_select(parts.spark, written_file(request.sql, QUERY))
     script = parse_script(parts.spark, read_sql(parts.job)) if parts.job.sql else None
@@ -174,13 +169,9 @@ def plan_sample(there: Mapping[StreamShard, ShardOffsets], request: SqlRequest) 
     Of the newest offsets, partitions give equal parts as far as they have them. Offsets that are
     not there are refused: a range that ends early would look like an answer.
 
-    Arguments:
-        there: the topic partitions that the query may read, and what they hold.
-        request: what was asked.
-
+    `there`: the topic partitions that the query may read, and what they hold.
     Raises QueryRefused where offsets were asked for that are not there, or of a topic that is not
     read.
-
     """
     by_topic: dict[str, dict[str, ShardOffsets]] = defaultdict(dict)
     for shard, offsets in there.items():

@@ -34,14 +34,8 @@ _HINT = "restore a newer checkpoint"
 def plan_ranges(name: SliceName, fold: Fold, before: Ends, after: Ends) -> tuple[ShardRange, ...]:
     """Return what a batch reads.
 
-    Arguments:
-        name: of the query's slice.
-        fold: of its log: where first reads begin.
-        before: ends of the batch before; empty for the first.
-        after: ends of the batch.
-
+    `fold`: of its log, which has where first reads begin. `before`: empty for the first batch.
     Raises CheckpointUnfit where offsets go back.
-
     """
     return tuple(
         ShardRange(key, _range(key, start, end))

@@ -55,15 +55,8 @@ def land_letters(
 ) -> list[CaseLetter]:
     """Return the records that become dead letters of the table in which they land.
 
-    Arguments:
-        session: reads records that Spark decodes.
-        assembly: of the job, whose lake is not touched.
-        view: that SQL reads of topics that land in one table.
-        given: the batches of the case.
-        directory: does not exist yet: for the records.
-
+    The lake of the job is not touched. `directory`: does not exist yet, for the records.
     Raises JobFileInvalid, PySparkException.
-
     """
     spec = assembly.refine(view.spec)
     write_batches(directory, view, given)

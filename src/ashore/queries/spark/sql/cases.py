@@ -33,14 +33,9 @@ from ashore.topics.loop.sinks import Sink, sink_slice
 def run_cases(parts: SparkJob, cases: Iterable[Case], directory: Path) -> Iterator[CaseEnded]:
     """Run cases one after the other, and yield how each ended.
 
-    Arguments:
-        parts: of the job.
-        cases: to be run.
-        directory: an empty one, for records and checkpoints.
-
+    `directory`: an empty one, for records and checkpoints.
     Raises JobFileInvalid where a case is not about this job; QueryRefused where Spark does not run
     the SQL.
-
     """
     for number, case in enumerate(cases):
         began_s = time.monotonic()

@@ -215,14 +215,8 @@ def make_part(
 ) -> DataFrame:
     """Return what the INSERT selects.
 
-    Arguments:
-        spark: gives it a session of its own.
-        plan: of the query.
-        make_views: makes the views of topics in a session.
-        made: views of the SQL that it makes too, in lower case.
-
+    `make_views` makes the views of topics in a session, and those named in `made`, in lower case.
     Raises as `open_frame`.
-
     """
     session, script = plan.open_session(spark), plan.script
     with _explained(plan):

@@ -39,11 +39,7 @@ def plan_limits(
 ) -> dict[str, int]:
     """Return how many offsets each view may hand to a batch.
 
-    Arguments:
-        limits: of the batch.
-        streams: how many streams the query reads; one that is read twice counts twice.
-        record_bytes: the average record of each view.
-
+    A stream that is read twice counts twice in `streams`. `record_bytes`: the average of each view.
     """
     parts = max(streams, 1)
     return {

@@ -36,13 +36,7 @@ def out_of_memory(
 ) -> AshoreError | None:
     """Return why a batch has failed whose error is that memory ran out; None: it is another one.
 
-    Arguments:
-        error: that Spark has raised.
-        name: of the query.
-        kafka: what it reads.
-        ranges: of the batch.
-        find_jvm: returns the process that Spark runs in; None: another one has started it.
-
+    `ranges`: of the batch. `find_jvm`: returns the process of Spark; None: another one started it.
     """
     if not _is_of_memory(error, find_jvm()):
         return None

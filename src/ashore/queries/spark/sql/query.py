@@ -303,13 +303,7 @@ def describe_version(plan: QueryPlan, name: SliceName, planned: PlannedFrame) ->
 
     What was measured of a checkpoint plays no part: two starts of the same job are one version.
 
-    Arguments:
-        plan: of the query.
-        name: of its slice.
-        planned: what it selects.
-
     Raises SparkUnknown.
-
     """
     operators = describe_graph(planned.graph).operators
     stateful = [(each.state.operator_id, each) for each in operators if each.state is not None]

@@ -108,12 +108,7 @@ def explain_failure(
 ) -> AshoreError:
     """Return why a query that was running has ended.
 
-    Arguments:
-        name: of the query.
-        error: what Spark has raised.
-        cause: what its batch has raised.
-        locate: where a part of the SQL stands.
-
+    `cause`: what its batch has raised. `locate`: returns where a part of the SQL stands.
     """
     text = f"{text_of(error)}\n{text_of(cause) if cause else ''}"
     detail = text[:DETAIL_LENGTH_MAX]

@@ -271,15 +271,10 @@ def find_letters(
 ) -> tuple[Letter, ...]:
     """Return records of a batch that fail alone; none where no record is to blame.
 
-    Arguments:
-        name: of the query, for messages.
-        ranges: of the batch.
-        compute: computes the rows of some offsets of it, and discards them.
-        known: how many records of the batch are left out already.
-
+    `compute` computes the rows of some offsets, and discards them; `known` records of the batch are
+    left out already.
     Raises RowNotComputed where there are too many; and what `compute` raises, unless a row is to
     blame for it.
-
     """
 
     def explain(part: Sequence[ShardRange]) -> str | None:

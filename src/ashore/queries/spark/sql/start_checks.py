@@ -57,15 +57,8 @@ def check_plan(
 ) -> PlanState | None:
     """Return the plan that the log is to have before the query continues; None: it has it.
 
-    Arguments:
-        plan: what the query is.
-        name: of its slice.
-        fold: of its log.
-        planned: what it selects.
-        report: takes the report on SQL that has changed and may continue.
-
+    `report`: takes the report on SQL that has changed and may continue.
     Raises QueryRefused where the state that is there means something else.
-
     """
     known, version = fold.plan, planned.frame.sparkSession.version
     is_same = known is not None and known.digest == plan.digest
@@ -143,15 +136,7 @@ def check_checkpoint(
 ) -> dict[int, LandedBatch]:
     """Return the batches that would run again since a checkpoint is behind, with the one before.
 
-    Arguments:
-        plan: what the query is.
-        name: of its slice.
-        fold: of its log.
-        checkpoint: that the query would continue with.
-        storage: of the log.
-
     Raises CheckpointUnfit.
-
     """
     require_own(name, checkpoint)
     if checkpoint.read_query_id() is not None:
@@ -217,13 +202,8 @@ def check_sources(name: SliceName, sources: Sequence[Sequence[str]], ends: Ends)
 
     Spark knows them by their order, and would write a batch's offsets before Ashore is asked.
 
-    Arguments:
-        name: of the query's slice.
-        sources: the topics of each, in the order of Spark's plan.
-        ends: of the newest batch in the checkpoint. A source may be missing.
-
+    `sources`: in the order of Spark's plan. `ends`: of the newest batch; a source may be missing.
     Raises QueryRefused. Another number of sources is for Spark to refuse.
-
     """
     for index, topics in enumerate(sources):
         before = ends.get(index, {}).keys()

@@ -115,10 +115,7 @@ def most_kept(files: int, snapshot_batches: int) -> int:
     Beside them are those that Spark has not deleted yet, and those from the snapshot that the
     oldest kept batch is restored from.
 
-    Arguments:
-        files: that a batch adds.
-        snapshot_batches: from one snapshot of a store to the next.
-
+    `files`: that a batch adds. `snapshot_batches`: from one snapshot of a store to the next.
     """
     return math.floor((KEPT_FILES_MAX / files - snapshot_batches) / EXTRA)
 

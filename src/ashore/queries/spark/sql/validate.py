@@ -128,11 +128,7 @@ def compare_state(planned: PlannedFrame, mode: str, outline: Checkpoint) -> Stat
 
     An answer, or why there is none; never an error. Spark works on copies of the outline.
 
-    Arguments:
-        planned: what the query selects.
-        mode: what it hands to its sink; see OutputMode.
-        outline: see `copy_outline`; on this machine.
-
+    `mode`: see OutputMode. `outline`: see `copy_outline`; on this machine.
     """
     try:
         offsets = outline.read_offsets(outline.read_position().planned)

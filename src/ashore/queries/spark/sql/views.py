@@ -117,13 +117,7 @@ def open_stream(
 ) -> DataFrame:
     """Return the records of a view as a stream. Nothing is read yet.
 
-    Arguments:
-        session: that reads it.
-        kafka: where it is.
-        view: with its topics.
-        firsts: where it begins.
-        offsets_max: how many offsets of the topics a batch reads; None: all that are there.
-
+    Where it begins say `firsts`. `offsets_max`: of a batch; None: all that are there.
     """
     stream = (
         session.readStream.format("kafka")
@@ -249,10 +243,7 @@ def sum_counts(
 ) -> dict[str, int]:
     """Return what was wrong with records that a query has read, by counter.
 
-    Arguments:
-        views: that the query reads.
-        count: returns the first numbers of metrics, as `count_observed` does.
-
+    `count`: returns the first numbers of metrics, as `count_observed` does.
     """
     known = list(views)
     bad = count([f"{BAD}:{view.name}" for view in known], 1)

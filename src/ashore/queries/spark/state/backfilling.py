@@ -27,14 +27,9 @@ _OPAQUE = ("binary", "array", "map", "struct")  # what a function writes in an o
 def replay(frame: DataFrame, mode: str, offsets: OffsetsFile, scratch: Checkpoint) -> None:
     """Run a query once, from where its topics begin up to the end of a batch.
 
-    Arguments:
-        frame: of the query.
-        mode: in which it runs.
-        offsets: of the batch, in the order of the query's sources.
-        scratch: the checkpoint that gets its state; it has a query's id, and nothing else.
-
+    `offsets`: of that batch, in the order of the query's sources. `scratch`: gets the state; it has
+    a query's id, and nothing else.
     Raises what Spark raises where a record is not there any more.
-
     """
     settings = offsets.settings
     # Nothing is late: what has come is in the state, and each window that it has.
@@ -50,13 +45,8 @@ def fill(
 ) -> tuple[DataFrame, OperatorRewrite]:
     """Return decoded rows of state with what is filled beside it, and where that is.
 
-    Arguments:
-        rows: of the old operator; None: it is a new one.
-        replayed: of the new one, after the replay.
-        rewrite: of it.
-
+    `rows`: of the old operator; None: it is a new one. `replayed`: of the new one.
     Raises CheckpointUnfit where the replay has other values than the state.
-
     """
     if rows is None:
         values = tuple(ValueSource(place) for place in range(len(rewrite.values)))

@@ -58,14 +58,8 @@ def recode(
 ) -> DataFrame:
     """Return decoded rows of an old operator as the bytes of the new one's stores.
 
-    Arguments:
-        rows: as Spark decodes them.
-        form: of the new operator.
-        rewrite: says what the new columns are made of.
-        deal_out: brings rows to the tasks of their partitions, by their `partition_key`.
-
+    `deal_out` brings rows to the tasks of their partitions, by their `partition_key`.
     Raises CheckpointUnfit where the form is another than the rewrite takes it for.
-
     """
     _require_form(rows, form, rewrite)
     fields = zip(rewrite.keys, form.fields(_DECODED_KEY), strict=True)

@@ -390,11 +390,7 @@ def explain_damage(
     A file is named as it is in the checkpoint, not in the copy that was read. Where Spark only says
     that some file is damaged, those that it may be are named.
 
-    Arguments:
-        error: what Spark has raised.
-        table: that was read.
-        states: that it was read of; files are searched in their copies.
-
+    `states`: that were read; files are searched in their copies.
     """
     text = text_of(error)
     if _REFUSED.search(text):

@@ -279,15 +279,8 @@ def require_loads(
 
     If interrupted: the copy is left below the checkpoint.
 
-    Arguments:
-        frame: of the query that is to continue.
-        mode: in which it runs.
-        checkpoint: whose batch is committed.
-        batch: that is done.
-        without_keys: operators whose one row is written at each batch, as it was.
-
+    `without_keys`: operators whose one row is written at each batch, as it was.
     Raises CheckpointUnfit where Spark refuses the state, or changes it; StorageError.
-
     """
     path, uri = (names.join(each, _SCRATCH) for each in (checkpoint.path, checkpoint.uri))
     copy = Checkpoint(checkpoint.storage, path, uri)
