@@ -6,15 +6,17 @@ What it promises: nothing is landed. Whatever both keep is compared, key by key,
 refuses the backfill: records are gone, came late, or were read by other SQL.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
+from pyspark.sql.types import DataType, DoubleType, FloatType
 
 from ashore.errors import CheckpointUnfit, check
 from ashore.plans.change.rewriting import OperatorRewrite, ValueSource
+from ashore.queries.spark.state.forms import fields_of, number_fields
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import OffsetsFile
 
@@ -51,11 +53,9 @@ def fill(
     if rows is None:
         values = tuple(ValueSource(place) for place in range(len(rewrite.values)))
         return replayed, replace(rewrite, values=values)
-    old, new = (
-        _numbered(rows),
-        _numbered(replayed).select(
-            F.col(_KEY).alias("replayed_key"), F.col(_VALUE).alias("replayed")
-        ),
+    old = rows.select(number_fields(rows, _KEY), number_fields(rows, _VALUE))
+    new = replayed.select(
+        number_fields(replayed, _KEY, "replayed_key"), number_fields(replayed, _VALUE, "replayed")
     )
     met = [
         F.col(_KEY)[f"c{key.column}"].eqNullSafe(F.col("replayed_key")[f"c{place}"])
@@ -64,7 +64,7 @@ def fill(
     joined = old.join(new, met or F.lit(True), "left")
     _require_same(joined, rows, rewrite)
     filled = [place for place, each in enumerate(rewrite.values) if each.is_filled]
-    count = len(_fields(rows.schema, _VALUE))
+    count = len(fields_of(rows.schema[_VALUE].dataType))
     value = F.struct(
         *(F.col(_VALUE)[f"c{place}"].alias(f"c{place}") for place in range(count)),
         *(
@@ -82,7 +82,7 @@ def fill(
 
 def _require_same(joined: DataFrame, rows: DataFrame, rewrite: OperatorRewrite) -> None:
     """Raise CheckpointUnfit where a group is not in the replay, or has other values there."""
-    kinds = _kinds(rows.schema)
+    kinds = [each.dataType for each in fields_of(rows.schema[_VALUE].dataType)]
     differs = [F.col("replayed_key").isNull()]
     differs += [
         ~_is_same(F.col(_VALUE)[f"c{each.column}"], F.col("replayed")[f"c{place}"], kind)
@@ -90,7 +90,7 @@ def _require_same(joined: DataFrame, rows: DataFrame, rewrite: OperatorRewrite) 
         if each.column is not None
         and not (kind := kinds[each.column]).simpleString().startswith(_OPAQUE)
     ]
-    counted = joined.agg(F.count("*").alias("all"), F.count_if(_any(differs)).alias("other"))
+    counted = joined.agg(F.count("*").alias("all"), F.count_if(reduce(or_, differs)).alias("other"))
     found = counted.collect()[0]
     if found["other"]:
         raise CheckpointUnfit(
@@ -108,38 +108,3 @@ def _is_same(one: Column, other: Column, kind: DataType) -> Column:
         return one.eqNullSafe(other)
     is_near = F.abs(one - other) <= F.greatest(F.abs(one), F.abs(other)) * F.lit(_TOLERANCE)
     return one.eqNullSafe(other) | F.coalesce(is_near, F.lit(False))
-
-
-def _any(conditions: Sequence[Column]) -> Column:
-    found = conditions[0]
-    for each in conditions[1:]:
-        found |= each
-    return found
-
-
-def _numbered(rows: DataFrame) -> DataFrame:
-    """Return rows whose fields are called by their places: two may have one name."""
-    return rows.select(
-        *(
-            F.col(each).cast(_renamed(rows.schema, each)).alias(each)
-            if _fields(rows.schema, each)
-            else F.col(each)
-            for each in (_KEY, _VALUE)
-        )
-    )
-
-
-def _renamed(schema: StructType, column: str) -> StructType:
-    found = StructType()
-    for place, each in enumerate(_fields(schema, column)):
-        found.add(f"c{place}", each.dataType, each.nullable)
-    return found
-
-
-def _kinds(schema: StructType) -> list[DataType]:
-    return [each.dataType for each in _fields(schema, _VALUE)]
-
-
-def _fields(schema: StructType, column: str) -> list[StructField]:
-    kind = schema[column].dataType
-    return kind.fields if isinstance(kind, StructType) else []

@@ -1,6 +1,7 @@
 """The forms of state stores that two checkpoints have: what keys and values are, and their types.
 
-What it is: `Forms`, the schemas of an operator's stores, as their files say them.
+What it is: `Forms`, the schemas of an operator's stores, as their files say them; `number_fields`,
+decoded rows whose columns are known by their places.
 What it promises: reads only. Types are compared without names, and without what may be NULL: both
 change no byte. Spark lets a column that may be NULL be read as one that never is, and refuses the
 reverse; which columns it takes for the one or the other depends on how it planned the first batch.
@@ -11,8 +12,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import DataType, StructField, StructType
+
 from ashore.base.codec import Json
 from ashore.log import names
+from ashore.queries.spark.internals.state import PARTITION_KEY
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import CheckpointFile
 from ashore.queries.state.layout import SchemaPath, StoreSchema, StoreSchemaPath, parse_schemas
@@ -104,3 +110,35 @@ def _without_nulls(kind: Json) -> Json:
             return [_without_nulls(each) for each in kind]
         case _:
             return kind
+
+
+# ---- rows
+
+
+def deal_out(rows: DataFrame, partitions: int) -> DataFrame:
+    """Return rows of state as Spark's exchange deals them out, a task for each partition.
+
+    An operator without keys has one.
+    """
+    key = rows.schema[PARTITION_KEY].dataType
+    if isinstance(key, StructType) and not key.fields:
+        return rows.repartition(1)
+    return rows.repartition(partitions, PARTITION_KEY)
+
+
+def fields_of(kind: DataType) -> list[StructField]:
+    """Return the fields of a struct; none of another type."""
+    return kind.fields if isinstance(kind, StructType) else []
+
+
+def number_fields(rows: DataFrame, column: str, name: str = "") -> Column:
+    """Return a struct whose fields are called by their places: two may have one name.
+
+    `name`: that the column gets; empty: it keeps its own. What is no struct becomes one without
+    fields.
+    """
+    fields = [
+        StructField(f"c{place}", each.dataType, each.nullable)
+        for place, each in enumerate(fields_of(rows.schema[column].dataType))
+    ]
+    return F.col(column).cast(StructType(fields)).alias(name or column)

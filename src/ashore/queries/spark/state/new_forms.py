@@ -24,7 +24,7 @@ from ashore.queries.spark.internals.state import (
     encode_struct,
     with_schema_of,
 )
-from ashore.queries.spark.state.forms import ONLY
+from ashore.queries.spark.state.forms import ONLY, fields_of, number_fields
 
 _DECODED_KEY, _DECODED_VALUE = "key", "value"
 _SESSION = "session_window"  # the name of the column, whatever the SQL calls it
@@ -47,7 +47,7 @@ class RowForm:
 
     def fields(self, column: str) -> list[StructField]:
         """Return the columns of keys or of values."""
-        return _fields(self.decoded, column)
+        return fields_of(self.decoded[column].dataType)
 
 
 def recode(
@@ -64,14 +64,12 @@ def recode(
     _require_form(rows, form, rewrite)
     fields = zip(rewrite.keys, form.fields(_DECODED_KEY), strict=True)
     keys = [_key(*each).alias(f"k{place}") for place, each in enumerate(fields)]
-    numbered = rows.select(
-        _numbered(_DECODED_KEY, rows.schema), _numbered(_DECODED_VALUE, rows.schema)
-    )
+    numbered = rows.select(number_fields(rows, _DECODED_KEY), number_fields(rows, _DECODED_VALUE))
     made = _with_values(numbered, form, rewrite, keys)
     if rewrite.kind is RewriteKind.MERGE:
         made = _last(made) if rewrite.is_last else _merged(made, form, deal_out)
     # What comes last in the keys of a session or of a row that waits says no partition.
-    parted = len(_fields(form.raw.schema, PARTITION_KEY))
+    parted = len(fields_of(form.raw.schema[PARTITION_KEY].dataType))
     structs = (
         F.struct(*(F.col(f"{prefix}{place}") for place in range(count))).alias(name)
         for prefix, name, count in (
@@ -97,12 +95,12 @@ def recode(
 def find_null(rows: DataFrame, never_null: Sequence[NeverNull]) -> str | None:
     """Return the name of one of these columns in which a decoded row has NULL; None: none has."""
     numbered = rows.select(
-        *(_numbered(column, rows.schema) for column in (_DECODED_KEY, _DECODED_VALUE))
+        *(number_fields(rows, column) for column in (_DECODED_KEY, _DECODED_VALUE))
     )
     names = []
     for each in never_null:
         column = _DECODED_KEY if each.of == _DECODED_KEY else _DECODED_VALUE
-        name = _fields(rows.schema, column)[each.column].name
+        name = fields_of(rows.schema[column].dataType)[each.column].name
         names.append(F.when(F.col(column)[f"c{each.column}"].isNull(), name))
     found = numbered.select(F.coalesce(*names).alias("name")).where("name IS NOT NULL").head()
     return None if found is None else str(found["name"])
@@ -115,11 +113,11 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
         _DECODED_KEY: [None if each.is_widened else each.column for each in rewrite.keys],
         _DECODED_VALUE: [None if each.is_widened else each.column for each in rewrite.values],
     }
-    parted = _types(_fields(form.raw.schema, PARTITION_KEY))
+    parted = _types(fields_of(form.raw.schema[PARTITION_KEY].dataType))
     is_right = parted == _types(now[_DECODED_KEY])[: len(parted)]
     is_right &= _has_session_at_its_place(rows, form, rewrite)
     for name, places in taken.items():
-        was = _types(_fields(rows.schema, name))
+        was = _types(fields_of(rows.schema[name].dataType))
         is_right &= len(places) == len(now[name])
         is_right &= all(
             place is None or (place < len(was) and was[place] == kind)
@@ -136,7 +134,7 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
 
 def _has_session_at_its_place(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> bool:
     """Return whether a session window is made of a session window."""
-    was, now = _fields(rows.schema, _DECODED_VALUE), form.fields(_DECODED_VALUE)
+    was, now = fields_of(rows.schema[_DECODED_VALUE].dataType), form.fields(_DECODED_VALUE)
     return all(
         source.column is not None
         and source.column < len(was)
@@ -145,22 +143,8 @@ def _has_session_at_its_place(rows: DataFrame, form: RowForm, rewrite: OperatorR
     )
 
 
-def _fields(schema: StructType, column: str) -> list[StructField]:
-    kind = schema[column].dataType
-    return kind.fields if isinstance(kind, StructType) else []
-
-
 def _types(fields: list[StructField]) -> list[str]:
     return [each.dataType.simpleString() for each in fields]
-
-
-def _numbered(column: str, schema: StructType) -> Column:
-    """Return a struct whose fields are called by their places: two may have one name."""
-    fields = [
-        StructField(f"c{place}", each.dataType, each.nullable)
-        for place, each in enumerate(_fields(schema, column))
-    ]
-    return F.col(column).cast(StructType(fields)).alias(column)
 
 
 def _key(source: KeySource, field: StructField) -> Column:

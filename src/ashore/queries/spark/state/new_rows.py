@@ -23,14 +23,13 @@ from ashore.plans.change.rewriting import (
 from ashore.queries.spark.internals.buffers import StatefulAggregate
 from ashore.queries.spark.internals.state import (
     FAMILY,
-    PARTITION_KEY,
     StateStores,
     read_decoded,
     read_state,
     with_schema_of,
 )
 from ashore.queries.spark.state.backfilling import BATCH, fill
-from ashore.queries.spark.state.forms import ONLY
+from ashore.queries.spark.state.forms import ONLY, deal_out, fields_of
 from ashore.queries.spark.state.new_forms import RowForm, find_null, recode
 from ashore.queries.state.checkpoint import Checkpoint
 
@@ -174,17 +173,6 @@ def _as_they_are(rows: DataFrame) -> DataFrame:
     return rows
 
 
-def deal_out(rows: DataFrame, partitions: int) -> DataFrame:
-    """Return rows of state as Spark's exchange deals them out, a task for each partition.
-
-    An operator without keys has one.
-    """
-    key = rows.schema[PARTITION_KEY].dataType
-    if isinstance(key, StructType) and not key.fields:
-        return rows.repartition(1)
-    return rows.repartition(partitions, PARTITION_KEY)
-
-
 def _named(store: str) -> dict[str, str]:
     return {} if store == ONLY else {"storeName": store}
 
@@ -193,8 +181,7 @@ def _with_values(
     rewrite: OperatorRewrite, planned: StructType, values: tuple[ValueSource, ...]
 ) -> OperatorRewrite:
     """Return the rewrite of rows whose keys stay."""
-    kind = planned["key"].dataType
-    places = range(len(kind.fields) if isinstance(kind, StructType) else 0)
+    places = range(len(fields_of(planned["key"].dataType)))
     return OperatorRewrite(
         rewrite.operator,
         rewrite.name,

@@ -12,7 +12,6 @@ from typing import Self
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import StructType
 
 from ashore.errors import CheckpointUnfit
 from ashore.jobs.events import Event, Rescaled, StateStep, StoreRows
@@ -20,13 +19,13 @@ from ashore.log.progress import StateWork
 from ashore.queries.spark.internals.state import (
     FAMILY,
     KEY,
-    PARTITION_KEY,
     VALUE,
     StateStores,
     list_state,
     read_state,
     rewrite_state,
 )
+from ashore.queries.spark.state.forms import deal_out
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.rescaling import commit
 
@@ -102,7 +101,7 @@ class _Moved:
         self._send(StateStep(StateWork.COUNT, stores.operator, stores.name))
         self.found[stores] = measure_stores(rows)
         self._send(StateStep(StateWork.WRITE, stores.operator, stores.name))
-        return _repartition(rows, self._partitions)
+        return deal_out(rows, self._partitions)
 
     def __enter__(self) -> Self:
         return self
@@ -114,14 +113,6 @@ class _Moved:
         if self._kept is not None:
             self._kept.unpersist()
             self._kept = None
-
-
-def _repartition(rows: DataFrame, partitions: int) -> DataFrame:
-    """Return the rows as Spark's exchange deals them out: an operator without keys has one task."""
-    key = rows.schema[PARTITION_KEY].dataType
-    if isinstance(key, StructType) and not key.fields:
-        return rows.coalesce(1)
-    return rows.repartition(partitions, PARTITION_KEY)
 
 
 def _measure(

@@ -35,6 +35,7 @@ from ashore.jobs.requests import RowsRequest, StateBatch, StateTable
 from ashore.log.progress import StateWork
 from ashore.queries.spark.internals.state import read_decoded
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
+from ashore.queries.spark.state.forms import fields_of
 from ashore.queries.spark.state.tasks import reported_progress
 from ashore.topics.run.spark.causes import (
     DETAIL_LENGTH_MAX,
@@ -126,7 +127,7 @@ def _named(column: str, kind: DataType, names: Sequence[str]) -> Column:
 
     Spark calls the buffers of two sums alike: only a cast goes by their places.
     """
-    fields = _fields(kind)
+    fields = fields_of(kind)
     shown = list(names) if len(names) == len(fields) else [each.name for each in fields]
     unique = _made_unique(shown)
     made = [
@@ -150,8 +151,8 @@ def _made_unique(names: Iterable[str]) -> list[str]:
 def _readable(kind: DataType) -> Column:
     """Return the value without what holds nothing, and with times as times."""
     columns = []
-    is_group = [each.name for each in _fields(kind)] == _GROUP
-    for field in _fields(kind):
+    is_group = [each.name for each in fields_of(kind)] == _GROUP
+    for field in fields_of(kind):
         column = F.col(VALUE)[field.name]
         if isinstance(field.dataType, NullType):
             continue
@@ -165,12 +166,8 @@ def _readable(kind: DataType) -> Column:
     return F.struct(*columns).alias(VALUE)
 
 
-def _fields(kind: DataType) -> list[StructField]:
-    return kind.fields if isinstance(kind, StructType) else []
-
-
 def _names(rows: DataFrame, column: str) -> tuple[str, ...]:
-    return tuple(each.name for each in _fields(rows.schema[column].dataType))
+    return tuple(each.name for each in fields_of(rows.schema[column].dataType))
 
 
 # ---- what is wanted
@@ -209,7 +206,7 @@ def _find_key(frame: DataFrame, name: str) -> tuple[Column, DataType | None]:
     column, kind = F.col(KEY), frame.schema[KEY].dataType
     rest = name
     while rest:
-        fields = {each.name: each.dataType for each in _fields(kind)}
+        fields = {each.name: each.dataType for each in fields_of(kind)}
         found = next((each for each in fields if rest == each or rest.startswith(f"{each}.")), None)
         if found is None:
             return column, None
@@ -219,7 +216,7 @@ def _find_key(frame: DataFrame, name: str) -> tuple[Column, DataType | None]:
 
 def _leaves(kind: DataType, before: str = "") -> list[str]:
     found = []
-    for each in _fields(kind):
+    for each in fields_of(kind):
         inner = _leaves(each.dataType, f"{before}{each.name}.")
         found += inner or [f"{before}{each.name}"]
     return found
@@ -319,7 +316,7 @@ def _flat(rows: DataFrame) -> DataFrame:
     """Return the rows with a column for each of the key and the value; a name is there once."""
     columns: list[tuple[str, Column]] = []
     for each in rows.columns:
-        fields = _fields(rows.schema[each].dataType)
+        fields = fields_of(rows.schema[each].dataType)
         prefix = f"{each}." if each == BEFORE else ""
         if each in {KEY, VALUE, BEFORE}:
             columns += [(f"{prefix}{field.name}", F.col(each)[field.name]) for field in fields]

@@ -37,6 +37,7 @@ from ashore.plans.change.rewriting import KeySource, OperatorRewrite, RewriteKin
 from ashore.queries.spark.internals.planning import run_empty_batch
 from ashore.queries.spark.internals.state import PARTITION_KEY, StateStores, read_state
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
+from ashore.queries.spark.state.forms import fields_of, number_fields
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.copies import copy_checkpoint
 from ashore.queries.state.savepoints.store import delete_tree
@@ -59,11 +60,9 @@ def count_placed(spark: SparkSession, checkpoint: Checkpoint, batch: int, of: St
     Raises CheckpointUnfit where one lies in a partition in which Spark would not look for its key.
     """
     rows = read_state(spark, checkpoint.uri, batch, of)
-    rows = rows.select(_as_places(rows, PARTITION_KEY, PARTITION_KEY))  # two may have one name
-    kind = rows.schema[PARTITION_KEY].dataType
-    keys = (
-        [F.col(PARTITION_KEY)[each] for each in kind.names] if isinstance(kind, StructType) else []
-    )
+    rows = rows.select(number_fields(rows, PARTITION_KEY))
+    parted = fields_of(rows.schema[PARTITION_KEY].dataType)
+    keys = [F.col(PARTITION_KEY)[each.name] for each in parted]
     partitions = checkpoint.read_offsets(batch).partitions or 1
     expected = F.pmod(F.hash(*keys), F.lit(partitions)) if keys else F.lit(0)
     is_wrong = F.spark_partition_id() != expected
@@ -109,7 +108,7 @@ def _require_values(
     rewritten: Rewritten, before: DataFrame, some: DataFrame, checkpoint: Checkpoint
 ) -> None:
     rewrite = rewritten.rewrite
-    expected = list(_expected(rewrite, before, rewritten.after.schema["value"].dataType))
+    expected = list(_expected(rewrite, rewritten.after.schema["value"].dataType))
     met = before.alias("old").join(F.broadcast(some.alias("new")), _became(rewrite, some))
     computed = met.groupBy("new.id").agg(
         F.count("*").alias("rows"), *(value.alias(f"e{place}") for place, value, _ in expected)
@@ -149,15 +148,7 @@ def _require_kept(
 
 def _numbered(rows: DataFrame) -> DataFrame:
     """Return keys and values as structs whose fields are called by their places."""
-    return rows.select(*(_as_places(rows, *each) for each in (("key", "k"), ("value", "v"))))
-
-
-def _as_places(rows: DataFrame, column: str, name: str) -> Column:
-    kind = rows.schema[column].dataType
-    made = StructType()
-    for place, each in enumerate(kind.fields if isinstance(kind, StructType) else []):
-        made = made.add(f"c{place}", each.dataType, each.nullable)
-    return F.col(column).cast(made).alias(name)
+    return rows.select(number_fields(rows, "key", "k"), number_fields(rows, "value", "v"))
 
 
 def _sample(rows: DataFrame) -> DataFrame:
@@ -168,10 +159,9 @@ def _sample(rows: DataFrame) -> DataFrame:
 
 def _became(rewrite: OperatorRewrite, new: DataFrame) -> Column:
     """Return whether an old key has become a new one."""
-    kind = new.schema["k"].dataType
     found = F.lit(True)
-    for place, source in enumerate(rewrite.keys):
-        field = kind[place] if isinstance(kind, StructType) else fail("a key is a struct")
+    fields = zip(rewrite.keys, fields_of(new.schema["k"].dataType), strict=True)
+    for place, (source, field) in enumerate(fields):
         found &= _is_key(source, F.col(f"new.k.c{place}"), field.dataType)
     return found
 
@@ -188,13 +178,10 @@ def _is_key(source: KeySource, new: Column, kind: DataType) -> Column:
 _Same = Callable[[Column, Column], Column]
 
 
-def _expected(
-    rewrite: OperatorRewrite, before: DataFrame, values: DataType
-) -> Iterator[tuple[int, Column, _Same]]:
+def _expected(rewrite: OperatorRewrite, values: DataType) -> Iterator[tuple[int, Column, _Same]]:
     """Yield the places of values, what SQL computes for each, and how the two are compared."""
-    was = before.schema["v"].dataType
-    for place, source in enumerate(rewrite.values):
-        kind = values[place].dataType if isinstance(values, StructType) else fail("a struct")
+    for place, (source, field) in enumerate(zip(rewrite.values, fields_of(values), strict=True)):
+        kind = field.dataType
         if _holds_maps(kind) or source.is_filled:
             continue
         if source.column is None:
@@ -202,8 +189,6 @@ def _expected(
             if begins is not None:
                 yield place, F.first(begins.cast(kind)), _is_same
             continue
-        if not isinstance(was, StructType):
-            fail("values are a struct")
         old = F.col(f"old.v.c{source.column}")
         if rewrite.kind is RewriteKind.RECODE:
             yield place, F.first(old.cast(kind)), _is_same
