@@ -1,6 +1,7 @@
 """The verdict on the state of a query whose SQL has changed.
 
-What it is: `judge_query`, from the plan that made a state and the one that is to continue with it.
+What it is: `judge_query`, from the plan that made a state and the one that is to continue with it;
+`require_continued`, which refuses a state that cannot continue as it is.
 What it promises: pure. `full` is said only where the state means the same to both plans: operators
 are compared by what they compute down to the columns of sources, never by types or names. What
 cannot be compared is refused, and so is a state that would have to be rewritten and cannot be.
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from ashore.errors import QueryRefused
 from ashore.plans.change.aggregates import judge_aggregate
 from ashore.plans.change.keyed_state import judge_deduplicate, judge_join
 from ashore.plans.change.rewriting import find_obstacles
@@ -21,9 +23,10 @@ from ashore.plans.change.verdicts import (
     OperatorVerdict,
     QueryVerdict,
     StateVerdict,
+    describe_verdict,
     worst,
 )
-from ashore.plans.changes import find_changed_views
+from ashore.plans.changes import find_changed_views, find_changes
 from ashore.plans.log_form import StoredPlan, is_released
 from ashore.plans.matching import NO_EDITS, MappingEdits, match_operators
 from ashore.plans.operator_graph import Operator
@@ -92,6 +95,32 @@ def judge_query(old: StoredPlan, new: StoredPlan, edits: MappingEdits = NO_EDITS
     if verdict.verdict in {StateVerdict.FULL, StateVerdict.REFUSED}:
         return verdict  # nothing is rewritten
     return _with_obstacles(verdict, find_obstacles(old, new, verdict.mapping))
+
+
+def require_continued(
+    subject: str, old: StoredPlan, new: StoredPlan, hint: str, edits: MappingEdits = NO_EDITS
+) -> QueryVerdict | None:
+    """Return the verdict on a state that continues as it is; None: nothing that made it changed.
+
+    `subject`: whose state it is, for the message. Raises QueryRefused where it would mean something
+    else to `new`; SparkUnknown.
+    """
+    changes = find_changes(old, new)
+    if not changes:
+        return None
+    verdict = judge_query(old, new, edits)
+    if verdict.verdict is StateVerdict.FULL:
+        return verdict
+    reasons = dict.fromkeys([*describe_verdict(verdict), *changes])
+    raise QueryRefused(
+        f"{subject} was made by different SQL, and would give wrong rows: {'; '.join(reasons)}",
+        hint=hint,
+        changes=list(changes),
+        verdict=verdict.verdict.value,
+        operators=[
+            {"name": each.name, "verdict": each.verdict.value} for each in verdict.operators
+        ],
+    )
 
 
 def _with_obstacles(verdict: QueryVerdict, obstacles: Mapping[str, str]) -> QueryVerdict:

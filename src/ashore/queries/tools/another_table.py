@@ -23,9 +23,7 @@ from ashore.log.positions import StreamShard
 from ashore.log.query import QueryState
 from ashore.log.store.owner import require_free
 from ashore.log.store.reader import read_log
-from ashore.plans.change.judge import judge_query
-from ashore.plans.change.verdicts import StateVerdict
-from ashore.plans.changes import find_changes
+from ashore.plans.change.judge import require_continued
 from ashore.plans.log_form import StoredPlan, read_stored
 from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery
@@ -295,15 +293,8 @@ def _require_same(name: SliceName, former: FormerLog, new: StoredPlan) -> None:
             f"{name}: the plan in the log of {former.name} cannot be read: {error}",
             hint="did a later release write the log?",
         ) from None
-    changes = find_changes(old, new)
-    if not changes or judge_query(old, new).verdict is StateVerdict.FULL:
-        return
-    raise QueryRefused(
-        f"{name}: the state of the savepoint was made by different SQL, and would give wrong rows: "
-        f"{'; '.join(changes)}; nothing was changed",
-        hint="write the SQL that the savepoint is of, or start this table from the start",
-        changes=list(changes),
-    )
+    hint = "write the SQL that the savepoint was taken from, or start this table from the start"
+    require_continued(f"{name}: the state of the savepoint", old, new, hint)
 
 
 def _require_operators(name: SliceName, saved: _Opened, new: StoredPlan) -> None:

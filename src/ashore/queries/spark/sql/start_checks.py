@@ -7,7 +7,6 @@ same. Of a log without a plan nothing can be said: its state is that of an older
 """
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from ashore.base.codec import Malformed
 from ashore.errors import QueryRefused
@@ -25,12 +24,9 @@ from ashore.log.positions import ShardRange
 from ashore.log.query import PlanState, choose_letters, link
 from ashore.log.query_history import LandedBatch, read_batches
 from ashore.log.store.reader import read_history
-from ashore.plans.change.judge import judge_query
+from ashore.plans.change.judge import require_continued
 from ashore.plans.change.operator_choices import choose_edits
-from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, describe_verdict
-from ashore.plans.changes import find_changes
 from ashore.plans.log_form import StoredPlan, read_stored, write_stored
-from ashore.plans.matching import MappingEdits
 from ashore.plans.sources import list_topics
 from ashore.queries.spark.internals import read_sources
 from ashore.queries.spark.sql.batch_offsets import plan_ranges
@@ -68,33 +64,15 @@ def check_plan(
     if known is not None and not is_same and fold.query is not None:
         old = _read(name, known)
         edits = choose_edits(fold.edits, known.digest, old, new)
-        _check_state(name, (old, new), edits, report)
+        verdict = require_continued(f"{name}: the state in the checkpoint", old, new, _HINT, edits)
+        found = verdict.operators if verdict is not None else ()
+        filtered = [f"`{each.name}`" for each in found if each.differs_from_replay]
+        if filtered:
+            report(
+                f"other rows reach {' and '.join(filtered)} from this start on: its results differ "
+                "from those of a replay"
+            )
     return PlanState(plan.digest, write_stored(new))
-
-
-def _check_state(
-    name: SliceName,
-    plans: tuple[StoredPlan, StoredPlan],
-    edits: MappingEdits,
-    report: Callable[[str], None],
-) -> None:
-    """Refuse what gives a state another meaning; report what only gives it other rows.
-
-    `plans`: what made the state, and what is to continue with it.
-    """
-    old, new = plans
-    changes = find_changes(old, new)
-    if not changes:
-        return
-    verdict = judge_query(old, new, edits)
-    if verdict.verdict is not StateVerdict.FULL:
-        _refuse(name, verdict, changes)
-    filtered = [f"`{each.name}`" for each in verdict.operators if each.differs_from_replay]
-    if filtered:
-        report(
-            f"other rows reach {' and '.join(filtered)} from this start on: its results differ "
-            "from those of a replay"
-        )
 
 
 def _is_by(known: PlanState, planner: str) -> bool:
@@ -116,21 +94,6 @@ def _read(name: SliceName, known: PlanState) -> StoredPlan:
         ) from None
 
 
-def _refuse(name: SliceName, verdict: QueryVerdict, changes: Sequence[str]) -> NoReturn:
-    """Refuse a query by its verdict. `changes`: what differs, for people."""
-    reasons = list(dict.fromkeys([*describe_verdict(verdict), *changes]))
-    raise QueryRefused(
-        f"{name}: the state in the checkpoint was made by different SQL, and would give wrong "
-        f"rows: {'; '.join(reasons)}",
-        hint=_HINT,
-        changes=list(changes),
-        verdict=verdict.verdict.value,
-        operators=[
-            {"name": each.name, "verdict": each.verdict.value} for each in verdict.operators
-        ],
-    )
-
-
 def check_checkpoint(
     plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Checkpoint, storage: Storage
 ) -> dict[int, LandedBatch]:
@@ -149,7 +112,7 @@ def check_checkpoint(
             past = read_batches(read_history(storage, name), first - 1)
             since = _read_lineages(fold, past)
             for number in range(first, last + 1):
-                _hold_past(plan, name, past[number], since[number - 1])
+                _check_past(plan, name, past[number], since[number - 1])
             return past
         case _:
             _check_planned(plan, name, fold, checkpoint)
@@ -157,7 +120,7 @@ def check_checkpoint(
 
 
 def _check_planned(plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Checkpoint) -> None:
-    """Hold a batch that is planned and not done against the log, which may have its rows."""
+    """Compare a batch that is planned and not done with the log, which may have its rows."""
     position, known = checkpoint.read_position(), fold.query
     number = position.planned
     if known is None or position.committed >= number or number > known.batch_id:
@@ -178,7 +141,7 @@ def _read_lineages(fold: Fold, past: dict[int, LandedBatch]) -> dict[int, str]:
     return begun | {number: each.query.lineage for number, each in past.items()}
 
 
-def _hold_past(plan: QueryPlan, name: SliceName, batch: LandedBatch, before: str) -> None:
+def _check_past(plan: QueryPlan, name: SliceName, batch: LandedBatch, before: str) -> None:
     """Refuse a batch that would not run again as it did. `before`: the lineage that it follows."""
     ranges = [ShardRange(each.key, each.offsets) for each in batch.body.shards]
     if link(before, plan.digest, ranges, batch.left_out) != batch.query.lineage:
@@ -186,7 +149,7 @@ def _hold_past(plan: QueryPlan, name: SliceName, batch: LandedBatch, before: str
         raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
 
 
-def hold_query(
+def check_query(
     plan: QueryPlan, name: SliceName, fold: Fold, planned: PlannedFrame, storage: Storage
 ) -> None:
     """Refuse what a start would refuse. Raises QueryRefused, CheckpointUnfit."""

@@ -33,7 +33,7 @@ from ashore.queries.spark.internals import check_state
 from ashore.queries.spark.sql.assembly import SparkJob, plan_queries
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.refusals import do_all
-from ashore.queries.spark.sql.start_checks import hold_query
+from ashore.queries.spark.sql.start_checks import check_query
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.directories import open_directory
 from ashore.queries.state.layout import STATE, OffsetsFile, Settings
@@ -108,7 +108,7 @@ def _describe(parts: SparkJob, item: Sink, plan: QueryPlan) -> DescribedQuery:
     columns, graph = output_ddl(planned.frame), planned.graph
     operators = tuple(describe_operators(graph))
     storage = parts.assembly.environment.storage
-    hold_query(plan, name, read_log(storage, name), planned, storage)
+    check_query(plan, name, read_log(storage, name), planned, storage)
     warnings = warn_of_replays(graph, plan.texts)
     common = (name.slice, columns, plan.attempts.uri, graph.sources, operators, warnings)
     # What is promised of a table is not promised of a topic.
