@@ -31,7 +31,7 @@ def ask(
 ) -> tuple[list[dict[str, object]], list[Event], Answered]:
     told: list[Event] = []
     asked = SqlRequest(**{"sql": sql, "last": 1000, "offsets": (), "limit": 100, **request})  # type: ignore[arg-type]
-    answer = answer_query(site.writer(job_file).job.sql, asked, told.append)
+    answer = answer_query(site.writer(job_file).job, asked, told.append)
     return [json.loads(row) for row in answer.rows], told, answer
 
 

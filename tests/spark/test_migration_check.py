@@ -68,7 +68,7 @@ def plan_beside(site: Site, old: Path, new: Path) -> tuple[PlannedQuery, ...]:
     clock = SystemClock()
     with open_job(old) as opened, copied_outlines(opened) as outlines:
         directories = {each.slice: open_directory(each.path, clock) for each in outlines.copies}
-        planned = plan_stored(site.writer(new).job.sql, directories)
+        planned = plan_stored(site.writer(new).job, directories)
         return tuple(outlines.explain(each) for each in planned)
 
 
@@ -88,7 +88,7 @@ def test_the_plan_in_the_log_is_compared_with_the_new_sql(
     before = snapshot(site.lake)
     with open_job(old) as opened:
         (found,) = judge_job(opened, plan_beside(site, old, new))
-        (same,) = judge_job(opened, plan_stored(site.writer(old).job.sql))
+        (same,) = judge_job(opened, plan_stored(site.writer(old).job))
     assert same.verdict.verdict is StateVerdict.FULL
     assert found.query == "ods.per_minute"
     assert found.verdict.verdict is StateVerdict.PARTIAL
@@ -143,7 +143,7 @@ OTHER_KEY = PER_MINUTE.replace("country, count", "upper(country) AS country, cou
 def look(site: Site, old: Path, *tables: dict[str, object]) -> tuple[ReplayLook, str]:
     new = sql_job(site, OTHER_KEY, *tables)
     with open_job(old) as opened:
-        planned = plan_stored(site.writer(new).job.sql)
+        planned = plan_stored(site.writer(new).job)
         found = look_at_replays(opened, judge_job(opened, planned), planned)
         (query,) = found
         assert query.verdict.verdict is StateVerdict.REFUSED
@@ -196,7 +196,7 @@ def test_what_is_dropped_is_told_in_bytes(site: Site, jobs: tuple[Path, Path]) -
     less = PER_MINUTE.replace(", sum(id) AS ids", "")
     new = sql_job(site, less, read_only(topic_of(old)), PER_MINUTE_TABLE)
     with open_job(old) as opened:
-        judged = judge_job(opened, plan_stored(site.writer(new).job.sql))
+        judged = judge_job(opened, plan_stored(site.writer(new).job))
         (found,) = measure_losses(opened, judged)
     state = checkpoint(site, "ods__per_minute") / "state"
     written = [each for each in state.rglob("*.changelog") if not each.name.startswith(".")]

@@ -296,7 +296,7 @@ def test_topics_end_with_what_a_run_over_the_whole_input_gives(
 ) -> None:
     topics = {topic: site.topic(2, topic) for topic in SCHEMAS}
     job = site.writer(updates_file(site, topics, {each: f"q{each}" for each in KEYS})).job
-    planned = describe_queries(job.sql)
+    planned = describe_queries(job)
     assert {each.topic for each in planned} == {f"q{each}" for each in KEYS}
 
     into = {number: site.topic(2, f"q{number}") for number in INTO_TOPICS}

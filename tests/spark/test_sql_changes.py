@@ -66,7 +66,7 @@ def test_sql_that_means_something_else_is_refused_before_spark_sees_the_checkpoi
     other = sql_job(site, OTHER, *tables)
     before = sorted(str(each) for each in site.lake.rglob("*") if "_checkpoints" in str(each))
     with pytest.raises(QueryRefused, match=WAS_AND_IS) as refused:
-        describe_queries(site.writer(other).job.sql)
+        describe_queries(site.writer(other).job)
     assert f"`{operator.name}` is lost (" in refused.value.message
     assert "lost sum(" in refused.value.message
     assert refused.value.fields["operators"] == [{"name": operator.name, "verdict": "lost"}]
@@ -96,7 +96,7 @@ def test_what_is_made_of_a_state_may_change_and_is_written_down(site: Site) -> N
 
     site.produce(topic, encode(clicks(100, 100)))
     halved = sql_job(site, HALVED, *tables)
-    (described,) = describe_queries(site.writer(halved).job.sql)
+    (described,) = describe_queries(site.writer(halved).job)
     assert described.slice == NAME.slice
     run(site, halved)
     assert ids_of(site) == [*sums(1), *sums(3, 2)[2:]]
@@ -144,10 +144,10 @@ def test_validate_refuses_other_sql_for_a_batch_that_is_half_done(site: Site) ->
     (root / "commits" / str(newest)).unlink()
     for path in (root / "commits").glob(f".{newest}.*"):
         path.unlink()
-    describe_queries(site.writer(sql_job(site, PER_MINUTE, *tables)).job.sql)
+    describe_queries(site.writer(sql_job(site, PER_MINUTE, *tables)).job)
     changed = sql_job(site, HALVED, *tables)
     for refuse in (
-        lambda: describe_queries(site.writer(changed).job.sql),
+        lambda: describe_queries(site.writer(changed).job),
         lambda: run(site, changed),
     ):
         with pytest.raises(CheckpointUnfit) as refused:

@@ -72,7 +72,7 @@ def test_a_table_of_a_database_is_read_anew_with_each_batch(site: Site) -> None:
             job.land(2)
 
         job = site.writer(job_file).job
-        (described,) = describe_queries(job.sql)
+        (described,) = describe_queries(job)
         stream, table = described.sources
         assert (stream.is_streaming, table.is_streaming) == (True, False)
         assert "names" in table.reads
@@ -93,7 +93,7 @@ def test_a_database_that_is_away_is_waited_for(site: Site) -> None:
     )
     job = site.writer(job_file).job
     with pytest.raises(BatchFailed, match="a source of the SQL does not answer: ") as caught:
-        describe_queries(job.sql)
+        describe_queries(job)
     assert "Couldn't connect" in caught.value.message
     assert "\n" not in caught.value.message
 

@@ -93,7 +93,7 @@ def test_validate_and_a_start_name_all_that_is_refused(site: Site) -> None:
     sql = "INSERT INTO ods.big SELECT nope FROM clicks;\nINSERT INTO ods.odd SELECT 1 AS id;"
     job_file = sql_job(site, sql, *tables)
     for act in (
-        lambda: describe_queries(site.writer(job_file).job.sql),
+        lambda: describe_queries(site.writer(job_file).job),
         lambda: run(site, job_file),
     ):
         with pytest.raises(QueryRefused, match="the SQL has 2 problems") as refused:

@@ -71,7 +71,7 @@ def test_functions_of_sql_and_of_python_are_called_and_may_not_change_below_stat
 
     other = job_of(site, topic, PYTHON.replace('"!"', '"?"'))
     with pytest.raises(QueryRefused, match="and the Python functions have changed"):
-        describe_queries(site.writer(other).job.sql)
+        describe_queries(site.writer(other).job)
 
 
 class UntilWarned(Quiet):

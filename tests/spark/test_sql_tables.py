@@ -348,7 +348,7 @@ def test_validate_tells_of_the_state_that_is_there(site: Site) -> None:
     def describe(**sql: object) -> tuple[DescribedQuery, ...]:
         path = sql_job(site, "", *tables, sql={"text": PER_MINUTE, **sql})
         job = site.writer(path).job
-        return describe_queries(job.sql)
+        return describe_queries(job)
 
     (query,) = describe()
     (operator,) = query.operators
@@ -518,7 +518,7 @@ def test_validate_tells_what_the_queries_would_be(site: Site) -> None:
     job_file = sql_job(site, sql, read_only("nowhere"), *tables)
     job = site.writer(job_file).job
 
-    counted, big, odd = describe_queries(job.sql)
+    counted, big, odd = describe_queries(job)
 
     assert counted.warnings == big.warnings == ()
     assert [each.split("`")[1] for each in odd.warnings] == [

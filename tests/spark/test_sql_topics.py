@@ -256,7 +256,7 @@ def test_validate_tells_what_is_promised(site: Site) -> None:
     job_file = topic_job(site, MINUTES, "nowhere", upsert("counts", "minute", "country"))
     job = site.writer(job_file).job
 
-    (described,) = describe_queries(job.sql)
+    (described,) = describe_queries(job)
 
     assert (described.topic, described.mode) == ("counts", "upsert")
     assert described.key == ("minute", "country")
