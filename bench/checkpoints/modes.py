@@ -19,9 +19,10 @@ from ashore.queries.spark.sql.settings import (
     MAINTENANCE_INTERVAL,
     MAINTENANCE_THREADS,
     SNAPSHOT_BATCHES,
+    TuningGoals,
     state_settings,
+    tune,
 )
-from ashore.queries.spark.sql.tuning import TuningGoals, tune
 from ashore.queries.state.checkpoint import Checkpoint
 
 CORES = 2

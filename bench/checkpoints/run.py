@@ -15,8 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Self, cast
 
-from ashore.queries.spark.sql.settings import SNAPSHOT_BATCHES
-from ashore.queries.spark.sql.tuning import MAINTENANCE_S
+from ashore.queries.spark.sql.settings import MAINTENANCE_S, SNAPSHOT_BATCHES
 from ashore.queries.state.layout import StateKind, StatePath, Store, parse_path
 from ashore.storage import Storage, open_storage
 from ashore_lab.services.hdfs import Hdfs, HdfsOptions

@@ -7,7 +7,7 @@ called. An operator that is not known is refused, never left out.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ashore.errors import SparkUnknown
@@ -57,18 +57,6 @@ class StatefulOperator:
     is_bounded: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundState:
-    """What is found of an operator besides id and partitions."""
-
-    kind: OperatorKind
-    name: str
-    keys: tuple[str, ...]
-    is_bounded: bool | None
-    columns: tuple[StateColumn, ...] = ()
-    partitions: int | None = None  # None: those of the shuffle
-
-
 def keeps_state(graph: PlanGraph) -> bool:
     """Return whether a query has an operator that keeps state."""
     return any(node.state is not None for node in graph.nodes)
@@ -85,72 +73,78 @@ def describe_operators(graph: PlanGraph, *, is_qualified: bool = False) -> list[
 
 
 def _describe(node: PlanNode, state: OperatorState, words: Words) -> StatefulOperator:
-    describe = DESCRIBED.get(node.kind)
+    describe = _DESCRIBED.get(node.kind)
     if describe is None:
         raise SparkUnknown(
             f"Spark plans a stateful operator that is unknown to Ashore: {node.kind}",
             hint="write the query without it",
         )
-    found = describe(node, state, words)
-    return StatefulOperator(
-        operator_id=state.operator_id,
-        kind=found.kind,
-        name=found.name,
-        keys=found.keys,
-        state_columns=found.columns,
-        state_partitions=found.partitions or state.partitions,
-        is_bounded=found.is_bounded,
-    )
+    return describe(node, state, words)
 
 
 # ---- each kind
 
 
-def _grouped(node: PlanNode, state: OperatorState, words: Words) -> _FoundState:
+def _grouped(node: PlanNode, state: OperatorState, words: Words) -> StatefulOperator:
     keys = _keys(node, words)
     if not node.terms(FUNCTIONS):
         name = f"distinct {_shown(keys)}"
-        return _FoundState(OperatorKind.DISTINCT, name, keys, state.has_event_time)
+        return _made(state, OperatorKind.DISTINCT, name, keys)
     name = f"aggregate by {_shown(keys)}" if keys else "aggregate all rows"
-    is_bounded = not keys or state.has_event_time
-    return _FoundState(OperatorKind.AGGREGATE, name, keys, is_bounded, _columns(state, words))
+    made = _made(state, OperatorKind.AGGREGATE, name, keys, _columns(state, words))
+    return replace(made, is_bounded=not keys or state.has_event_time)
 
 
-def _deduplicate(node: PlanNode, state: OperatorState, words: Words) -> _FoundState:
+def _deduplicate(node: PlanNode, state: OperatorState, words: Words) -> StatefulOperator:
     keys = _keys(node, words)
-    name = f"deduplicate by {_shown(keys)}"
-    return _FoundState(OperatorKind.DEDUPLICATE, name, keys, state.has_event_time)
+    return _made(state, OperatorKind.DEDUPLICATE, f"deduplicate by {_shown(keys)}", keys)
 
 
-def _deduplicate_within(node: PlanNode, _state: OperatorState, words: Words) -> _FoundState:
+def _deduplicate_within(node: PlanNode, state: OperatorState, words: Words) -> StatefulOperator:
     keys = _keys(node, words)
     name = f"deduplicate by {_shown(keys)} within the watermark"
-    expiry = StateColumn("expires at", "bigint")
-    return _FoundState(OperatorKind.DEDUPLICATE, name, keys, True, (expiry,))
+    made = _made(
+        state, OperatorKind.DEDUPLICATE, name, keys, (StateColumn("expires at", "bigint"),)
+    )
+    return replace(made, is_bounded=True)
 
 
-def _join(node: PlanNode, state: OperatorState, words: Words) -> _FoundState:
+def _join(node: PlanNode, state: OperatorState, words: Words) -> StatefulOperator:
     qualified = Words(words.terms, words.sources, is_qualified=True)
     left, right = qualified.all(node.terms("leftKeys")), qualified.all(node.terms("rightKeys"))
     keys = tuple(f"{one} = {other}" for one, other in zip(left, right, strict=True))
     how = join_type(node)
     name = f"{'' if how == 'inner' else how + ' '}join on {_shown(keys, ' and ')}"
-    is_bounded = all(each.is_bounded for each in state.sides)
-    return _FoundState(OperatorKind.JOIN, name, keys, is_bounded, _columns(state, words))
+    made = _made(state, OperatorKind.JOIN, name, keys, _columns(state, words))
+    return replace(made, is_bounded=all(each.is_bounded for each in state.sides))
 
 
-def _limit(node: PlanNode, _state: OperatorState, _words: Words) -> _FoundState:
+def _limit(node: PlanNode, state: OperatorState, _words: Words) -> StatefulOperator:
     """All rows come together in one partition, whatever Spark writes of the shuffle's."""
-    name = f"limit {node.option('streamLimit')}"
-    return _FoundState(OperatorKind.LIMIT, name, (), True, (StateColumn("rows", "bigint"),), 1)
+    name, columns = f"limit {node.option('streamLimit')}", (StateColumn("rows", "bigint"),)
+    made = _made(state, OperatorKind.LIMIT, name, (), columns)
+    return replace(made, is_bounded=True, state_partitions=1)
 
 
-def _custom(node: PlanNode, _state: OperatorState, words: Words) -> _FoundState:
+def _custom(node: PlanNode, state: OperatorState, words: Words) -> StatefulOperator:
     keys = _keys(node, words)
-    return _FoundState(OperatorKind.CUSTOM, f"custom state by {_shown(keys)}", keys, None)
+    made = _made(state, OperatorKind.CUSTOM, f"custom state by {_shown(keys)}", keys)
+    return replace(made, is_bounded=None)
 
 
-DESCRIBED: dict[str, Callable[[PlanNode, OperatorState, Words], _FoundState]] = {
+def _made(
+    state: OperatorState,
+    kind: OperatorKind,
+    name: str,
+    keys: tuple[str, ...],
+    columns: tuple[StateColumn, ...] = (),
+) -> StatefulOperator:
+    """Return an operator that a watermark bounds where one of its keys is event time."""
+    number, partitions = state.operator_id, state.partitions
+    return StatefulOperator(number, kind, name, keys, columns, partitions, state.has_event_time)
+
+
+_DESCRIBED: dict[str, Callable[[PlanNode, OperatorState, Words], StatefulOperator]] = {
     "FlatMapGroupsInPandasWithStateExec": _custom,
     "FlatMapGroupsWithStateExec": _custom,
     "SessionWindowStateStoreSaveExec": _grouped,

@@ -3,7 +3,7 @@
 import pytest
 
 from ashore.jobs.file.cases import Expected
-from ashore.queries.spark.sql.case_letters import CaseLetter, letter_problems
+from ashore.queries.spark.sql.case_comparison import CaseLetter, letter_problems
 
 FOUND = [
     CaseLetter("clicks", 0, 1, "not-computed: ods__out: no cast (CAST_INVALID_INPUT)"),

@@ -9,9 +9,9 @@ from ashore.queries.spark.sql.settings import (
     KEPT_BATCHES,
     MAINTENANCE_THREADS,
     SNAPSHOT_BATCHES,
+    Tuning,
     state_settings,
 )
-from ashore.queries.spark.sql.tuning import Tuning
 from ashore.queries.state.layout import PARTITIONS, PROVIDER
 
 TUNING = Tuning(partitions=8, snapshot_batches=12, kept_batches=180, maintenance_threads=3)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ashore.queries.spark.sql.assembly import read_batches, read_partitions
-from ashore.queries.spark.sql.tuning import (
+from ashore.queries.spark.sql.settings import (
     KEPT_BATCHES_MIN,
     KEPT_FILES_MAX,
     MAINTENANCE_S,

@@ -37,9 +37,14 @@ from ashore.queries.spark.sql.limits import BatchLimits
 from ashore.queries.spark.sql.query import SqlQuery
 from ashore.queries.spark.sql.refusals import do_all, refused_at
 from ashore.queries.spark.sql.script import Insert, Script, parse_script
-from ashore.queries.spark.sql.settings import NULL_FOR_ERRORS, state_settings
+from ashore.queries.spark.sql.settings import (
+    NULL_FOR_ERRORS,
+    Batches,
+    TuningGoals,
+    state_settings,
+    tune,
+)
 from ashore.queries.spark.sql.topics import plan_topic
-from ashore.queries.spark.sql.tuning import Batches, TuningGoals, tune
 from ashore.queries.spark.sql.views import View
 from ashore.queries.state.attempts import open_attempts
 from ashore.queries.state.checkpoint import Checkpoint

@@ -69,14 +69,7 @@ class RunAgain(Exception):
 
 
 class QueryBatches:
-    """The batches of a query, in whatever run of it.
-
-    Arguments:
-        plan: what the query is.
-        parts: what it works with.
-        topics: that it reads, sorted.
-
-    """
+    """The batches of a query, in whatever run of it. `topics`: that it reads, sorted."""
 
     def __init__(self, plan: QueryPlan, parts: QueryParts, topics: Sequence[str]) -> None:
         self.plan, self.parts, self.topics = plan, parts, topics
@@ -107,7 +100,7 @@ class QueryBatches:
         self._frame = frame
         self.passed_ms = {}
         self._idle_inputs = IdleInputs(
-            read_time_inputs(frame), self._patience_s(), self._monotonic_s()
+            read_time_inputs(frame), self.plan.idle_after_s, self._monotonic_s()
         )
 
     @property
@@ -251,14 +244,6 @@ class QueryBatches:
             for node, mark_ms in moved.items():
                 if not idle.topics_of(node).isdisjoint(view.topics):
                     self.passed_ms[view.name] = mark_ms
-
-    def _patience_s(self) -> dict[str, float]:
-        """Return how long each topic may be silent before others no longer wait for it."""
-        return {
-            topic: view.spec.idle_after_ms / 1000
-            for view in self.plan.read_views
-            for topic in view.topics
-        }
 
     def move_mark(self, batch_id: int) -> None:
         """Let the batch after `batch_id` treat records as late by that one's watermark, like Spark.

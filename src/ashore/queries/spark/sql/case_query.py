@@ -32,7 +32,7 @@ from ashore.queries.spark.internals import (
     read_sources,
     read_time_inputs,
 )
-from ashore.queries.spark.sql.case_letters import CaseLetter
+from ashore.queries.spark.sql.case_comparison import CaseLetter, RowsUnfit, read_rows, rows_as_text
 from ashore.queries.spark.sql.case_source import (
     list_ranges,
     open_ranges,
@@ -48,7 +48,6 @@ from ashore.queries.spark.sql.frames import (
 )
 from ashore.queries.spark.sql.idleness import IdleInputs
 from ashore.queries.spark.sql.refusals import explain_failure
-from ashore.queries.spark.sql.row_comparison import RowsUnfit, read_rows, rows_as_text
 from ashore.queries.spark.sql.row_errors import RowError
 from ashore.queries.spark.sql.row_writer import explain_row, find_letters, reason_of
 from ashore.queries.spark.sql.views import View, choose_far_future, leave_out, make_view
@@ -222,13 +221,8 @@ class _Run:
         self._has_key = bool(key)
         self._kept: list[str] = []
         self._newest: dict[str, str] = {}
-        patience_s = {
-            topic: view.spec.idle_after_ms / 1000
-            for view in plan.read_views
-            for topic in view.topics
-        }
         inputs = read_time_inputs(frame, query.topics_of_directories())
-        self._idle = IdleInputs(inputs, patience_s, 0.0)
+        self._idle = IdleInputs(inputs, plan.idle_after_s, 0.0)
 
     @property
     def rows(self) -> list[str]:

@@ -21,10 +21,15 @@ from ashore.jobs.events import CaseEnded
 from ashore.jobs.file.cases import Case, Expected, named_columns
 from ashore.jobs.file.tables import Table
 from ashore.queries.spark.sql.assembly import SparkJob, plan_queries, read_views_of
-from ashore.queries.spark.sql.case_letters import land_letters, letter_problems
+from ashore.queries.spark.sql.case_comparison import (
+    RowsUnfit,
+    differences,
+    land_letters,
+    letter_problems,
+    typed,
+)
 from ashore.queries.spark.sql.case_query import CaseQuery
 from ashore.queries.spark.sql.frames import QueryPlan, output_ddl
-from ashore.queries.spark.sql.row_comparison import RowsUnfit, differences, typed
 from ashore.queries.spark.sql.views import View
 from ashore.topics.loop.sink_output import sink_output
 from ashore.topics.loop.sinks import Sink, sink_slice

@@ -132,6 +132,15 @@ class QueryPlan:
         return tuple(view for view in self.views if view.name.casefold() in read)
 
     @property
+    def idle_after_s(self) -> dict[str, float]:
+        """How long each topic may be silent before others no longer wait for it."""
+        return {
+            topic: view.spec.idle_after_ms / 1000
+            for view in self.read_views
+            for topic in view.topics
+        }
+
+    @property
     def _functions_called(self) -> str:
         """Digest of the Python functions; empty where the statements name none of them."""
         is_called = not self._names_read.isdisjoint(self.functions.names)

@@ -60,11 +60,7 @@ R = TypeVar("R")
 class SqlQuery:
     """One INSERT: a Worker, whose turns are runs of a streaming query.
 
-    Arguments:
-        plan: what the query is.
-        parts: what it works with.
-        sources: the topics of each stream that it reads, in the order of Spark's plan.
-
+    `sources`: the topics of each stream that it reads, in the order of Spark's plan.
     """
 
     def __init__(

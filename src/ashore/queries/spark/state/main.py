@@ -11,7 +11,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from queue import SimpleQueue
@@ -91,27 +91,19 @@ class _ParentLines:
 
 def _rescale(text: str, events: EventWriter, start: Start, _lines: _ParentLines) -> None:
     request = read_request(RescaleRequest, text)
-    reach = {f"spark.hadoop.{name}": value for name, value in request.source.options}
-    conf = {**reach, **dict(request.spark.conf), FORMAT: str(request.state_format)}
-    spark = start("checkpoint rescale", request.spark.master, conf)
-    try:
+    conf = {**_reach(request.source), **dict(request.spark.conf), FORMAT: str(request.state_format)}
+    with _started(start("checkpoint rescale", request.spark.master, conf)) as spark:
         cut = Cut(request.batch, request.partitions)
         source, target = _open(request.source), _open(request.target)
         events.send(rescale(spark, source, target, cut, events.send))
-    finally:
-        _stop(spark)
 
 
 def _load(text: str, events: EventWriter, start: Start, _lines: _ParentLines) -> None:
     request = read_request(LoadRequest, text)
-    reach = {f"spark.hadoop.{name}": value for name, value in request.checkpoint.options}
-    conf = {**LIGHT_JVM, **reach, **dict(request.spark.conf), **READING}
+    conf = {**LIGHT_JVM, **_reach(request.checkpoint), **dict(request.spark.conf), **READING}
     conf[FORMAT] = str(request.state_format)
-    spark = start("checkpoint doctor", request.spark.master, conf)
-    try:
+    with _started(start("checkpoint doctor", request.spark.master, conf)) as spark:
         events.send(load(spark, request, events.send))
-    finally:
-        _stop(spark)
 
 
 def _migrate(request: str, events: EventWriter, start: Start, lines: _ParentLines) -> None:
@@ -119,14 +111,13 @@ def _migrate(request: str, events: EventWriter, start: Start, lines: _ParentLine
     planning = read_request(PlanRequest, request)
     job, clock = load_job_file(lines.where), SystemClock()
     outlines = {each.slice: open_directory(each.path, clock) for each in planning.outlines}
-    spark = start(f"migrate {job.job}", application_of(job).master, conf_of(job))
-    try:
-        with assembled(job, spark, events) as parts:
-            events.send(QueriesPlanned(plan_stored(parts, outlines)))
-            for line in lines.all():
-                events.send(_rewrite(parts, read_request(MigrateRequest, line), events))
-    finally:
-        _stop(spark)
+    with (
+        _started(start(f"migrate {job.job}", application_of(job).master, conf_of(job))) as spark,
+        assembled(job, spark, events) as parts,
+    ):
+        events.send(QueriesPlanned(plan_stored(parts, outlines)))
+        for line in lines.all():
+            events.send(_rewrite(parts, read_request(MigrateRequest, line), events))
 
 
 def _rewrite(parts: SparkJob, request: MigrateRequest, events: EventWriter) -> StateMigrated:
@@ -141,17 +132,22 @@ def _rewrite(parts: SparkJob, request: MigrateRequest, events: EventWriter) -> S
 def _rows(text: str, events: EventWriter, start: Start, _lines: _ParentLines) -> None:
     request = read_request(RowsRequest, text)
     conf = {**dict(request.spark.conf), **READING, FORMAT: str(request.state_format)}
-    spark = start("checkpoint rows", request.spark.master, conf)
-    try:
+    with _started(start("checkpoint rows", request.spark.master, conf)) as spark:
         read_rows(spark, request, events.send)
+
+
+@contextmanager
+def _started(spark: SparkSession) -> Iterator[SparkSession]:
+    """Stop Spark at the end. A JVM that has ended meanwhile is not the error that is reported."""
+    try:
+        yield spark
     finally:
-        _stop(spark)
+        with suppress(Py4JError, ConnectionError):
+            spark.stop()
 
 
-def _stop(spark: SparkSession) -> None:
-    """Stop Spark. A JVM that has ended meanwhile is not the error that is reported."""
-    with suppress(Py4JError, ConnectionError):
-        spark.stop()
+def _reach(address: CheckpointAddress) -> dict[str, str]:
+    return {f"spark.hadoop.{name}": value for name, value in address.options}
 
 
 def _open(address: CheckpointAddress) -> Checkpoint:

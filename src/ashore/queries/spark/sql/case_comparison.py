@@ -1,17 +1,26 @@
-"""Dead letters in a test case: those that its records become, and those that are expected.
+"""What a test case expects, compared with the rows and the dead letters that it gives.
 
-What it is: `CaseLetter`; `land_letters`, the records of a topic that its table would not take; and
-`letter_problems`, what differs from the dead letters that a case expects.
-What it promises: the topic's own decoding and checks, as where it lands. No file is written.
+What it is: rows as the text of JSON objects, by the types of the query's columns, and what differs;
+`CaseLetter`; `land_letters`, the records of a topic that its table would not take.
+What it promises: what does not fit the type of its column is reported, and never taken for NULL.
+Dead letters are by the topic's own decoding and checks, as where it lands. No file is written.
 """
 
+import json
+import re
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import StructType
 
 from ashore.jobs.file.cases import Expected, GivenBatch
 from ashore.log.batch_time import BatchTime
@@ -19,16 +28,65 @@ from ashore.log.files import Role
 from ashore.log.names import SliceName
 from ashore.log.positions import ShardKey
 from ashore.queries.spark.sql.case_source import SOURCE, list_ranges, open_ranges, write_batches
-from ashore.queries.spark.sql.row_comparison import SHOWN_MAX
+from ashore.queries.spark.sql.topics import JSON_OPTIONS, quoted
 from ashore.queries.spark.sql.views import View
 from ashore.topics.loop.assembly import JobAssembly
 from ashore.topics.loop.job import MAIN
+from ashore.topics.run.spark.causes import outermost_cause, text_of
 from ashore.topics.run.spark.reader import decode_records, record_columns
 from ashore.topics.write.batch import BatchOrder
 from ashore.topics.write.data_file import OffsetRun
 from ashore.topics.write.runs import split_shards
 from ashore.topics.write.sorting import TopicSorter
 from ashore.topics.write.specs import LandingSpec
+
+SHOWN_MAX = 10
+_UNFIT = re.compile(r"\[CANNOT_PARSE_JSON_FIELD\] ([^\n]*?)\.? SQLSTATE")
+
+
+def rows_as_text(names: Sequence[str]) -> Column:
+    """Return columns of a frame as one: the text of a JSON object."""
+    columns = [F.col(quoted(name)) for name in names]
+    return F.to_json(F.struct(*columns), JSON_OPTIONS) if columns else F.lit("")
+
+
+class RowsUnfit(ValueError):
+    """Rows of a file cannot be rows of these columns."""
+
+
+def read_rows(
+    spark: SparkSession, schema: StructType, rows: Sequence[Mapping[str, Any]]
+) -> list[Row]:
+    """Return rows of a file by the types of their columns. Raises RowsUnfit."""
+    texts = [(json.dumps(row, ensure_ascii=False),) for row in rows]
+    parsed = F.from_json("value", schema, {"mode": "FAILFAST"})
+    try:
+        frame = spark.createDataFrame(texts, "value STRING").select(parsed.alias("row"))
+        found: list[Row] = frame.select("row.*").collect()
+    except (PySparkException, Py4JError) as error:
+        why = _UNFIT.search(text_of(error))
+        raise RowsUnfit(why[1] if why else outermost_cause(error)) from error
+    return found
+
+
+def typed(spark: SparkSession, schema: StructType, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return rows of a file as `rows_as_text` writes them. Raises RowsUnfit."""
+    if not schema.fields:
+        return []
+    found = spark.createDataFrame(read_rows(spark, schema, rows), schema)
+    return [str(row[0]) for row in found.select(rows_as_text(schema.names)).collect()]
+
+
+def differences(expected: Counter[str], found: Counter[str]) -> Iterator[str]:
+    """Yield rows that are missing, then those that are not expected, each as often as it is."""
+    missing, more = sorted((expected - found).elements()), sorted((found - expected).elements())
+    for text, rows in (("missing", missing), ("not expected", more)):
+        yield from (f"{text}: {row}" for row in rows[:SHOWN_MAX])
+        if len(rows) > SHOWN_MAX:
+            yield f"{text}: {len(rows) - SHOWN_MAX} more rows"
+
+
+# ---- dead letters
 
 
 @dataclass(frozen=True, slots=True, order=True)
