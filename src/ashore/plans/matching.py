@@ -137,9 +137,7 @@ class _Matcher:
             if old in self._used_old or new in self._used_new:
                 continue
             self._add(old, new, Why.ALIKE, -negative)
-            for before, after in zip(
-                self._neighbours(0, old), self._neighbours(1, new), strict=True
-            ):
+            for before, after in zip(self._around[0][old], self._around[1][new], strict=True):
                 for one in before:
                     for other in after:
                         heapq.heappush(heap, self._candidate(one, other))
@@ -167,7 +165,7 @@ class _Matcher:
             return 0.0
         is_near = [
             any((one, other) in self._known for one in mine for other in theirs)
-            for mine, theirs in zip(self._neighbours(0, old), self._neighbours(1, new), strict=True)
+            for mine, theirs in zip(self._around[0][old], self._around[1][new], strict=True)
         ]
         facts = _common(_facts(before), _facts(after))
         return (
@@ -175,10 +173,6 @@ class _Matcher:
             + DEPENDED * _common(_columns(before), _columns(after))
             + (AROUND * sum(is_near))
         )
-
-    def _neighbours(self, graph: int, place: int) -> tuple[list[int], list[int]]:
-        """Return the places of an operator's inputs, and of those that take its rows."""
-        return self._around[graph][place]
 
     def _free_old(self) -> Iterator[int]:
         return (each for each in range(len(self._old)) if each not in self._used_old)

@@ -75,15 +75,11 @@ def find_regions(
 ) -> dict[int, Region]:
     """Return the regions of a query, by the ids of their operators.
 
-    Arguments:
-        graph: of the query.
-        renumbered: the ids that operators have in another graph, so that digests can be compared
-            with its digests; an operator that is not in it is like none there. None: they have the
-            same.
-        sources: how each source is distinguished; None: by `number_sources`.
-        passed: the ids of operators that hand on some of their rows as they are, and that are taken
-            for filters: what stands on them stands on what is below them.
-
+    `renumbered`: the ids that operators have in another graph, so that digests can be compared with
+    its digests; an operator that is not in it is like none there. None: they have the same.
+    `sources`: how each source is distinguished; None: by `number_sources`. `passed`: the ids of
+    operators that hand on some of their rows as they are, and that are taken for filters: what
+    stands on them stands on what is below them.
     """
     numbers = number_sources(graph.sources) if sources is None else [*sources]
     digests = _Digests(graph, renumbered, numbers, passed)
@@ -108,7 +104,7 @@ def _region(digests: "_Digests", place: int, state: OperatorState) -> Region:
     return Region(
         state.operator_id,
         hash_form(digests.node(place)),
-        hash_form(digests.own_of(place)),
+        hash_form([*digests.own(digests.graph.nodes[place])]),
         hash_form(digests.inputs_of(place)),
         tuple(each for at in nodes[1:] for each in digests.filters_of(at)),
         nodes,
@@ -152,9 +148,10 @@ class _Digests:
         node = self.graph.nodes[place]
         if hands_on(node):
             return self._input(node.inputs[0])
-        return [*self._own(node), self._joined(node, [self._input(each) for each in node.inputs])]
+        return [*self.own(node), self._joined(node, [self._input(each) for each in node.inputs])]
 
-    def _own(self, node: PlanNode) -> list[Json]:
+    def own(self, node: PlanNode) -> list[Json]:
+        """Return the form of a node without its inputs."""
         return [
             ALIKE.get(node.kind, node.kind),
             [
@@ -166,10 +163,6 @@ class _Digests:
             None if node.source is None else self.sources[node.source],
             None if node.state is None else self._state(node.state),
         ]
-
-    def own_of(self, place: int) -> Json:
-        """Return the form of a node without its inputs."""
-        return self._own(self.graph.nodes[place])
 
     def inputs_of(self, place: int) -> Json:
         """Return the form of what stands below a node, without filters."""
@@ -214,7 +207,7 @@ class _Digests:
             return self._below(node.state)
         if is_passed or hands_on(node) or node.kind == FILTER:
             return self._unfiltered(node.inputs[0])
-        return [*self._own(node), self.inputs_of(place)]
+        return [*self.own(node), self.inputs_of(place)]
 
     def is_seen(self, node: PlanNode) -> bool:
         """Return whether Spark writes all that a node computes."""

@@ -5,27 +5,24 @@ What it promises: the checkpoint is only read, also beside a job that runs. Wher
 the number of rows, none is reported; where only a snapshot has it, the snapshot is named.
 """
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ashore.base.codec import Malformed
-from ashore.errors import AshoreError, PathMissing
+from ashore.errors import AshoreError
 from ashore.log.store.reader import read_log
 from ashore.plans.change.verdicts import LostState, QueryVerdict, StateVerdict
 from ashore.plans.graph import PlanGraph
 from ashore.plans.log_form import read_stored
 from ashore.plans.operator_graph import describe_graph
+from ashore.queries.change.outlines import try_beside_spark
 from ashore.queries.state.attempts import open_attempts
-from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import CheckpointPath
 from ashore.queries.state.required_files import Chain
 from ashore.queries.state.survey import Survey, take_survey
 from ashore.topics.loop.job import lake_of
 from ashore.topics.loop.sinks import find_sink, sink_slice
 from ashore.topics.open_job import OpenJob
-
-TRIES = 3  # beside a running Spark, which deletes old files
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +58,10 @@ def measure_query(opened: OpenJob, query: str, verdict: QueryVerdict) -> Losses:
         if newest is None:
             return Losses(unknown="there is no checkpoint")
         graph = read_stored(fold.plan.document).graph if fold.plan else None
-        return Losses(tuple(measure_survey(_survey(newest), graph, verdict)))
+        survey = try_beside_spark(lambda _: take_survey(newest))
+        return Losses(tuple(measure_survey(survey, graph, verdict)))
     except (AshoreError, Malformed) as error:
         return Losses(unknown=str(error))
-
-
-def _survey(checkpoint: Checkpoint) -> Survey:
-    for _ in range(TRIES - 1):
-        with contextlib.suppress(PathMissing):
-            return take_survey(checkpoint)
-    return take_survey(checkpoint)
 
 
 def measure_survey(

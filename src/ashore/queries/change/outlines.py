@@ -7,10 +7,12 @@ copied, that is said, and nothing is raised: a verdict does not need it.
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
+from typing import TypeVar
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, PathMissing
@@ -24,6 +26,7 @@ from ashore.topics.loop.job import lake_of
 from ashore.topics.loop.sinks import find_sink, sink_slice, sinks_of
 from ashore.topics.open_job import OpenJob
 
+T = TypeVar("T")
 TRIES = 3  # beside a running Spark, which deletes old files
 
 
@@ -64,23 +67,26 @@ def copied_outlines(opened: OpenJob, query: str | None = None) -> Iterator[Outli
                 if newest is None:
                     unknown[name.slice] = "there is no checkpoint"
                     continue
-                copies.append(Outline(name.slice, _copy(newest, path, opened.clock)))
+                copy = partial(_copy, newest, path, opened.clock)
+                copies.append(Outline(name.slice, try_beside_spark(copy)))
             except AshoreError as error:
                 unknown[name.slice] = error.message
         yield Outlines(tuple(copies), unknown)
 
 
-def _copy(newest: Checkpoint, path: str, clock: Clock) -> str:
+def try_beside_spark(look: Callable[[int], T]) -> T:
+    """Return what `look` returns for the number of a try: Spark may delete old files meanwhile."""
+    for number in range(1, TRIES):
+        with contextlib.suppress(PathMissing):
+            return look(number)
+    return look(TRIES)
+
+
+def _copy(newest: Checkpoint, path: str, clock: Clock, number: int) -> str:
     """Copy the outline of a checkpoint to a new directory, and return which it is.
 
     A try that has failed has left files: the next one has a directory of its own.
     """
-    for number in range(1, TRIES):
-        with contextlib.suppress(PathMissing):
-            return _copy_once(newest, f"{path}.{number}", clock)
-    return _copy_once(newest, f"{path}.{TRIES}", clock)
-
-
-def _copy_once(newest: Checkpoint, path: str, clock: Clock) -> str:
-    copy_outline(newest, open_directory(path, clock))
-    return path
+    place = f"{path}.{number}"
+    copy_outline(newest, open_directory(place, clock))
+    return place

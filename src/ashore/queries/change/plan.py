@@ -7,7 +7,7 @@ named before the first one is changed.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.base.operator import operator
@@ -298,19 +298,15 @@ def plan_beginnings(
     Raises StreamMissing, SourceError, LogDamaged; JobFileInvalid where Kafka does not have such an
     offset.
     """
-    return tuple(_plan_beginnings(other, new, begins))
-
-
-def _plan_beginnings(
-    other: OpenJob, new: Iterable[PlannedQuery], begins: Begins
-) -> Iterator[PlannedBeginning]:
+    found = []
     for each in new:
         read = {topic for topics in list_topics(each.plan.graph.sources) for topic in topics}
-        found = find_query(other, each.query)
-        if begins.keys() & read and is_empty(read_log(other.storage, found.name)):
+        query = find_query(other, each.query)
+        if begins.keys() & read and is_empty(read_log(other.storage, query.name)):
             named = find_firsts(other.source, sorted(read & begins.keys()), begins)
             rest = _find_rest(other, sorted(read - begins.keys()))
-            yield PlannedBeginning(found, {**named, **rest})
+            found.append(PlannedBeginning(query, {**named, **rest}))
+    return tuple(found)
 
 
 def _find_rest(other: OpenJob, topics: Sequence[str]) -> Firsts:

@@ -28,11 +28,7 @@ class MigrationProcess:
 
     As a context manager it is ended and waited for. It is started by `plan`.
 
-    Arguments:
-        job_file: with the SQL that is to continue.
-        name: of the job: its log file is named by it.
-        debug: what the process says on stderr is shown.
-
+    `job_file` has the SQL that is to continue. `name`: of the job, for its log file.
     """
 
     def __init__(self, job_file: Path, name: str, *, debug: bool = False) -> None:

@@ -63,12 +63,8 @@ class SparkEngine:
 
     def start(self, job: Job) -> None:
         """See Engine."""
-        application = application_of(job)
-        self._spark = start_session(job.job, application.master, self._conf_of(job), self._jars)
-
-    def _conf_of(self, job: Job) -> dict[str, str]:
-        """Return settings for a job, with those of the driver's options that it does not set."""
-        return with_java_options(conf_of(job), self._java_options)
+        conf = with_java_options(conf_of(job), self._java_options)
+        self._spark = start_session(job.job, application_of(job).master, conf, self._jars)
 
     def warm(self) -> None:
         """See Engine."""

@@ -36,18 +36,8 @@ class StatefulAggregate:
         buffers = jvm.OWN_BUFFERS(self.plan)
         # Spark must not see that there are no rows: it would plan no task at all.
         none = spark.range(0, 1, 1, 1).where("id < 0")
-        whole = jvm.SORT_AGGREGATE(
-            spark,
-            jvm.NOTHING(spark),
-            False,
-            jvm.NOTHING(spark),
-            nothing,
-            jvm.BASE_AGGREGATES(self.plan),
-            jvm.AGGREGATE_ATTRIBUTES(self.plan),
-            0,
-            buffers,
-            _scan(spark, buffers, jvm.TO_RDD(jvm.execution_of(none))),
-        )
+        rows = jvm.TO_RDD(jvm.execution_of(none))
+        whole = self._aggregate(spark, nothing, buffers, rows)
         return _frame(spark, whole, like)
 
     def merge(self, rows: DataFrame) -> DataFrame:
@@ -61,7 +51,15 @@ class StatefulAggregate:
         ordered = rows.sortWithinPartitions(*columns) if columns else rows
         output = jvm.PLAN_OUTPUT(jvm.ONLY_CHILD(self.plan))
         check(jvm.SEQ_SIZE(output) == len(rows.columns), "rows are not those of the aggregate")
-        merged = jvm.SORT_AGGREGATE(
+        taken = jvm.TO_RDD(jvm.execution_of(ordered))
+        merged = self._aggregate(spark, keys, output, taken)
+        return _frame(spark, merged, rows)
+
+    def _aggregate(
+        self, spark: SparkSession, keys: JavaObject, columns: JavaObject, rows: JavaObject
+    ) -> JavaObject:
+        """Return Spark's aggregate over rows of these columns, of which the first are keys."""
+        return jvm.SORT_AGGREGATE(
             spark,
             jvm.NOTHING(spark),
             False,
@@ -70,10 +68,9 @@ class StatefulAggregate:
             jvm.BASE_AGGREGATES(self.plan),
             jvm.AGGREGATE_ATTRIBUTES(self.plan),
             jvm.SEQ_SIZE(keys),
-            output,
-            _scan(spark, output, jvm.TO_RDD(jvm.execution_of(ordered))),
+            columns,
+            _scan(spark, columns, rows),
         )
-        return _frame(spark, merged, rows)
 
 
 def find_aggregates(plan: JavaObject) -> dict[int, StatefulAggregate]:
@@ -92,13 +89,9 @@ def find_aggregates(plan: JavaObject) -> dict[int, StatefulAggregate]:
 
 def _merging(node: JavaObject) -> JavaObject:
     """Return the aggregate below the node that saves its state."""
-    while not _is_aggregate(jvm.class_name(node)):
+    while not jvm.class_name(node).endswith(("AggregateExec", _SESSIONS)):
         (node,) = jvm.items(jvm.CHILDREN(node))
     return node
-
-
-def _is_aggregate(name: str) -> bool:
-    return name.endswith("AggregateExec") or name == _SESSIONS
 
 
 def _scan(spark: SparkSession, output: JavaObject, rows: JavaObject) -> JavaObject:

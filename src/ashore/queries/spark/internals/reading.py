@@ -294,28 +294,8 @@ def read_written(frame: DataFrame) -> tuple[WrittenOperator, ...]:
     Reads only. An operator is where its clause stands in the text that Spark has parsed: of the
     statement, or of a view.
     """
-    root = _Reader().read(jvm.analyzed_plan(frame))
-    return tuple(root.list_operators())
-
-
-@dataclass(slots=True)
-class _Written:
-    """A node of the analysed plan. `id`: None where it keeps no state."""
-
-    kind: str
-    inputs: list["_Written"]
-    id: str | None = None
-    source: int | None = None
-
-    def list_operators(self) -> Iterator[WrittenOperator]:
-        if self.id is not None:
-            yield WrittenOperator(STATEFUL[self.kind], self.list_sources(), self.id)
-        for each in self.inputs:
-            yield from each.list_operators()
-
-    def list_sources(self) -> frozenset[int]:
-        own = () if self.source is None else (self.source,)
-        return frozenset(own).union(*(each.list_sources() for each in self.inputs))
+    operators, _ = _Reader().read(jvm.analyzed_plan(frame))
+    return operators
 
 
 @dataclass(slots=True)
@@ -323,21 +303,29 @@ class _Reader:
     """Reads a plan once, its leaves in the order of its sources."""
 
     _leaves: int = 0
-    _defined: dict[int, _Written] = field(default_factory=dict)  # of WITH, by Spark's ids
+    _defined: dict[int, "_Written"] = field(default_factory=dict)  # of WITH, by Spark's ids
 
-    def read(self, java: JavaObject) -> _Written:
+    def read(self, java: JavaObject) -> "_Written":
+        """Return the operators of a plan with state, and the places of its sources."""
         kind, children = jvm.class_name(java), list(jvm.items(jvm.CHILDREN(java)))
         if not children:
             self._leaves += 1
             if kind == _NAMED:
                 return self._defined[jvm.CTE_NAMED(java)]
-            return _Written(kind, [], source=self._leaves - 1)
+            return (), frozenset({self._leaves - 1})
         inputs = [self.read(each) for each in children]
         if kind == _DEFINED:
             self._defined[jvm.CTE_DEFINED(java)] = inputs[0]
         if kind == _CTES:
             return inputs[-1]
-        return _Written(kind, inputs, _read_id(java, children) if kind in STATEFUL else None)
+        below = tuple(each for operators, _ in inputs for each in operators)
+        sources = frozenset[int]().union(*(some for _, some in inputs))
+        id_ = _read_id(java, children) if kind in STATEFUL else None
+        own = () if id_ is None else (WrittenOperator(STATEFUL[kind], sources, id_),)
+        return (*own, *below), sources
+
+
+_Written = tuple[tuple[WrittenOperator, ...], frozenset[int]]
 
 
 def _read_id(java: JavaObject, children: list[JavaObject]) -> str | None:

@@ -24,11 +24,11 @@ from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.plans.text import find_read, name_made
 from ashore.queries.spark.internals import TimeMark, count_observed_once
 from ashore.queries.spark.sql.assembly import SparkJob, read_sql, read_views
-from ashore.queries.spark.sql.frames import VARIABLES
+from ashore.queries.spark.sql.frames import VARIABLES, explained
 from ashore.queries.spark.sql.functions import load_functions
-from ashore.queries.spark.sql.refusals import explain_plan, refused_at
+from ashore.queries.spark.sql.refusals import refused_at
 from ashore.queries.spark.sql.row_errors import find_row_error
-from ashore.queries.spark.sql.script import Script, ViewText, parse_script, parse_select, select
+from ashore.queries.spark.sql.script import Script, parse_script, parse_select, select
 from ashore.queries.spark.sql.settings import open_session
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
 from ashore.queries.spark.sql.views import BAD, TIMES, View, make_view
@@ -61,7 +61,8 @@ def answer_query(parts: SparkJob, request: SqlRequest, send: Send) -> Answered:
     if script is not None:
         for statement in script.views:
             if name_made(statement.text) in named:
-                _make(session, script, statement)
+                with explained(script, name_made(statement.text), statement):
+                    session.sql(script.in_its_place(statement))
     frame = _select(session, query)
     limited = frame.limit(request.limit + 1)
     values = limited.select(F.to_json(F.struct("*"), JSON_OPTIONS).alias("row"))
@@ -106,20 +107,10 @@ def _create_view(
     make_view(tolerant, records, TimeMark(parts.spark))
 
 
-def _make(session: SparkSession, script: Script, statement: ViewText) -> None:
-    try:
-        session.sql(script.in_its_place(statement))
-    except (PySparkException, Py4JError) as error:
-        name = name_made(statement.text)
-        raise explain_plan(error, name, script.find(error, statement)) from error
-
-
 def _select(session: SparkSession, query: Script) -> DataFrame:
     (insert,) = query.inserts
-    try:
+    with explained(query, QUERY, insert):
         frame = select(session, query, insert)
-    except (PySparkException, Py4JError) as error:
-        raise explain_plan(error, QUERY, query.find(error, insert)) from error
     counts = Counter(name.casefold() for name in frame.columns)
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:

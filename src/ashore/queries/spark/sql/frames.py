@@ -212,7 +212,7 @@ def make_frame(
 ) -> PlannedFrame:
     """Return what the INSERT selects, as a stream. Arguments and errors: see `make_part`."""
     frame = make_part(spark, plan, make_views, made)
-    with _explained(plan):
+    with explained(plan.script, plan.insert.table, plan.insert):
         return PlannedFrame(frame, _check(frame, plan))
 
 
@@ -227,27 +227,26 @@ def make_part(
     `make_views` makes the views of topics in a session, and those named in `made`, in lower case.
     Raises as `open_frame`.
     """
-    session, script = plan.open_session(spark), plan.script
-    with _explained(plan):
+    session, script, table = plan.open_session(spark), plan.script, plan.insert.table
+    with explained(script, table, plan.insert):
         make_views(session)
         plan.functions.register(session)
     for statement in script.views:
         if name_made(statement.text) not in made:
-            with _explained(plan, statement):
+            with explained(script, table, statement):
                 session.sql(script.in_its_place(statement))
-    with _explained(plan):
+    with explained(script, table, plan.insert):
         make = select_by_settings if plan.makes_nulls else select
         return make(session, script, plan.insert)
 
 
 @contextmanager
-def _explained(plan: QueryPlan, statement: ViewText | None = None) -> Iterator[None]:
-    """Raise what Spark says in words. `statement`: that it is given; None: the INSERT."""
+def explained(script: Script, table: str, statement: ViewText | Insert) -> Iterator[None]:
+    """Raise in words what Spark says of a statement. `table`: what messages call it."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        place = plan.script.find(error, statement or plan.insert)
-        raise explain_plan(error, plan.insert.table, place) from error
+        raise explain_plan(error, table, script.find(error, statement)) from error
 
 
 def _check(frame: DataFrame, plan: QueryPlan) -> PlanGraph:

@@ -47,9 +47,8 @@ _MICROS_PER_SECOND = 1_000_000
 
 EVENT_TIME = "event_time"
 BAD = "undecodable"  # the metric of a view: records that are in none
-TIMES = (
-    "times"  # the metric of a view: what is late, too far ahead, without time, near 1970; newest
-)
+# The metric of a view: what is late, too far ahead, without time, near 1970; newest.
+TIMES = "times"
 TIME_COUNTERS = (LATE, FAR_FUTURE, UNTIMED, NEAR_1970)  # its first numbers
 BAD_RECORD = "a record cannot be decoded: "
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}

@@ -122,12 +122,7 @@ class StreamWatch:
 class Refresher:
     """Lists the files of a frame again, once an interval. `tick` is called by one thread.
 
-    Arguments:
-        frame: what the query was started with.
-        interval_s: seconds from one listing to the next.
-        clock: for the interval.
-        say: takes a sentence, from another thread.
-
+    `say`: takes a sentence, from another thread.
     """
 
     def __init__(
