@@ -13,14 +13,13 @@ import ashore
 from ashore.errors import SparkUnknown
 from ashore.plans.operators import OperatorKind, StatefulOperator
 from ashore.plans.operators import describe_operators as describe_graph
-from ashore.queries.spark.internals import (
-    check_streaming,
-    read_plan,
-    read_sources,
+from ashore.queries.spark.internals.reading import check_streaming, read_plan, read_sources
+from ashore.topics.run.spark.internals import jvm
+from ashore.topics.run.spark.internals.version import (
+    KNOWN_SPARKS,
+    refuse_unknown,
     require_known_spark,
 )
-from ashore.topics.run.spark.internals import jvm
-from ashore.topics.run.spark.internals.version import KNOWN_SPARKS, refuse_unknown
 
 PARTITIONS = 4  # of the session that tests share
 CODE = Path(ashore.__file__).parent

@@ -21,7 +21,8 @@ from ashore.errors import QueryRefused
 from ashore.jobs.file.source_text import WrittenText, written_file
 from ashore.plans.graph import read_graph, write_graph
 from ashore.plans.operators import describe_operators
-from ashore.queries.spark.internals import check_streaming, explain_refusal, read_plan
+from ashore.queries.spark.internals.reading import check_streaming, read_plan
+from ashore.queries.spark.internals.refusals import explain_refusal
 from ashore.queries.spark.sql.script import parse_script
 from ashore.queries.spark.sql.validate import describe_queries
 from ashore.topics.loop.job import load_job_file

@@ -10,7 +10,7 @@ from ashore.plans.hints import strip_ids
 from ashore.plans.identity import identify
 from ashore.plans.regions import find_regions
 from ashore.plans.trees import type_name
-from ashore.queries.spark.internals import read_plan
+from ashore.queries.spark.internals.reading import read_plan
 
 HOUR = "INTERVAL 1 HOUR"
 BOUND = f"a.id = b.id AND b.seen BETWEEN a.ts AND a.ts + {HOUR}"

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.spark.streams import make_views
 
 from ashore.errors import JobFileInvalid, QueryRefused
-from ashore.queries.spark.internals import check_streaming, explain_refusal
-from ashore.queries.spark.internals.refusals import RULES, SparkRefusal
+from ashore.queries.spark.internals.reading import check_streaming
+from ashore.queries.spark.internals.refusals import RULES, SparkRefusal, explain_refusal
 from ashore.queries.spark.sql.assembly import refine
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.loop.worker import ends_worker

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from ashore.queries.spark.internals import read_row_parts
+from ashore.queries.spark.internals.row_parts import read_row_parts
 from ashore.queries.spark.sql.row_errors import find_row_error
 
 DDL = "id BIGINT, country STRING, event_time TIMESTAMP"

@@ -7,7 +7,8 @@ from tests.spark.streams import make_views
 
 from ashore.errors import QueryRefused
 from ashore.jobs.file.source_text import Scalar, WrittenText, written_file
-from ashore.queries.spark.internals import check_streaming, explain_refusal
+from ashore.queries.spark.internals.reading import check_streaming
+from ashore.queries.spark.internals.refusals import explain_refusal
 from ashore.queries.spark.sql.script import Script, parse_script, select, select_by_settings
 
 SPREAD = "SELECT floor(rand() * 4) AS r, ts, count(*) FROM clicks GROUP BY floor(rand() * 4), ts"

@@ -57,23 +57,13 @@ _STRUCTS = {"CreateNamedStruct", "NamedStruct"}
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The texts of one plan's terms.
-
-    Arguments:
-        terms: of the plan.
-        sources: of the plan.
-        is_qualified: whether columns of sources are shown with the name of the source.
-        is_exact: whether casts are shown, and texts are as long as they are.
-        is_full: whether all that distinguishes terms is shown: types, options of functions,
-        readings.
-
-    """
+    """The texts of one plan's terms."""
 
     terms: Sequence[Term]
     sources: Sequence[PlanSource]
-    is_qualified: bool = False
-    is_exact: bool = False
-    is_full: bool = False
+    is_qualified: bool = False  # columns of sources are shown with the name of the source
+    is_exact: bool = False  # casts are shown, and texts are as long as they are
+    is_full: bool = False  # types, options of functions and readings are shown: all that differs
     _texts: dict[int, str] = field(default_factory=dict)
 
     def of(self, place: int) -> str:

@@ -8,7 +8,7 @@ from ashore.plans.change.rewriting import StateRewrite, plan_rewrite
 from ashore.plans.change.verdicts import QueryVerdict
 from ashore.plans.log_form import StoredPlan
 from ashore.plans.text import normalise_sql
-from ashore.queries.spark.internals import read_plan
+from ashore.queries.spark.internals.reading import read_plan
 
 
 class Planner:

@@ -21,7 +21,7 @@ from ashore.plans.change.rewriting import StateRewrite, plan_rewrite
 from ashore.plans.change.verdicts import QueryVerdict
 from ashore.plans.log_form import StoredPlan
 from ashore.plans.text import normalise_sql
-from ashore.queries.spark.internals import check_streaming
+from ashore.queries.spark.internals.reading import check_streaming
 from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate
 from ashore.queries.state.rescaling import finish
 

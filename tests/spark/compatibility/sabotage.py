@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ashore.plans import build
-from ashore.plans.change import aggregates, judge, keyed_state, widening
+from ashore.plans.change import aggregates, equivalence, judge, keyed_state
 from ashore.plans.change.side import Side
 from ashore.plans.change.verdicts import ColumnVerdict, OperatorVerdict, StateVerdict
 
@@ -45,9 +45,10 @@ def _same(planned: object) -> object:
     return planned
 
 
-def _found_as_it_was(*told: Any) -> object:
-    """Stand for a rule that adds something to what was found: nothing is added."""
-    return told[-1]
+def _whole_without(*beginnings: str) -> Callable[..., object]:
+    """Return the rule of whole operators, without findings that begin like this."""
+    rule = judge._judge_whole
+    return lambda *sides: [each for each in rule(*sides) if not each.why.startswith(beginnings)]
 
 
 def _all_full(columns: Iterator[ColumnVerdict]) -> Iterator[ColumnVerdict]:
@@ -75,16 +76,15 @@ def _without_reasons(rule: Callable[..., OperatorVerdict]) -> Callable[..., obje
     return lambda *told: replace(rule(*told), verdict=FULL, why=())
 
 
-def _only_filtered(old: Any, new: Any, found: Any) -> object:
-    if old.conditions.keys() == new.conditions.keys():
-        return found
-    return replace(found, why=(*found.why, judge.FILTERED), differs=True)
+def _only_filtered(rule: Callable[..., Iterator[Any]]) -> Callable[..., object]:
+    return lambda *sides: [each for each in rule(*sides) if each.why == judge.FILTERED]
 
 
 EVERYTHING: Mapping[str, object] = type("Everything", (dict,), {"__contains__": _always(True)})()
 # An operator whose columns are all full has to be the same as a whole too: a second net.
 NO_NET: Patch = (judge, "_is_full", _always(False))
 MERGED = {StateVerdict.CONVERT, StateVerdict.PARTIAL}
+REPLAYED = (judge.DISTINCT, judge.REPEATED, judge.NOT_DISTINCT)
 AGGREGATES = _wrongly_full(aggregates.judge_aggregate)
 
 MUTATIONS = (
@@ -121,22 +121,22 @@ MUTATIONS = (
     Mutation(
         "nothing is said of a filter below",
         *("groups", "a filter added"),
-        ((judge, "_with_conditions", _found_as_it_was),),
+        ((judge, "_judge_conditions", _always(())),),
     ),
     Mutation(
         "groups that do not meet a new condition are full",
         *("groups", "a filter on a key added"),
-        ((judge, "_with_conditions", _only_filtered),),
+        ((judge, "_judge_conditions", _only_filtered(judge._judge_conditions)),),
     ),
     Mutation(
         "nothing is said of the inputs of a union",
         *("a union", "an input dropped"),
-        ((judge, "_with_inputs", _found_as_it_was),),
+        ((judge, "_judge_whole", _whole_without(judge.MORE_INPUTS, judge.FEWER_INPUTS)),),
     ),
     Mutation(
         "an operator that has another number is full",
         *("windows in order of time", "a deduplication added above"),
-        ((judge, "_judge_place", _always(judge._Found(FULL))),),
+        ((judge, "_judge_whole", _whole_without("it is operator")),),
     ),
     Mutation(
         "an operator that is gone is full",
@@ -166,7 +166,7 @@ MUTATIONS = (
     Mutation(
         "a type that lacks values of the old one is wider",
         *("columns that get wider", "`min(i)` as `min(CAST(i AS FLOAT))`"),
-        ((widening, "is_lossless", _always(True)),),
+        ((equivalence, "is_lossless", _always(True)),),
     ),
     Mutation(
         "a column has its old values, whatever it is read as",
@@ -174,7 +174,7 @@ MUTATIONS = (
             "columns that the schema of a topic makes wider",
             "a FLOAT as DOUBLE: records have other values then",
         ),
-        ((widening, "_is_read_as_before", _always(True)),),
+        ((equivalence, "_is_read_as_before", _always(True)),),
     ),
     Mutation(
         "a column of rows that wait is another one, though it only gets wider",
@@ -189,7 +189,7 @@ MUTATIONS = (
     Mutation(
         "rows that are deduplicated from now on are the same rows",
         *("windows in order of time", "a deduplication added below"),
-        ((judge, "_with_distinct", _found_as_it_was),),
+        ((judge, "_judge_whole", _whole_without(*REPLAYED)),),
     ),
     Mutation(
         "a watermark that follows other rows is not told",

@@ -309,22 +309,14 @@ def describe_pair(old: KeptOperator, new: KeptOperator) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedPlans:
-    """Two plans as they are compared: without the inputs of unions that only one of them has.
-
-    Arguments:
-        old, new: the plans.
-        before, after: their operators.
-        wholes: the graphs with all inputs.
-        numbers: what distinguishes the sources of both.
-
-    """
+    """Two plans as they are compared: without the inputs of unions that only one of them has."""
 
     old: StoredPlan
     new: StoredPlan
-    before: OperatorGraph
-    after: OperatorGraph
-    wholes: tuple[PlanGraph, PlanGraph]
-    numbers: tuple[Sequence[Json], Sequence[Json]]
+    before: OperatorGraph  # of the old one
+    after: OperatorGraph  # of the new one
+    wholes: tuple[PlanGraph, PlanGraph]  # with all inputs
+    numbers: tuple[Sequence[Json], Sequence[Json]]  # what distinguishes the sources of both
 
     def sides(self, pairs: Iterable[tuple[Operator, Operator]]) -> tuple[Side, Side]:
         """Return both queries. `pairs`: which stateful operator of the new one an old one is."""

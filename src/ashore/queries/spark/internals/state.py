@@ -46,15 +46,8 @@ def read_state(spark: SparkSession, checkpoint: str, batch: int, stores: StateSt
 
     Not guaranteed: partitions whose directory is missing are not missed.
     """
-    _have_coordinator(spark)
-    options = {
-        "path": checkpoint,
-        "batchId": str(batch),
-        "operatorId": str(stores.operator),
-        "storeName": stores.name,
-        "_readAllColumnFamilies": "true",
-    }
-    return spark.read.format("statestore").options(**options).load()
+    options = {"storeName": stores.name, "_readAllColumnFamilies": "true"}
+    return read_decoded(spark, checkpoint, batch, stores.operator, options)
 
 
 def read_decoded(

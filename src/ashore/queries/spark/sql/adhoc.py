@@ -8,25 +8,25 @@ to offsets that are reported first. Records that are in no view are counted and 
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from ashore.errors import AshoreError, BatchFailed, QueryRefused, RowNotComputed
+from ashore.errors import AshoreError, BatchFailed, QueryRefused
 from ashore.jobs.events import Answered, Event, Note, Reading
 from ashore.jobs.file.source_text import written_file
 from ashore.jobs.requests import OffsetsOfTopic, SqlRequest
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.plans.text import find_read, name_made
-from ashore.queries.spark.internals import TimeMark, count_observed_once
+from ashore.queries.spark.internals.event_times import TimeMark, count_observed_once
 from ashore.queries.spark.sql.assembly import SparkJob, read_sql, read_views
 from ashore.queries.spark.sql.frames import VARIABLES, explained
 from ashore.queries.spark.sql.functions import load_functions
-from ashore.queries.spark.sql.refusals import refused_at
+from ashore.queries.spark.sql.refusals import not_computed, refused_at
 from ashore.queries.spark.sql.row_errors import find_row_error
 from ashore.queries.spark.sql.script import Script, parse_script, parse_select, select
 from ashore.queries.spark.sql.settings import open_session
@@ -128,14 +128,7 @@ def _explain(error: Exception, query: Script, script: Script | None) -> AshoreEr
         return BatchFailed(why, hint="nothing was written; try it again", detail=detail)
     owner = script if found.view and script is not None else query
     place = owner.locate(found.view, found.line, found.column, query.inserts[0])
-    part = f" in `{found.part}`" if found.part else ""
-    return RowNotComputed(
-        f"{place}: SQL cannot compute a row{part}: {found.sentence} ({found.condition})",
-        hint=found.advice,
-        condition=found.condition,
-        part=found.part,
-        **asdict(place),
-    )
+    return not_computed(found, place)
 
 
 def _report_left_out(frame: DataFrame, views: Sequence[View], send: Send) -> None:

@@ -29,7 +29,9 @@ from ashore.log.fold import EMPTY
 from ashore.log.names import SliceName
 from ashore.log.progress import Progress
 from ashore.plans.sources import list_topics
-from ashore.queries.spark.internals import TimeMark, explain_refusal, read_sources
+from ashore.queries.spark.internals.event_times import TimeMark
+from ashore.queries.spark.internals.reading import read_sources
+from ashore.queries.spark.internals.refusals import explain_refusal
 from ashore.queries.spark.sql.batches import QueryParts
 from ashore.queries.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.functions import load_functions

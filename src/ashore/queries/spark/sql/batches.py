@@ -19,7 +19,12 @@ from ashore.log.names import query_source
 from ashore.log.plan_query import NO_BATCH, QueryBatch
 from ashore.log.positions import ShardRange
 from ashore.log.query import Letter, choose_letters
-from ashore.queries.spark.internals import count_observed, move_marks, read_marks, read_time_inputs
+from ashore.queries.spark.internals.event_times import (
+    count_observed,
+    move_marks,
+    read_marks,
+    read_time_inputs,
+)
 from ashore.queries.spark.sql.batch_offsets import plan_ranges
 from ashore.queries.spark.sql.frames import QueryPlan
 from ashore.queries.spark.sql.idleness import IdleInputs

@@ -25,13 +25,9 @@ from ashore.log.positions import ShardRange
 from ashore.log.query import Letter, choose_letters, merge_letters
 from ashore.plans.operators import keeps_state
 from ashore.plans.text import name_made
-from ashore.queries.spark.internals import (
-    move_marks,
-    read_marks,
-    read_row_parts,
-    read_sources,
-    read_time_inputs,
-)
+from ashore.queries.spark.internals.event_times import move_marks, read_marks, read_time_inputs
+from ashore.queries.spark.internals.reading import read_sources
+from ashore.queries.spark.internals.row_parts import read_row_parts
 from ashore.queries.spark.sql.case_comparison import CaseLetter, RowsUnfit, read_rows, rows_as_text
 from ashore.queries.spark.sql.case_source import (
     list_ranges,

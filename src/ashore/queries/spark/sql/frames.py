@@ -28,7 +28,8 @@ from ashore.plans.hints import check_all_placed, find_ids, strip_ids
 from ashore.plans.log_form import StoredPlan
 from ashore.plans.sources import list_topics
 from ashore.plans.text import find_read, mask_literals, name_made, normalise_sql
-from ashore.queries.spark.internals import TimeMark, check_streaming
+from ashore.queries.spark.internals.event_times import TimeMark
+from ashore.queries.spark.internals.reading import check_streaming
 from ashore.queries.spark.sql.functions import NO_FUNCTIONS, Functions
 from ashore.queries.spark.sql.limits import BatchLimits
 from ashore.queries.spark.sql.refusals import explain_plan, refused_at

@@ -10,7 +10,7 @@ records again, it is waited for again.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ashore.queries.spark.internals import TimeInput
+from ashore.queries.spark.internals.event_times import TimeInput
 
 
 class IdleInputs:

@@ -13,10 +13,10 @@ from subprocess import Popen, TimeoutExpired
 from ashore.errors import AshoreError, BatchFailed, QueryRefused, RecordsTooLarge
 from ashore.log.names import SliceName
 from ashore.log.positions import ShardRange, StreamShard
-from ashore.queries.spark.internals import process_of_jvm
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.limits import refused_range
 from ashore.topics.run.spark.causes import JVM_ENDED, JVM_GONE, text_of
+from ashore.topics.run.spark.internals.jvm import process_of_jvm
 
 # What has no room for a record says this, and not what lacks threads, classes or mapped files:
 # that may pass, and no batch is refused for it.

@@ -20,7 +20,7 @@ from ashore.errors import (
     RowNotComputed,
 )
 from ashore.jobs.file.source_text import Place
-from ashore.queries.spark.internals import explain_refusal
+from ashore.queries.spark.internals.refusals import explain_refusal
 from ashore.queries.spark.sql.row_errors import RowError, find_row_error
 from ashore.queries.spark.sql.topics import NO_KEY
 from ashore.queries.spark.sql.views import BAD_RECORD
@@ -128,7 +128,7 @@ def explain_failure(
         )
     row_error = find_row_error(text)
     if row_error is not None:
-        return not_computed(name, row_error, locate(row_error))
+        return not_computed(row_error, locate(row_error), name)
     if _STATE.search(text):
         return QueryRefused(
             f"{name}: the state in the checkpoint was made by different SQL",
@@ -150,12 +150,18 @@ def explain_failure(
     )
 
 
-def not_computed(name: str, found: RowError, place: Place) -> RowNotComputed:
-    """Return the error of a query, or a table, that meets a row which SQL cannot compute."""
+def not_computed(found: RowError, place: Place, name: str = "") -> RowNotComputed:
+    """Return the error of what meets a row that SQL cannot compute.
+
+    `name`: of the query, or the table, which may leave such rows out; empty: there is none.
+    """
     part = f" in `{found.part}`" if found.part else ""
+    whose, other = "", ""
+    if name:
+        whose, other = f"{name}: ", '; or write `on_error: "null"` for the table or topic'
     return RowNotComputed(
-        f"{place}: {name}: SQL cannot compute a row{part}: {found.sentence} ({found.condition})",
-        hint=f'{found.advice}; or write `on_error: "null"` for the table or topic',
+        f"{place}: {whose}SQL cannot compute a row{part}: {found.sentence} ({found.condition})",
+        hint=f"{found.advice}{other}",
         condition=found.condition,
         part=found.part,
         **asdict(place),
@@ -177,7 +183,7 @@ def explain_plan(error: Exception, table: str, place: Place) -> AshoreError:
     """
     row_error = find_row_error(text_of(error))
     if row_error is not None:  # Spark computes constants while it plans
-        return not_computed(table, row_error, place)
+        return not_computed(row_error, place, table)
     if isinstance(error, AnalysisException) and _AWAY not in (error.getCondition() or ""):
         return refuse(error, table, place)
     return BatchFailed(

@@ -25,7 +25,8 @@ from ashore.log.names import SliceName
 from ashore.log.plan_query import QueryBatch
 from ashore.log.positions import ShardRange
 from ashore.log.query import Letter
-from ashore.queries.spark.internals import count_observed_once, count_partitions, read_row_parts
+from ashore.queries.spark.internals.event_times import count_observed_once
+from ashore.queries.spark.internals.row_parts import read_row_parts
 from ashore.queries.spark.sql.frames import QueryPlan, open_part
 from ashore.queries.spark.sql.row_errors import find_row_error
 from ashore.queries.spark.sql.views import (
@@ -40,6 +41,7 @@ from ashore.topics.loop.bisection import halve
 from ashore.topics.loop.sinks import FAR_FUTURE
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.run.spark.causes import text_of
+from ashore.topics.run.spark.internals.jvm import count_partitions
 from ashore.topics.run.spark.reader import HEADERS, RECORD, read_ranges
 from ashore.topics.run.spark.task import RESULT_DDL, land_letters, land_rows, read_row, try_rows
 from ashore.topics.write.batch import LettersOrder, RowsOrder, TaskResult, check_tasks

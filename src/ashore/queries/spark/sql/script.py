@@ -17,10 +17,10 @@ from ashore.errors import QueryRefused, fail
 from ashore.jobs.file.source_text import Place, WrittenText
 from ashore.jobs.file.sql_tables import NotDeclared, blank_tables
 from ashore.plans.text import cut, find_outside_literals, name_made, normalise_sql
-from ashore.queries.spark.internals import (
+from ashore.queries.spark.internals.refusals import find_position
+from ashore.queries.spark.internals.statements import (
     ParsedInsert,
     Statement,
-    find_position,
     parse_query,
     parse_statements,
     plan_select,

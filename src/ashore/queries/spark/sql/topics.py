@@ -27,7 +27,7 @@ from ashore.jobs.file.model import SinkTopic
 from ashore.jobs.file.options import SECURITY
 from ashore.plans.graph import PlanGraph
 from ashore.plans.operators import find_hidden_keys
-from ashore.queries.spark.internals import read_sources
+from ashore.queries.spark.internals.reading import read_sources
 from ashore.topics.read.columns import KafkaAddress
 
 NO_KEY = "a row of an upsert topic has no key: "

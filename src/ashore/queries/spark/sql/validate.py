@@ -29,7 +29,7 @@ from ashore.plans.query import (
     TopicQuery,
 )
 from ashore.plans.sources import list_topics
-from ashore.queries.spark.internals import check_state
+from ashore.queries.spark.internals.planning import check_state
 from ashore.queries.spark.sql.assembly import SparkJob, plan_queries
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.refusals import do_all

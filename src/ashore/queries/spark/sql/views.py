@@ -25,7 +25,7 @@ from ashore.log.query import Letter
 from ashore.plans.build import BELIEVED
 from ashore.plans.log_form import ViewRule
 from ashore.plans.text import normalise_sql
-from ashore.queries.spark.internals import TimeMark
+from ashore.queries.spark.internals.event_times import TimeMark
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.loop.sinks import FAR_FUTURE, LATE, NEAR_1970, UNDECODABLE, UNTIMED

@@ -19,7 +19,7 @@ from pyspark.sql.streaming import StreamingQuery
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, Fenced
 from ashore.jobs.file.source_text import Place
-from ashore.queries.spark.internals import reads_files, refresh_files
+from ashore.queries.spark.internals.reading import reads_files, refresh_files
 from ashore.queries.spark.sql.batches import POLL_S, QueryBatches, RunAgain
 from ashore.queries.spark.sql.memory import no_answer
 from ashore.queries.spark.sql.progress import Inputs, Reported, report

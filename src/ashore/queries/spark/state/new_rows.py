@@ -75,16 +75,12 @@ class Maker:
         planned = self.decoded(self.planned, rewrite.operator, {}).schema
         return self._recoded(Made(rewrite, {}), RowForm(planned, like, aggregate))
 
-    def count(self, operator: int, store: str) -> int:
-        """Return how many rows a store of the source has."""
+    def count(self, operator: int, store: str, *, is_replayed: bool = False) -> int:
+        """Return how many rows a store of the source has, or of the replay where there was one."""
+        of, batch = (self.replayed, BATCH) if is_replayed else (self.source, self.batch)
+        checkpoint = of or fail("nothing was replayed")
         stores = StateStores(operator, store)
-        return int(read_state(self.spark, self.source.uri, self.batch, stores).count())
-
-    def count_replayed(self, operator: int, store: str) -> int:
-        """Return how many rows a store of the replay has. Requires: there was one."""
-        replayed = self.replayed or fail("nothing was replayed")
-        stores = StateStores(operator, store)
-        return int(read_state(self.spark, replayed.uri, BATCH, stores).count())
+        return int(read_state(self.spark, checkpoint.uri, batch, stores).count())
 
     def find_null(self, rewrite: OperatorRewrite) -> str | None:
         """Return a column that has NULL in a row, and never has it from now on; None: none has."""

@@ -301,7 +301,7 @@ class _Migrator:
                 if each.old is not None:
                     before = self.maker.count(each.old, store.name)
                 elif self.maker.replayed is not None and is_filled([each]):
-                    before = self.maker.count_replayed(each.operator, store.name)
+                    before = self.maker.count(each.operator, store.name, is_replayed=True)
                 if not _is_promised(each.kind, before or 0, after):
                     text = f"`{each.name}` was made of {before or 0} rows, and has {after}"
                     raise _unfit(self.migration.target, "rows_differ", text)

@@ -351,15 +351,13 @@ def _join(files: list[pq.ParquetFile], path: Path, *, is_arrow: bool) -> int:
     """Write what files of one schema hold to another one."""
     schema = files[0].schema_arrow.remove_metadata()
     count = 0
-    if is_arrow:
-        with pa.ipc.new_file(str(path), schema) as arrow:
-            for batch in _batches(files, schema):
-                arrow.write_batch(batch)
-                count += batch.num_rows
-        return count
-    with pq.ParquetWriter(str(path), schema, compression="zstd") as parquet:
+    with (
+        pa.ipc.new_file(str(path), schema)
+        if is_arrow
+        else pq.ParquetWriter(str(path), schema, compression="zstd")
+    ) as writer:
         for batch in _batches(files, schema):
-            parquet.write_batch(batch)
+            writer.write_batch(batch)
             count += batch.num_rows
     return count
 
