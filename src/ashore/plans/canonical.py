@@ -63,12 +63,15 @@ class Canonical:
             case name if name in _COMMUTATIVE:
                 return CanonicalCall(name, tuple(sorted(arguments)), term.options)
             case name if name in _CONDITIONALS and len(arguments) in {2, 3}:
-                return self._conditional(term, made)
+                # Of one branch: without ELSE it is NULL.
+                is_null = self.terms[term.arguments[-1]].kind is TermKind.NULL
+                is_short = len(arguments) == 3 and is_null
+                return CanonicalCall("If", arguments[:2] if is_short else arguments)
             case "And" | "Or":
                 return self._junction(term, made)
             case "In":
                 equalities = self._equalities(term)
-                return self._any_of(equalities) if equalities else made
+                return CanonicalCall("Or", tuple(sorted(equalities))) if equalities else made
             case name if name in _UNITS:
                 return self._truncation(term, made)
             case "ElementAt":
@@ -117,13 +120,6 @@ class Canonical:
         is_comparison = other.kind is TermKind.CALL and _NEGATED.get(term.name) == other.name
         return is_comparison and term.arguments == other.arguments
 
-    def _conditional(self, term: Term, made: CanonicalCall) -> CanonicalCall:
-        """Return the form of a conditional with one branch; without ELSE it is NULL."""
-        has_else = len(term.arguments) == 3
-        if has_else and self.terms[term.arguments[2]].kind is TermKind.NULL:
-            return CanonicalCall("If", made.arguments[:2])
-        return CanonicalCall("If", made.arguments)
-
     def _junction(self, term: Term, made: CanonicalCall) -> CanonicalCall:
         """Return the form of AND or OR: a set of operands, where none of them can fail."""
         operands = [*self._operands(term)]
@@ -134,7 +130,7 @@ class Canonical:
         found = set[str]()
         for each in operands:
             found.update(self._equalities(self.terms[each]) or {self.digests[each]})
-        return self._any_of(found)
+        return CanonicalCall("Or", tuple(sorted(found)))
 
     def _operands(self, term: Term) -> Iterator[int]:
         """Yield the operands of a junction and of those in it, each once."""
@@ -180,9 +176,6 @@ class Canonical:
             return set()
         equal = (Term(TermKind.CALL, "EqualTo", arguments=(value, each)) for each in others)
         return {self.digest_of(each) for each in equal}
-
-    def _any_of(self, digests: set[str]) -> CanonicalCall:
-        return CanonicalCall("Or", tuple(sorted(digests)))
 
     def _truncation(self, term: Term, made: CanonicalCall) -> CanonicalCall:
         """Return the form of a truncation of a time: its unit in upper case."""

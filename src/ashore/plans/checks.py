@@ -36,11 +36,21 @@ def check_graph(graph: PlanGraph, *, appends: bool) -> None:
         _refuse_endless(graph)
     words = Words(graph.terms, graph.sources, is_qualified=True)
     for join in (each for each in graph.nodes if each.kind == JOIN):
-        if _is_silent(join):
-            _refuse_silent(join_type(join))
+        if _is_silent(join):  # Spark's check is content with a bound by any column
+            raise QueryRefused(
+                f"a {join_type(join)} join emits rows without a match when their state expires, "
+                "and it never does: the join is bounded by a column without a watermark",
+                hint=f"bound it by the columns that have one: {BOUND}",
+            )
         for side in join.state.sides if join.state else ():
             if side.early is not None:
-                _refuse_early(words.of(side.early))
+                column = words.of(side.early)
+                raise QueryRefused(
+                    "Spark would expire rows of a join while they can still match: their state "
+                    f"expires by {column}, but the join is bounded by another column",
+                    hint=f"bound it by {column} as well, by the longest time that a match can "
+                    f"take: {BOUND}",
+                )
 
 
 def check_leaving_aside(streams: Iterable[Sequence[str]]) -> None:
@@ -107,23 +117,6 @@ def _is_silent(join: PlanNode) -> bool:
     are_bounded = [each.is_bounded for each in join.state.sides] if join.state else [False, False]
     return any(
         expects and not bounded for expects, bounded in zip(expected, are_bounded, strict=True)
-    )
-
-
-def _refuse_silent(how: str) -> None:
-    """Spark's check is content with a bound by any column; what forgets is not."""
-    raise QueryRefused(
-        f"a {how} join emits rows without a match when their state expires, and it never does: the "
-        "join is bounded by a column without a watermark",
-        hint=f"bound it by the columns that have one: {BOUND}",
-    )
-
-
-def _refuse_early(column: str) -> None:
-    raise QueryRefused(
-        "Spark would expire rows of a join while they can still match: their state expires by "
-        f"{column}, but the join is bounded by another column",
-        hint=f"bound it by {column} as well, by the longest time that a match can take: {BOUND}",
     )
 
 

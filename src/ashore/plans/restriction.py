@@ -49,14 +49,14 @@ def _find_kept(graph: PlanGraph, without: frozenset[int]) -> dict[int, list[int]
     found = {}
     for place, node in enumerate(graph.nodes):
         if node.kind == UNION:
-            left = [at for at, each in enumerate(node.inputs) if not _is_of(below[each], without)]
+            left = [
+                at
+                for at, each in enumerate(node.inputs)
+                if not below[each] or not below[each] <= without
+            ]
             if left and len(left) < len(node.inputs):
                 found[place] = left
     return found
-
-
-def _is_of(sources: frozenset[int], without: frozenset[int]) -> bool:
-    return bool(sources) and sources <= without
 
 
 def _narrow_node(node: PlanNode, kept: Sequence[int]) -> PlanNode:

@@ -44,13 +44,9 @@ def names_in(text: str) -> frozenset[str]:
 
 
 def mask_literals(text: str, secret: re.Pattern[str], mask: str) -> str:
-    """Return a statement in which the values of secret OPTIONS are masked.
+    """Return a statement in which the values of secret OPTIONS are replaced by `mask`.
 
-    Arguments:
-        text: of the statement.
-        secret: which names, in lower case, are those of secrets.
-        mask: what stands in their place. Variables of the environment stay as they are.
-
+    `secret`: which names, in lower case, are those of secrets. Variables of the environment stay.
     """
     parts: list[str] = []
     name, depth, is_options = "", 0, False

@@ -56,11 +56,8 @@ def find_missing_records(
 ) -> tuple[ShardRange, ...]:
     """Return the offsets that a query has read and a replay would not; not each holds a record.
 
-    Arguments:
-        known: the shards of its log.
-        earliest: the first offset that the source has of each now; none of one whose topic is gone,
-            or is another of the same name.
-
+    `known`: the shards of its log. `earliest`: the first offset that the source has of each now;
+    none of one whose topic is gone, or is another of the same name.
     """
     found = []
     for state in known:

@@ -78,16 +78,10 @@ def rewrite_state(
     Requires: offsets of the batch, and what operators and schemas say, lie in the target, which
     has no state.
 
-    Arguments:
-        spark: whose settings have the format of the state.
-        source: the checkpoint that is read.
-        target: the checkpoint that is written, as the same batch.
-        batch: of both.
-        change: returns the rows to write, of the same columns; row for row each task writes the
-            store of its partition. Called once for the stores of each name of each operator.
-
+    The settings of `spark` have the format of the state; the batch is the same in both. `change`:
+    returns the rows to write, of the same columns; row for row each task writes the store of its
+    partition. Called once for the stores of each name of each operator.
     Raises SparkUnknown, and what Spark raises.
-
     """
     require_known_spark(spark)
     session = jvm.session_of(spark)

@@ -108,7 +108,7 @@ def land_letters(
     session: SparkSession,
     assembly: JobAssembly,
     view: View,
-    given: Sequence[GivenBatch],
+    batches: Sequence[GivenBatch],
     directory: Path,
 ) -> list[CaseLetter]:
     """Return the records that become dead letters of the table in which they land.
@@ -117,8 +117,8 @@ def land_letters(
     Raises JobFileInvalid, PySparkException.
     """
     spec = assembly.refine(view.spec)
-    write_batches(directory, view, given)
-    ranges = [each for batch in list_ranges(given) for each in batch]
+    write_batches(directory, view, batches)
+    ranges = [each for batch in list_ranges(batches) for each in batch]
     records = open_ranges(session, directory, ranges).coalesce(1)
     records = records.select(*record_columns(spec))
     if spec.is_decoded_by_spark:
@@ -132,8 +132,8 @@ def land_letters(
         ranges=tuple(ranges),
         tables=tuple((topic, spec) for topic in view.topics),
     )
-    batches = records.toArrow().combine_chunks().to_batches()
-    return sorted(letter for batch in batches for letter in _sort(order, spec, batch))
+    read = records.toArrow().combine_chunks().to_batches()
+    return sorted(letter for batch in read for letter in _sort(order, spec, batch))
 
 
 def _sort(order: BatchOrder, spec: LandingSpec, batch: pa.RecordBatch) -> Iterator[CaseLetter]:

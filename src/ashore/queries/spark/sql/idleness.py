@@ -16,11 +16,8 @@ from ashore.queries.spark.internals.event_times import TimeInput
 class IdleInputs:
     """The inputs of one run of a query.
 
-    Arguments:
-        inputs: with a watermark each.
-        idle_after_s: how long each topic may be silent.
-        now_s: when the query was started. An input counts as idle by what it does from then on.
-
+    `inputs`: with a watermark each; an input counts as idle by what it does from `now_s` on.
+    `idle_after_s`: how long each topic may be silent.
     """
 
     def __init__(
@@ -48,10 +45,7 @@ class IdleInputs:
 
         Batches may be left out: then watermarks advance later, and not as far.
 
-        Arguments:
-            marks: what the records of the batch make of each watermark; None: there were none.
-            now_s: as with `brought`.
-
+        `marks`: what the records of the batch make of each watermark; None: there were none.
         """
         for node, mark_ms in marks.items():
             if mark_ms is not None:

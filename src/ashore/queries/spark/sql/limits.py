@@ -53,14 +53,9 @@ def measure_records(
 ) -> float:
     """Return the bytes of an average record from where reading continues.
 
-    Arguments:
-        source: of the streams.
-        nexts: the offset of each shard that is read next.
-        read_sizes: yields the bytes of the records of a range, and raises RecordsTooLarge. What is
-            too large counts as what it exceeds.
-
+    `nexts`: the offset of each shard that is read next. `read_sizes`: yields the bytes of the
+    records of a range, and raises RecordsTooLarge: what is too large counts as what it exceeds.
     Where nothing is there to be read yet, a record counts BYTES_UNKNOWN. Raises SourceError.
-
     """
     there = source.read_offsets(list(nexts)) if nexts else {}
     ahead = {

@@ -323,14 +323,10 @@ def find_culprits(ranges: Sequence[ShardRange], compute: Compute, count_max: int
     They are found by halves: one of them costs about as many runs as the batch's size has binary
     digits, half of them again.
 
-    Arguments:
-        ranges: of the batch, which cannot be computed as a whole.
-        compute: computes the rows of some offsets and drops them; returns why that cannot be
-            done, None: it can. Row by row: what it says of offsets it says of some record.
-        count_max: how many are of use. One more is returned where there are more.
-
+    `ranges`: of a batch which cannot be computed as a whole. `compute` computes the rows of some
+    offsets and drops them; it returns why that cannot be done, None: it can. Row by row: what it
+    says of offsets it says of some record.
     Raises what `compute` raises.
-
     """
     found: list[Letter] = []
     left = [_Part(tuple(ranges), is_known_bad=True)]  # the next part is the last one
