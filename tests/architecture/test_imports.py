@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import ashore
+from ashore.storage import Storage
 
 ROOT = Path(__file__).parents[2]
 
@@ -142,3 +143,16 @@ def test_architecture_names_every_storage():
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.ClassDef) and node.name.endswith("Storage"):
                 assert node.name.removesuffix("Storage").lower() in row, node.name
+
+
+def test_checkpoint_code_calls_storages_through_its_store_only():
+    calls = {name for name in vars(Storage) if not name.startswith("_")} - {"describe"} | {"link"}
+    folder = ROOT / "src" / "ashore" / "queries" / "state"
+    found = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in calls
+        if "storage" in ast.unparse(node.value).lower().rpartition(".")[2]
+    }
+    assert found == {"files.py", "savepoints/links.py"}, "see decision 0059"

@@ -14,7 +14,7 @@ from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.diagnosis.diagnose import diagnose
 from ashore.queries.state.diagnosis.observe import observe
 from ashore.queries.state.diagnosis.repair import plan_repair, write_repair
-from ashore.queries.state.savepoints.store import delete_tree
+from ashore.queries.state.files import CheckpointStore
 from ashore_lab.testing import FaultyStorage, ProcessStopped
 
 __all__ = ["source"]  # the fixture
@@ -46,7 +46,7 @@ def test_whatever_call_of_a_repair_is_struck(strike: str, source: Mapping[str, b
         if is_done or "metadata" in found:
             assert diagnose(observe(target, SOURCES)) == []
             assert found.keys() == source.keys()
-        delete_tree(storage, "copy")
+        CheckpointStore(storage, "copy", "").delete_all()
         repair(at(storage, "live"), target)
         assert diagnose(observe(target, SOURCES)) == []
         if not faulty.fired:

@@ -14,7 +14,6 @@ from tests.unit.queries.test_garbage import LATER_MS, clean, keep_last, needs
 
 from ashore.errors import StorageError
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import list_files
 from ashore.queries.state.garbage import Garbage, Unneeded
 from ashore.queries.state.leftovers import find_garbage
 from ashore.storage import MemoryStorage, Storage
@@ -95,4 +94,4 @@ def test_whatever_call_of_a_cleaning_is_struck_each_kept_batch_has_what_it_needs
 
 
 def shown(storage: Storage) -> list[str]:
-    return [each.path for each in list_files(at(storage))]
+    return [each.path for each in at(storage).list_files()]

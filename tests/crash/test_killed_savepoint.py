@@ -11,6 +11,7 @@ import pytest
 from tests.checkpoint_files import list_paths, opened, unpack
 
 from ashore.base.unique import unique
+from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.store import list_savepoints
 from ashore.queries.state.savepoints.sweep import remove_savepoint
@@ -91,13 +92,13 @@ def test_a_savepoint_that_is_killed_leaves_the_original_and_all_others(
     for number in range(1, calls, max(1, calls // MOMENTS[many])):
         killed += take(root, tmp_path / "saved", kind, SECOND, number) is None
         assert contents(root) == before, "the original was changed"
-        for each in list_savepoints(storage, "saved", uri):
+        for each in list_savepoints(CheckpointStore(storage, "saved", uri)):
             if each.manifest is not None:
                 target = tmp_path / f"back-{number}-{each.savepoint.unique}"
                 restore(each.savepoint, opened(target), FakeClock(), lambda _done, _all: None)
                 assert contents(target) == needed[each.manifest.batch]
     assert killed >= MOMENTS[many]
-    for each in list_savepoints(storage, "saved", uri):
+    for each in list_savepoints(CheckpointStore(storage, "saved", uri)):
         remove_savepoint(each.savepoint, unique)
     if kind == "shared":
         clean(str(tmp_path / "saved"), None, 0, FakeClock(FAR_MS), explain=False)

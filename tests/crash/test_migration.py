@@ -472,7 +472,7 @@ def test_another_log_that_begins_with_the_state_has_no_mark_of_it(
     require_migration(name, fold, newest.read_migration())
     assert (fold.plan, newest.read_position().committed) == (NEW, BATCH)
     assert migrated.read_migration() == 2, "the savepoint and its checkpoint keep theirs"
-    assert find_migration(each.path for each in saved.read().files) == 2
+    assert find_migration(each.path for each in saved.read_manifest().files) == 2
 
 
 def test_a_batch_that_is_planned_and_not_done_is_refused(contents: dict[str, bytes]) -> None:

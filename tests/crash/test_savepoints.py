@@ -11,13 +11,12 @@ from tests.marks import but
 
 from ashore.errors import CheckpointUnfit, StorageError
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import list_files
+from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.save import Shelf, save
 from ashore.queries.state.savepoints.store import (
     Savepoint,
     delete_savepoint,
-    delete_tree,
     list_savepoints,
 )
 from ashore.queries.state.survey import take_survey
@@ -59,7 +58,7 @@ def silent(_done: int, _total: int) -> None:
 def contents(checkpoint: Checkpoint) -> dict[str, bytes]:
     return {
         each.path: checkpoint.storage.read(f"{checkpoint.path}/{each.path}")
-        for each in list_files(checkpoint)
+        for each in checkpoint.list_files()
     }
 
 
@@ -81,14 +80,14 @@ def test_whatever_call_of_a_savepoint_is_struck(strike: str, source: Mapping[str
         faulty.pending.release()
 
         assert contents(at(storage, "live")) == source
-        listed = list_savepoints(storage, "saved", "memory:saved")
+        listed = list_savepoints(CheckpointStore(storage, "saved", "memory:saved"))
         complete = [each.savepoint for each in listed if each.manifest is not None]
         assert len(complete) == 1 or saved is None
         for each in complete:
             require_whole(each, source, number)
         for each in listed:
             delete_savepoint(each.savepoint)
-        assert list_savepoints(storage, "saved", "memory:saved") == []
+        assert list_savepoints(CheckpointStore(storage, "saved", "memory:saved")) == []
         again = save(at(storage, "live"), BATCH, shelf_in(storage), FakeClock(), silent)
         require_whole(again.savepoint, source, number)
         if not faulty.fired:
@@ -116,7 +115,7 @@ def test_whatever_call_of_a_restore_is_struck(strike: str, source: Mapping[str, 
         assert found == source or "metadata" not in found
         assert found == source or not is_done
         require_whole(savepoint, source, number)
-        delete_tree(storage, "back")
+        CheckpointStore(storage, "back", "").delete_all()
         restore(savepoint, target, FakeClock(), silent)
         assert contents(target) == source
         if not faulty.fired:

@@ -14,7 +14,7 @@ from tests.marks import but
 from ashore.errors import CheckpointUnfit, StorageError
 from ashore.queries.state import files
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import list_files
+from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.savepoints import pool as pools
 from ashore.queries.state.savepoints import share, store, sweep, transfer
 from ashore.queries.state.savepoints.manifest import Manifest, SavepointKind
@@ -68,7 +68,7 @@ def at(storage: Storage, path: str) -> Checkpoint:
 
 
 def pool_in(storage: Storage) -> Pool:
-    return Pool(storage, "saved", "memory:saved")
+    return Pool.beside(CheckpointStore(storage, "saved", "memory:saved"))
 
 
 @dataclass
@@ -106,7 +106,7 @@ class World:
         remove_savepoint(Savepoint(storage, savepoint.path, savepoint.uri), self.digits)
 
     def delete_unfinished(self, storage: Storage) -> None:
-        for each in list_savepoints(storage, "saved", "memory:saved"):
+        for each in list_savepoints(CheckpointStore(storage, "saved", "memory:saved")):
             if each.manifest is None:
                 self.delete(storage, each.savepoint)
 
@@ -116,7 +116,7 @@ class World:
         list(delete_unneeded(pool, found, left, self.digits))
 
     def listed(self) -> dict[Savepoint, Manifest]:
-        found = list_savepoints(self.storage, "saved", "memory:saved")
+        found = list_savepoints(CheckpointStore(self.storage, "saved", "memory:saved"))
         return {each.savepoint: each.manifest for each in found if each.manifest is not None}
 
     def check(self) -> None:
@@ -149,12 +149,13 @@ class World:
 def contents(checkpoint: Checkpoint) -> dict[str, bytes]:
     return {
         each.path: checkpoint.storage.read(f"{checkpoint.path}/{each.path}")
-        for each in list_files(checkpoint)
+        for each in checkpoint.list_files()
     }
 
 
 def walk_files(storage: Storage, path: str) -> Iterator[str]:
-    return (each.path for each in store.walk(storage, path) if not each.is_directory)
+    store = CheckpointStore(storage, path, "")
+    return (store.full_path(each.path) for each in store.walk() if not each.is_directory)
 
 
 # ---- one is struck

@@ -13,7 +13,6 @@ from tests.checkpoint_files import list_paths, opened, unpack
 from tests.unit.queries.test_garbage import LATER_MS, clean, found, keep_last, needs
 
 from ashore.base.clock import SystemClock
-from ashore.queries.state.files import list_files
 from ashore.queries.tools.addresses import open_directory
 from ashore_lab.services.hdfs import Hdfs
 
@@ -66,5 +65,5 @@ def test_a_checkpoint_on_hdfs_is_cleaned_with_a_listing_a_directory(
     assert sorted(gone) == sorted(wanted)
     assert counted.calls == {**calls, "delete": len(wanted)}
     assert needs(there) == kept
-    assert {each.path for each in list_files(there)} == set(list_paths(root)) - set(wanted)
+    assert {each.path for each in there.list_files()} == set(list_paths(root)) - set(wanted)
     assert found(there, LATER_MS) == {}

@@ -15,7 +15,6 @@ from ashore.plans.log_form import StoredPlan
 from ashore.queries.spark.internals.reading import check_streaming
 from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import list_files
 from ashore.queries.state.layout import BatchLog, BatchPath, SourcePath
 from ashore.queries.state.migration import lay_out as lay_out_target
 from ashore.queries.state.migration import plan_target
@@ -97,7 +96,7 @@ class Changed:
 
 def lay_out(source: Checkpoint, target: Checkpoint, batch: int) -> None:
     """Copy what a new version takes as it is."""
-    for each in list_files(source):
+    for each in source.list_files():
         match each.of:
             case BatchPath(BatchLog.OFFSETS, number) if number in {batch, batch - 1}:
                 pass

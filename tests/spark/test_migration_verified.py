@@ -19,7 +19,6 @@ from ashore.queries.spark.state import (
     new_rows,
     rewrite,
 )
-from ashore.queries.state.savepoints.store import delete_tree
 
 SUMS = "SELECT k, s, sum(v) AS sv, avg(d) AS a, min(w) AS lo FROM clicks GROUP BY k, s"
 MOVED = (
@@ -144,7 +143,7 @@ def test_a_store_that_is_not_there_is_refused(
     def after_loss(migrator: rewrite._Migrator, written: object) -> object:
         yield from compare(migrator, written)
         target = opened(tmp_path / "new")
-        delete_tree(target.storage, f"{target.path}/state/0/1")
+        target.delete_all("state/0/1")
 
     monkeypatch.setattr(rewrite._Migrator, "_compare", after_loss)
     with pytest.raises(CheckpointUnfit, match=r"operator 0|state/0/1"):

@@ -31,7 +31,6 @@ from ashore.queries.spark.internals.reading import read_plan
 from ashore.queries.spark.sql.batch_offsets import plan_ranges
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.copies import copy_renamed
-from ashore.queries.state.files import list_files
 from ashore.queries.state.layout import BatchLog, BatchPath, HiddenPath, SourcePath
 from ashore.queries.state.source_changes import Firsts, SourcesPlan, lay_out_sources, plan_sources
 from ashore_lab.services.kafka import Kafka
@@ -206,7 +205,7 @@ def migrate(old: Checkpoint, new: Checkpoint, found: QueryVerdict, firsts: First
     written = {BatchPath(BatchLog.OFFSETS, each) for each in plan.offsets}
     kept = [
         each
-        for each in list_files(old)
+        for each in old.list_files()
         if each.of not in written and not isinstance(each.of, SourcePath | HiddenPath)
     ]
     copy_renamed(old, new, [(each, each.path) for each in kept])

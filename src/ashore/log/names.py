@@ -182,11 +182,11 @@ def checkpoint_attempt(directory: str, epoch: int) -> str:
     return join(directory, str(epoch))
 
 
-def attempt_path(directory: str, kind: AttemptFile, epoch: int) -> str:
-    """Return the path of a file that says of an attempt what it is."""
+def attempt_file(kind: AttemptFile, epoch: int) -> str:
+    """Return the name of a file that says of an attempt what it is."""
     built = f"{kind}-{epoch}.json"
     check(parse_attempt(built, kind) == epoch, f"attempt file {built!r}")
-    return join(directory, built)
+    return built
 
 
 def parse_attempt(file_name: str, kind: AttemptFile) -> int | None:

@@ -12,11 +12,9 @@ from tests.checkpoint_files import WHOLE, list_paths, opened, unpack
 
 from ashore.errors import CheckpointUnfit, PathMissing, StorageError
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import list_files
 from ashore.queries.state.garbage import Garbage, Unneeded
 from ashore.queries.state.leftovers import LeftAlone, delete_garbage, find_garbage
 from ashore.queries.state.required_files import list_done, plan_required
-from ashore.queries.state.survey import read_files
 from ashore.storage.base import FileStat
 
 CASES = sorted(each.name.removesuffix(".tar.xz") for each in WHOLE.iterdir())
@@ -31,10 +29,10 @@ def found(checkpoint: Checkpoint, before_ms: int = LATER_MS) -> dict[str, Unneed
 
 def needs(checkpoint: Checkpoint) -> dict[int, object]:
     """What each kept batch needs, or that it cannot be had."""
-    files, answers = list_files(checkpoint), {}
+    files, answers = checkpoint.list_files(), {}
     for batch in list_done(files):
         try:
-            needed = plan_required(files, batch, lambda some: read_files(checkpoint, some))
+            needed = plan_required(files, batch, checkpoint.read_all)
             answers[batch] = [each.path for each in needed.files]
         except CheckpointUnfit as error:
             answers[batch] = str(error)
@@ -170,10 +168,10 @@ class _Vanishing:
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         if path.endswith(".zip"):
             raise PathMissing(f"{path} does not exist", path=path)
-        data: bytes = self._inner.read(path)  # type: ignore[attr-defined]
+        data: bytes = self._inner.read(path, start, length)  # type: ignore[attr-defined]
         return data
 
 
@@ -198,7 +196,7 @@ def test_a_task_that_died_has_left_what_no_commit_names(tmp_path: Path) -> None:
 def test_commits_stay_that_name_the_state_later_batches_build_on(tmp_path: Path) -> None:
     """A savepoint has all commits that its chains need, and the offsets of two batches."""
     root = unpack("format-2", tmp_path)
-    last = list_done(list_files(opened(root)))[-1]
+    last = list_done(opened(root).list_files())[-1]
     for path in (*root.glob("state/*/*/*.zip"), *root.glob("offsets/[0-9]*")):
         if path.suffix == ".zip" or int(path.name) < last - 1:
             path.unlink()
@@ -330,7 +328,7 @@ class _Many:
                 ]
                 return [self._stat(f"{directory}/{name}") for name in names]
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         self.calls["read"] += 1
         if "/commits/" in path:
             return b'v1\n{"nextBatchWatermarkMs":0}'

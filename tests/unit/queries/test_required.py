@@ -9,16 +9,16 @@ from tests.checkpoint_files import WHOLE, opened, unpack
 
 from ashore.errors import CheckpointUnfit
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import CheckpointFile, list_files
+from ashore.queries.state.files import CheckpointFile
 from ashore.queries.state.layout import ChecksumPath, OperatorPath, StatePath
 from ashore.queries.state.required_files import Chain, Required, list_done, plan_required
-from ashore.queries.state.survey import read_files, take_survey
+from ashore.queries.state.survey import take_survey
 
 CASES = sorted(each.name.removesuffix(".tar.xz") for each in WHOLE.iterdir())
 
 
 def required(checkpoint: Checkpoint, batch: int, files: Sequence[CheckpointFile]) -> Required:
-    return plan_required(files, batch, lambda some: read_files(checkpoint, some))
+    return plan_required(files, batch, checkpoint.read_all)
 
 
 def spelled(chain: Chain) -> str:
@@ -72,7 +72,7 @@ def test_rows_are_known_where_a_snapshot_is_the_batch_itself(tmp_path: Path) -> 
 
 
 def test_a_copy_of_what_a_batch_needs_needs_all_of_it(checkpoint: Checkpoint) -> None:
-    files = list_files(checkpoint)
+    files = checkpoint.list_files()
     for batch in list_done(files):
         found = required(checkpoint, batch, files)
         assert set(found.files) < set(files)
@@ -80,7 +80,7 @@ def test_a_copy_of_what_a_batch_needs_needs_all_of_it(checkpoint: Checkpoint) ->
 
 
 def test_without_a_file_a_batch_is_refused_or_takes_an_older_chain(checkpoint: Checkpoint) -> None:
-    files = list_files(checkpoint)
+    files = checkpoint.list_files()
     batch = list_done(files)[-1]
     for missing in required(checkpoint, batch, files).files:
         others = [each for each in files if each != missing]

@@ -13,10 +13,16 @@ from tests.marks import but
 
 from ashore.errors import CheckpointUnfit, StorageError
 from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.savepoints.manifest import Manifest, parse_manifest, write_manifest
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.save import Saved, Shelf, save
-from ashore.queries.state.savepoints.store import Savepoint, delete_savepoint, list_savepoints
+from ashore.queries.state.savepoints.store import (
+    MANIFEST,
+    Savepoint,
+    delete_savepoint,
+    list_savepoints,
+)
 from ashore.queries.state.savepoints.transfer import check_files
 from ashore.queries.state.survey import take_survey
 from ashore.storage import LocalStorage, MemoryStorage, Storage
@@ -73,7 +79,8 @@ def test_a_savepoint_restores_when_all_else_is_deleted(
 
     assert contents(target) == expected
     assert take_survey(opened(target)).required.batch == restored.manifest.batch == batch
-    assert list_savepoints(LocalStorage(str(tmp_path)), "saved", "file:///saved") == []
+    shelf = CheckpointStore(LocalStorage(str(tmp_path)), "saved", "file:///saved")
+    assert list_savepoints(shelf) == []
 
 
 def test_absolute_paths_are_those_of_the_copy(tmp_path: Path) -> None:
@@ -100,9 +107,9 @@ def test_savepoints_are_listed_oldest_first_and_unfinished_ones_last(tmp_path: P
     second = save(opened(source), 2, shelf, clock, silent)
     clock.advance(1)
     unfinished = save(opened(source), 3, shelf, clock, silent)
-    shelf.storage.delete(unfinished.savepoint.manifest_path)
+    assert unfinished.savepoint.delete(MANIFEST)
     (tmp_path / "saved/others").mkdir()
-    listed = list_savepoints(shelf.storage, shelf.path, shelf.uri)
+    listed = list_savepoints(shelf)
     assert [each.savepoint for each in listed] == [
         first.savepoint,
         second.savepoint,
@@ -158,13 +165,11 @@ def test_where_a_file_goes_meanwhile_a_newer_batch_is_taken(
     if batch is not None:
         with pytest.raises(CheckpointUnfit, match=r"5\.changelog"):
             save(running, batch, shelf, FakeClock(), silent)
-        assert list_savepoints(shelf.storage, shelf.path, shelf.uri) == []
+        assert list_savepoints(shelf) == []
         return
     saved = save(running, batch, shelf, FakeClock(), silent)
     assert saved.manifest.batch == 11
-    assert [each.manifest for each in list_savepoints(shelf.storage, shelf.path, shelf.uri)] == [
-        saved.manifest
-    ]
+    assert [each.manifest for each in list_savepoints(shelf)] == [saved.manifest]
 
 
 class Forgetful(WrappedStorage):
@@ -181,7 +186,7 @@ def test_what_was_written_is_read_back_before_there_is_a_manifest(tmp_path: Path
     shelf = Shelf(storage, "saved", "memory:saved", lambda: "0" * 16)
     with pytest.raises(CheckpointUnfit, match=r"\.sst has"):
         save(source, None, shelf, FakeClock(), silent)
-    assert list_savepoints(storage, shelf.path, shelf.uri) == []
+    assert list_savepoints(CheckpointStore(storage, shelf.path, shelf.uri)) == []
 
 
 # ---- bad input

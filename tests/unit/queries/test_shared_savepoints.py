@@ -14,6 +14,7 @@ from tests.unit.queries.test_savepoints import contents, silent
 
 from ashore.base.units import parse_duration_ms
 from ashore.errors import CheckpointUnfit, StorageError
+from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.garbage import Unneeded
 from ashore.queries.state.savepoints.manifest import SavepointKind, parse_manifest, write_manifest
 from ashore.queries.state.savepoints.references import PoolFile, parse_references, write_references
@@ -77,11 +78,12 @@ def test_each_savepoint_restores_when_all_others_are_deleted(
     for kept in batches:
         shelf = tmp_path / f"only-{kept}"
         shutil.copytree(tmp_path / "saved", shelf / "saved")
-        savepoints = list_savepoints(LocalStorage(str(shelf)), "saved", f"{shelf.as_uri()}/saved")
+        directory = CheckpointStore(LocalStorage(str(shelf)), "saved", f"{shelf.as_uri()}/saved")
+        savepoints = list_savepoints(directory)
         for each in savepoints:
             if each.savepoint.path != saved[kept].savepoint.path:
                 remove(each.savepoint)
-        (only,) = list_savepoints(LocalStorage(str(shelf)), "saved", f"{shelf.as_uri()}/saved")
+        (only,) = list_savepoints(directory)
         assert only.manifest is not None
         assert verify(only.savepoint, silent) == (only.manifest, [])
         assert len(pool_files(shelf)) == len(only.manifest.files)

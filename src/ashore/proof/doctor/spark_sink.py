@@ -45,7 +45,7 @@ class _SinkFile(NamedTuple):
 def read_checkpoint(checkpoint: Checkpoint) -> tuple[dict[int, bytes], frozenset[int], int, bool]:
     """Return offsets by batch, committed batches, the number of sources, whether it has state."""
     planned = checkpoint.list_batches(BatchLog.OFFSETS)
-    offsets = {batch: checkpoint.storage.read(found.path) for batch, found in planned.items()}
+    offsets = {batch: checkpoint.read(found.path) for batch, found in planned.items()}
     commits = frozenset(checkpoint.list_batches(BatchLog.COMMITS))
     return offsets, commits, checkpoint.count_sources(), checkpoint.has_state()
 

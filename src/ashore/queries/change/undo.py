@@ -72,7 +72,7 @@ def plan_undo(opened: OpenJob, query: StoppedQuery, *, rolls_back: bool) -> Undo
     """Return what `undo` would do. Raises as `preview_undo`; CheckpointUnfit."""
     found = preview_undo(opened.storage, query.name, rolls_back=rolls_back)
     try:
-        _find_savepoint(opened, found.migration).read()
+        _find_savepoint(opened, found.migration).read_manifest()
     except CheckpointUnfit as error:
         raise CheckpointUnfit(
             f"the savepoint of the migration cannot be used: {error.message}; nothing was changed",

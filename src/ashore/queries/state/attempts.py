@@ -20,7 +20,6 @@ from ashore.errors import (
     AshoreError,
     CheckpointUnfit,
     PathExists,
-    PathMissing,
     StorageError,
     check,
 )
@@ -30,7 +29,7 @@ from ashore.log.plan_query import CheckpointPosition
 from ashore.log.store.reader import read_log
 from ashore.queries.state.checkpoint import STATE_FORMAT, Checkpoint
 from ashore.queries.state.copies import copy_checkpoint
-from ashore.queries.state.files import list_files
+from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.layout import is_number
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress, lake_address
@@ -46,12 +45,9 @@ def _name_none() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempts:
+class Attempts(CheckpointStore):
     """The attempts at `path` of a storage, which Spark knows as `uri`."""
 
-    storage: Storage
-    path: str
-    uri: str
     read_named: Callable[[], int] = _name_none  # the one that the log's last migration names
 
     def attempt(self, epoch: int) -> Checkpoint:
@@ -68,11 +64,12 @@ class Attempts:
         epochs = listed[AttemptFile.COMPLETE]
         if not epochs:
             return None
-        path = self._complete_path(listed, epochs[-1])
-        found = json.loads(self.storage.read(path)).get(_FORMAT, STATE_FORMAT)
+        path = self._complete_file(listed, epochs[-1])
+        found = json.loads(self.read(path)).get(_FORMAT, STATE_FORMAT)
         if found != STATE_FORMAT:
             raise CheckpointUnfit(
-                f"{path}: the state is of format {found}, this release writes {STATE_FORMAT}",
+                f"{self.full_path(path)}: the state is of format {found}, this release writes "
+                f"{STATE_FORMAT}",
                 hint="run the job with the release that started the checkpoint",
                 why="other_format",
             )
@@ -167,19 +164,19 @@ class Attempts:
         """
         copied = newest.path if newest else None
         reported = json.dumps({"copy_of": copied, _FORMAT: STATE_FORMAT}).encode()
-        self.storage.create(names.attempt_path(self.path, AttemptFile.STARTED, epoch), reported)
+        self.create(names.attempt_file(AttemptFile.STARTED, epoch), reported)
         try:
             yield self.attempt(epoch)
         except AshoreError:
             with contextlib.suppress(StorageError):
                 self._delete_files(epoch)
             raise
-        self.storage.create(names.attempt_path(self.path, complete, epoch), reported)
+        self.create(names.attempt_file(complete, epoch), reported)
 
     def release(self, epoch: int) -> None:
         """Say that the writer of `epoch` writes no more. Raises StorageError."""
         with contextlib.suppress(PathExists):  # said before
-            self.storage.create(names.attempt_path(self.path, AttemptFile.RELEASED, epoch), b"{}")
+            self.create(names.attempt_file(AttemptFile.RELEASED, epoch), b"{}")
 
     def clean(self, epoch: int, now_ms: int, ttl_ms: int) -> None:
         """Delete the files of attempts that have had a successor for `ttl_ms`. Directories stay.
@@ -189,11 +186,11 @@ class Attempts:
         """
         found = self._list()
         for before in (each for each in found[AttemptFile.RELEASED] if each < epoch):
-            self._delete(names.attempt_path(self.path, AttemptFile.RELEASED, before))
+            self.delete(names.attempt_file(AttemptFile.RELEASED, before))
         for started in self._find_followed(found, now_ms, ttl_ms):
-            self._delete(self._complete_path(found, started))
+            self.delete(self._complete_file(found, started))
             self._delete_files(started)
-            self._delete(names.attempt_path(self.path, AttemptFile.STARTED, started))
+            self.delete(names.attempt_file(AttemptFile.STARTED, started))
 
     def newest_epoch(self) -> int | None:
         """Return the epoch of the newest complete attempt. Raises StorageError."""
@@ -206,9 +203,7 @@ class Attempts:
     def list_emptied(self, before: int) -> list[int]:
         """Return the epochs before one of which only directories are left, if anything is."""
         started = self._list()[AttemptFile.STARTED]
-        listed = [
-            names.leaf(each.path) for each in self.storage.list(self.path) if each.is_directory
-        ]
+        listed = self.list_directory().directories
         epochs = sorted(int(name) for name in listed if is_number(name))
         return [each for each in epochs if each < before and each not in started]
 
@@ -217,13 +212,13 @@ class Attempts:
     ) -> Iterator[int]:
         for started in found[AttemptFile.STARTED]:
             later = [each for each in found[AttemptFile.COMPLETE] if each > started]
-            made = self.storage.stat(self._complete_path(found, later[0])) if later else None
+            made = self.stat(self._complete_file(found, later[0])) if later else None
             if made is not None and now_ms - made.modified_ms >= ttl_ms:
                 yield started
 
     def _list(self) -> dict[AttemptFile, list[int]]:
         """Return the epochs that there is a file of, in their order, by the kind of file."""
-        listed = [names.leaf(each.path) for each in self.storage.list(self.path)]
+        listed = self.list_names()
         found = {
             kind: sorted(
                 epoch for name in listed if (epoch := names.parse_attempt(name, kind)) is not None
@@ -237,26 +232,19 @@ class Attempts:
             found[AttemptFile.COMPLETE] = sorted(each for each in counted if each >= named)
         return found
 
-    def _complete_path(self, found: dict[AttemptFile, list[int]], epoch: int) -> str:
-        """Return the file that says of a complete attempt that it is one."""
+    def _complete_file(self, found: dict[AttemptFile, list[int]], epoch: int) -> str:
+        """Return the name of the file that says of a complete attempt that it is one."""
         is_migrated = epoch in found[AttemptFile.MIGRATED]
         kind = AttemptFile.MIGRATED if is_migrated else AttemptFile.COMPLETE
-        return names.attempt_path(self.path, kind, epoch)
+        return names.attempt_file(kind, epoch)
 
     def _is_released(self, epoch: int) -> bool:
-        return (
-            self.storage.stat(names.attempt_path(self.path, AttemptFile.RELEASED, epoch))
-            is not None
-        )
+        return self.stat(names.attempt_file(AttemptFile.RELEASED, epoch)) is not None
 
     def _delete_files(self, epoch: int) -> None:
-        path = self.attempt(epoch).path
-        for each in list_files(self.attempt(epoch)):
-            self._delete(names.join(path, each.path))
-
-    def _delete(self, path: str) -> None:
-        with contextlib.suppress(PathMissing):  # another process was faster
-            self.storage.delete(path)
+        attempt = self.attempt(epoch)
+        for each in attempt.list_files():
+            attempt.delete(each.path)
 
 
 def open_attempts(

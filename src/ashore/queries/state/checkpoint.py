@@ -7,11 +7,13 @@ named.
 """
 
 import contextlib
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit, PathExists, PathMissing
 from ashore.log import names
 from ashore.log.plan_query import NO_BATCH, CheckpointPosition
+from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.layout import (
     HINT,
     SOURCES,
@@ -22,6 +24,8 @@ from ashore.queries.state.layout import (
     Ends,
     MigrationPath,
     OffsetsFile,
+    OperatorFile,
+    OperatorPath,
     QueryFile,
     QueryPath,
     VersionPath,
@@ -29,21 +33,18 @@ from ashore.queries.state.layout import (
     is_number,
     parse_path,
 )
-from ashore.storage.base import FileStat, Storage
+from ashore.storage.base import FileStat
 
 # Of Spark's state stores (`checkpointFormatVersion`). Spark does not note it, and reads only what
 # was written with the one that is set: a root says with which one it was begun.
 STATE_FORMAT = 1
 OFFSETS_VERSIONS = (1,)  # that the queries of Ashore have: their sources have no names
+ANY_VERSION = (1, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(CheckpointStore):
     """A checkpoint at `path` of a storage, which Spark knows as `uri`."""
-
-    storage: Storage
-    path: str
-    uri: str
 
     @property
     def has_checksum_files(self) -> bool:
@@ -63,9 +64,9 @@ class Checkpoint:
 
     def read_query_id(self) -> str | None:
         """Return the id of the query, or None where there is no checkpoint."""
-        place = self._place(QueryPath().path)
+        place = self.full_path(QueryPath().path)
         try:
-            return QueryFile.parse(self.storage.read(place), place).query_id
+            return QueryFile.parse(self.read(QueryPath().path), place).query_id
         except PathMissing:
             return None
         except CheckpointUnfit:
@@ -78,18 +79,24 @@ class Checkpoint:
         """
         if batch_id == NO_BATCH:
             return {}
-        place = self._place(BatchPath(BatchLog.OFFSETS, batch_id).path)
+        place = self.full_path(BatchPath(BatchLog.OFFSETS, batch_id).path)
         return self.read_offsets(batch_id).kafka_ends(place)
 
-    def read_offsets(self, batch_id: int) -> OffsetsFile:
+    def read_offsets(
+        self, batch_id: int, versions: Collection[int] = OFFSETS_VERSIONS
+    ) -> OffsetsFile:
         """Return what a batch was planned with. Raises StorageError, CheckpointUnfit."""
         place, data = self._read(BatchPath(BatchLog.OFFSETS, batch_id))
-        return OffsetsFile.parse(data, place, OFFSETS_VERSIONS)
+        return OffsetsFile.parse(data, place, versions)
 
     def read_commit(self, batch_id: int) -> CommitFile:
         """Return what a batch that is done leaves. Raises StorageError, CheckpointUnfit."""
         place, data = self._read(BatchPath(BatchLog.COMMITS, batch_id))
         return CommitFile.parse(data, place)
+
+    def read_operator(self, path: OperatorPath) -> OperatorFile:
+        """Return what an operator says of itself. Raises StorageError, CheckpointUnfit."""
+        return OperatorFile.parse(self.read(path.path), self.full_path(path.path))
 
     def plan(self, batch_id: int, offsets: OffsetsFile) -> None:
         """Plan a batch, as Spark would have done it.
@@ -98,17 +105,23 @@ class Checkpoint:
         If interrupted: the batch is planned, or it is not.
         Raises StorageError.
         """
-        place = self._place(BatchPath(BatchLog.OFFSETS, batch_id).path)
-        self.storage.create(place, offsets.write())
+        self.create(BatchPath(BatchLog.OFFSETS, batch_id).path, offsets.write())
+
+    def commit(self, batch_id: int, commit: CommitFile) -> None:
+        """Write that a batch is done, as Spark would have done it. Requires: its state is there.
+
+        Raises StorageError.
+        """
+        self.create(BatchPath(BatchLog.COMMITS, batch_id).path, commit.write())
 
     def list_versions(self) -> list[int]:
         """Return the versions of the job that it has copies of, sorted. Raises StorageError."""
-        found = (parse_path(names.leaf(each.path)) for each in self.storage.list(self.path))
+        found = (parse_path(each) for each in self.list_names())
         return sorted(each.version for each in found if isinstance(each, VersionPath))
 
     def read_version(self, version: int) -> bytes:
         """Return a copy of a version. Raises StorageError."""
-        return self.storage.read(self._place(VersionPath(version).path))
+        return self.read(VersionPath(version).path)
 
     def keep_version(self, version: int, data: bytes) -> None:
         """Keep a copy of a version, where there is none.
@@ -118,25 +131,25 @@ class Checkpoint:
         Raises StorageError.
         """
         with contextlib.suppress(PathExists):
-            self.storage.create(self._place(VersionPath(version).path), data)
+            self.create(VersionPath(version).path, data)
 
     def read_migration(self) -> int:
         """Return the migration that has rewritten its state, by its epoch; 0: none.
 
         Raises StorageError.
         """
-        return find_migration(names.leaf(each.path) for each in self.storage.list(self.path))
+        return find_migration(self.list_names())
 
     def mark_migration(self, attempt: int) -> None:
         """Say that a migration has rewritten the state. `attempt`: the epoch of this one.
 
         Raises StorageError.
         """
-        self.storage.create(self._place(MigrationPath(attempt).path), b"{}\n")
+        self.create(MigrationPath(attempt).path, b"{}\n")
 
     def list_batches(self, log: BatchLog) -> dict[int, FileStat]:
         """Return the files of a log, by their batches. Raises StorageError."""
-        listed = self.storage.list(self._place(log))
+        listed = self.list_entries(log)
         found = [(names.leaf(each.path), each) for each in listed if not each.is_directory]
         return {int(name): each for name, each in found if is_number(name)}
 
@@ -147,21 +160,18 @@ class Checkpoint:
 
     def count_sources(self) -> int:
         """Return how many sources have files of their own. Raises StorageError."""
-        return sum(1 for each in self.storage.list(self._place(SOURCES)) if each.is_directory)
+        return len(self.list_directory(SOURCES).directories)
 
     def has_state(self) -> bool:
         """Return whether an operator of the query keeps state. Raises StorageError."""
-        return bool(self.storage.list(self._place(STATE)))
+        return bool(self.list_entries(STATE))
 
     def _newest(self, log: BatchLog) -> int:
         return max(self.list_batches(log), default=NO_BATCH)
 
     def _read(self, path: BatchPath) -> tuple[str, bytes]:
-        place = self._place(path.path)
+        place = self.full_path(path.path)
         try:
-            return place, self.storage.read(place)
+            return place, self.read(path.path)
         except PathMissing:
             raise CheckpointUnfit(f"{place} does not exist", hint=HINT) from None
-
-    def _place(self, path: str) -> str:
-        return names.join(self.path, path)

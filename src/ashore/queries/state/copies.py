@@ -20,28 +20,24 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from ashore.errors import CheckpointUnfit
-from ashore.log import names
 from ashore.log.plan_query import CheckpointPosition
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import WORKERS, CheckpointFile, list_files
+from ashore.queries.state.files import WORKERS, CheckpointFile
 from ashore.queries.state.layout import (
     BatchLog,
     BatchPath,
     CheckpointPath,
     HiddenPath,
-    OperatorFile,
+    OperatorPath,
     StateKind,
     StatePath,
     Store,
     TablePath,
     read_tables,
 )
-from ashore.queries.state.savepoints.transfer import has_paths
-from ashore.storage.base import Links, Storage
 
 F = TypeVar("F")
 
-PIECE_BYTES = 8 << 20
 KEPT_BATCHES = 3  # in offsets and commits of a true copy: a start reads two
 KEPT_SNAPSHOTS = (
     2  # snapshots of a store in a true copy: where the newest is bad Spark takes another
@@ -65,18 +61,27 @@ def copy_checkpoint(
     CheckpointUnfit where a file cannot be read that has absolute paths in it.
 
     """
-    storage = source.storage
     position = upto or source.read_position()
-    found = plan_copy(position, list_files(source))
-    moved = [each for each in found if has_paths(each.path)]
-    same = [each for each in found if not has_paths(each.path)]
-    if same and _link(storage, source, target, same[0], same[0].path):
-        _for_each(same[1:], lambda each: _require_link(storage, source, target, each, each.path))
+    same: list[CheckpointFile] = []
+    moved: list[OperatorPath] = []
+    for each in plan_copy(position, source.list_files()):
+        if isinstance(each.of, OperatorPath) and each.of.has_paths:
+            moved.append(each.of)
+        else:
+            same.append(each)
+    if same and source.link(same[0].path, target, same[0].path):
+        _for_each(same[1:], lambda each: _link(source, target, each.path, each.path))
     else:
-        files = plan_true_copy(same, lambda snapshot: _read_tables(source, snapshot))
-        _for_each(files, lambda each: _write(storage, source, target, each, each.path))
-    _for_each(moved, lambda each: _write_moved(storage, source, target, each))
-    _sync(target, [each.path for each in found])
+        same = plan_true_copy(same, lambda snapshot: _read_tables(source, snapshot))
+        _for_each(same, lambda each: target.write(each.path, source.read_pieces(each.path)))
+    # With the old paths an operator would name another attempt.
+    _for_each(
+        moved,
+        lambda path: target.create(
+            path.path, source.read_operator(path).move_to(target.uri).write()
+        ),
+    )
+    target.sync([*(each.path for each in same), *(each.path for each in moved)])
 
 
 def copy_renamed(
@@ -89,15 +94,8 @@ def copy_renamed(
 
     Raises StorageError.
     """
-    _for_each(files, lambda each: _require_link(source.storage, source, target, *each))
-    _sync(target, [path for _, path in files])
-
-
-def _sync(target: Checkpoint, paths: Iterable[str]) -> None:
-    """Make the names of files that were written durable."""
-    directories = {names.parent(names.join(target.path, each)) for each in paths}
-    there = [each for each in directories if target.storage.stat(each) is not None]
-    target.storage.sync(sorted(there))
+    _for_each(files, lambda each: _link(source, target, each[0].path, each[1]))
+    target.sync(path for _, path in files)
 
 
 def plan_copy(
@@ -172,9 +170,8 @@ def _read_tables(source: Checkpoint, snapshot: StatePath) -> frozenset[str] | No
     """Return the tables that a snapshot names; None where it does not name them, or has none."""
     if snapshot.kind is not StateKind.ROCKSDB_SNAPSHOT:
         return None
-    place = names.join(source.path, snapshot.path)
     try:
-        return read_tables(source.storage.read(place), place)
+        return read_tables(source.read(snapshot.path), snapshot.path)
     except CheckpointUnfit:
         return None
 
@@ -186,41 +183,7 @@ def _for_each(files: Iterable[F], act: Callable[[F], None]) -> None:
             pass
 
 
-def _link(
-    storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile, to: str
-) -> bool:
-    if not isinstance(storage, Links):
-        return False
-    return storage.link(names.join(source.path, file.path), names.join(target.path, to))
-
-
-def _require_link(
-    storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile, to: str
-) -> None:
+def _link(source: Checkpoint, target: Checkpoint, path: str, to: str) -> None:
     """Link a file; copy it where its directory is on another volume, or it has too many names."""
-    if not _link(storage, source, target, file, to):
-        _write(storage, source, target, file, to)
-
-
-def _write_moved(
-    storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile
-) -> None:
-    """Write what an operator says of itself. With the old paths it would name another attempt."""
-    place = names.join(source.path, file.path)
-    moved = OperatorFile.parse(storage.read(place), place).move_to(target.uri)
-    storage.create(names.join(target.path, file.path), moved.write())
-
-
-def _write(
-    storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile, to: str
-) -> None:
-    place = names.join(source.path, file.path)
-    writer = storage.open_write(names.join(target.path, to))
-    try:
-        start = 0
-        while data := storage.read(place, start, PIECE_BYTES):
-            writer.write(data)
-            start += len(data)
-        writer.close()
-    finally:
-        writer.abandon()
+    if not source.link(path, target, to):
+        target.write(to, source.read_pieces(path))

@@ -1,16 +1,17 @@
-"""The files of a checkpoint, listed.
+"""Files of checkpoints, over a storage.
 
-What it is: all of them, or those of one partition's stores.
-What it promises: reads only. A file is what its path says, and has the size and time that the
-storage says.
+What it is: `CheckpointStore`, a directory with such files: a checkpoint, its attempts, a savepoint
+or the pool of savepoints.
+What it promises: the one place where code of checkpoints calls a storage. Paths are those below
+the directory. A file is what its path says, and has the size and time that the storage says.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ashore.errors import PathMissing
 from ashore.log import names
-from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import (
     STATE,
     TABLES,
@@ -20,7 +21,7 @@ from ashore.queries.state.layout import (
     is_store,
     parse_path,
 )
-from ashore.storage.base import FileStat
+from ashore.storage.base import FileStat, Links, Staged, Storage
 
 PIECE_BYTES = 4 << 20
 WORKERS = 32  # calls at a time: closing a small file on HDFS takes a quarter of a second
@@ -39,16 +40,10 @@ class CheckpointFile:
         """Where it is, below the root."""
         return self.of.path
 
-
-def list_files(checkpoint: Checkpoint) -> list[CheckpointFile]:
-    """Return all files of a checkpoint, sorted. Raises StorageError."""
-    waiting, found = [checkpoint.path], []
-    with ThreadPoolExecutor(WORKERS) as pool:
-        while waiting:
-            listed = [each for some in pool.map(checkpoint.storage.list, waiting) for each in some]
-            waiting = [each.path for each in listed if each.is_directory]
-            found += [_file(checkpoint, each) for each in listed if not each.is_directory]
-    return sorted(found, key=lambda each: each.path)
+    @classmethod
+    def listed(cls, found: FileStat) -> "CheckpointFile":
+        """Return a file as a store lists it."""
+        return cls(parse_path(found.path), found.size, found.modified_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,66 +54,171 @@ class DirectoryListing:
     directories: list[str]
 
 
-def list_directory(checkpoint: Checkpoint, directory: str) -> DirectoryListing:
-    """Return what is directly in a directory; one that is not there is empty. Raises StorageError.
+@dataclass(frozen=True, slots=True)
+class CheckpointStore:
+    """Files below the directory `path` of a storage, which Spark knows as `uri`.
 
-    `directory`: below the root; empty: the root.
+    Every call may raise StorageError. An empty path is the directory itself.
     """
-    found = _list(checkpoint, directory)
-    return DirectoryListing(
-        [_file(checkpoint, each) for each in found if not each.is_directory],
-        [each.path.removeprefix(f"{checkpoint.path}/") for each in found if each.is_directory],
-    )
 
+    storage: Storage
+    path: str
+    uri: str
 
-def list_partitions(checkpoint: Checkpoint) -> dict[int, list[int]]:
-    """Return the partitions that each operator has state of, sorted. Raises StorageError."""
-    operators = _list_numbers(checkpoint, STATE)
-    return {each: _list_numbers(checkpoint, names.join(STATE, str(each))) for each in operators}
+    @property
+    def place(self) -> str:
+        """Where it is, for messages: a path on this machine, or an address."""
+        return self.uri.removeprefix("file://")
 
+    def full_path(self, path: str) -> str:
+        """Return a path of the storage."""
+        return names.join(self.path, path)
 
-def list_stores(
-    checkpoint: Checkpoint, operator: int, partition: int
-) -> dict[Store, list[CheckpointFile]]:
-    """Return the files of each store of a partition, tables too. Raises StorageError."""
-    only = Store(operator, partition)
-    found = _list(checkpoint, only.path)
-    if any(not each.is_directory for each in found):
-        listed = {only: found}
-    else:
-        named = [names.leaf(each.path) for each in found]
-        stores = [Store(operator, partition, name) for name in named if is_store(name)]
-        listed = {store: _list(checkpoint, store.path) for store in stores}
-    return {
-        store: [
-            _file(checkpoint, each)
-            for each in (*files, *_list(checkpoint, names.join(store.path, TABLES)))
-            if not each.is_directory
-        ]
-        for store, files in listed.items()
-    }
+    # ---- listing
 
+    def list_entries(self, directory: str = "") -> list[FileStat]:
+        """Return what is directly in a directory, sorted; empty where it is not there.
 
-def _list(checkpoint: Checkpoint, path: str) -> list[FileStat]:
-    return list(checkpoint.storage.list(names.join(checkpoint.path, path)))
+        Their paths are below the root. All that this class lists comes from here.
+        """
+        root = f"{self.path}/"
+        listed = self.storage.list(self.full_path(directory))
+        return [each._replace(path=each.path.removeprefix(root)) for each in listed]
 
+    def list_names(self, directory: str = "") -> list[str]:
+        """Return the names of what is directly in a directory."""
+        return [names.leaf(each.path) for each in self.list_entries(directory)]
 
-def _list_numbers(checkpoint: Checkpoint, path: str) -> list[int]:
-    found = [names.leaf(each.path) for each in _list(checkpoint, path)]
-    return sorted(int(name) for name in found if is_number(name))
+    def list_directory(self, directory: str = "") -> DirectoryListing:
+        """Return the files and the directories that are directly in a directory."""
+        found = self.list_entries(directory)
+        return DirectoryListing(
+            [CheckpointFile.listed(each) for each in found if not each.is_directory],
+            [each.path for each in found if each.is_directory],
+        )
 
+    def list_files(self) -> list[CheckpointFile]:
+        """Return all files, sorted by path."""
+        waiting, found = [""], list[CheckpointFile]()
+        with ThreadPoolExecutor(WORKERS) as pool:
+            while waiting:
+                listed = list(pool.map(self.list_directory, waiting))
+                waiting = [path for each in listed for path in each.directories]
+                found += [file for each in listed for file in each.files]
+        return sorted(found, key=lambda each: each.path)
 
-def _file(checkpoint: Checkpoint, found: FileStat) -> CheckpointFile:
-    path = found.path.removeprefix(f"{checkpoint.path}/")
-    return CheckpointFile(parse_path(path), found.size, found.modified_ms)
+    def list_partitions(self) -> dict[int, list[int]]:
+        """Return the partitions that each operator has state of, sorted."""
+        operators = self._list_numbers(STATE)
+        return {each: self._list_numbers(names.join(STATE, str(each))) for each in operators}
 
+    def list_stores(self, operator: int, partition: int) -> dict[Store, list[CheckpointFile]]:
+        """Return the files of each store of a partition, tables too."""
+        only = Store(operator, partition)
+        found = self.list_directory(only.path)
+        listed = {only: found.files}
+        if not found.files:
+            stores = [names.leaf(each) for each in found.directories]
+            named = [Store(operator, partition, name) for name in stores if is_store(name)]
+            listed = {store: self.list_directory(store.path).files for store in named}
+        return {
+            store: [*files, *self.list_directory(names.join(store.path, TABLES)).files]
+            for store, files in listed.items()
+        }
 
-def read_pieces(checkpoint: Checkpoint, path: str) -> Iterator[bytes]:
-    """Yield the content of a file in pieces of PIECE_BYTES. Raises StorageError.
+    def _list_numbers(self, directory: str) -> list[int]:
+        return sorted(int(name) for name in self.list_names(directory) if is_number(name))
 
-    `path`: below the root of the checkpoint.
-    """
-    start, place = 0, names.join(checkpoint.path, path)
-    while data := checkpoint.storage.read(place, start, PIECE_BYTES):
-        yield data
-        start += len(data)
+    def walk(self, directory: str = "") -> Iterator[FileStat]:
+        """Yield what is below a directory: a directory before what is in it."""
+        for each in self.list_entries(directory):
+            yield each
+            if each.is_directory:
+                yield from self.walk(each.path)
+
+    def stat(self, path: str = "") -> FileStat | None:
+        """Return what is at a path, or None."""
+        return self.storage.stat(self.full_path(path))
+
+    # ---- reading
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return what a file holds, or `length` bytes of it. Raises PathMissing."""
+        return self.storage.read(self.full_path(path), start, length)
+
+    def read_all(self, paths: Sequence[CheckpointPath]) -> list[bytes]:
+        """Return what files hold, in their order. Raises PathMissing."""
+        if len(paths) == 1:
+            return [self.read(paths[0].path)]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            return list(pool.map(lambda each: self.read(each.path), paths))
+
+    def read_pieces(self, path: str) -> Iterator[bytes]:
+        """Yield what a file holds in pieces of PIECE_BYTES. Raises PathMissing."""
+        start = 0
+        while data := self.read(path, start, PIECE_BYTES):
+            yield data
+            start += len(data)
+
+    # ---- writing
+
+    def create(self, path: str, data: bytes) -> None:
+        """Write a small file at once. Raises PathExists."""
+        self.storage.create(self.full_path(path), data)
+
+    def write(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Write a file piece by piece. Its name is durable after `sync`. Raises PathExists.
+
+        If interrupted, or where `pieces` raises: a part of it may be there.
+        """
+        writer = self.storage.open_write(self.full_path(path))
+        try:
+            for data in pieces:
+                writer.write(data)
+            writer.close()
+        finally:
+            writer.abandon()
+
+    def link(self, path: str, target: "CheckpointStore", to: str) -> bool:
+        """Give a file a second name in a store on the same storage, durable after its `sync`.
+
+        False: the storage does not support it, and nothing was changed.
+        """
+        storage = self.storage
+        return isinstance(storage, Links) and storage.link(
+            self.full_path(path), target.full_path(to)
+        )
+
+    def publish(self, path: str, final: str) -> None:
+        """Give a file that was created its final name, durably. Raises PathMissing, PathExists."""
+        self.storage.publish(Staged(self.full_path(path)), self.full_path(final))
+        self.sync([final])
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make the names of files durable."""
+        self.storage.sync(sorted({names.parent(self.full_path(each)) for each in paths}))
+
+    # ---- removing
+
+    def delete(self, path: str = "") -> bool:
+        """Delete a file or an empty directory. Returns whether it was there."""
+        try:
+            self.storage.delete(self.full_path(path))
+        except PathMissing:
+            return False
+        return True
+
+    def delete_all(self, directory: str = "") -> int:
+        """Delete a directory and all that is below it. Returns how many files.
+
+        If interrupted: some of it is left.
+        """
+        found = list(self.walk(directory))
+        files = [each.path for each in found if not each.is_directory]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for _done in pool.map(self.delete, files):
+                pass
+        for each in reversed([each.path for each in found if each.is_directory]):
+            self.delete(each)
+        self.delete(directory)
+        return len(files)

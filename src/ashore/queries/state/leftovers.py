@@ -19,7 +19,7 @@ from typing import TypeVar
 from ashore.errors import CheckpointUnfit, PathMissing, StorageError
 from ashore.log import names
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import WORKERS, CheckpointFile, list_directory, list_partitions
+from ashore.queries.state.files import WORKERS, CheckpointFile, CheckpointStore
 from ashore.queries.state.garbage import (
     Garbage,
     KeptBatches,
@@ -38,7 +38,6 @@ from ashore.queries.state.layout import (
     ChecksumPath,
     CommitFile,
     OffsetsFile,
-    OperatorFile,
     OperatorPath,
     SnapshotFile,
     StatePath,
@@ -47,7 +46,6 @@ from ashore.queries.state.layout import (
     schema_names,
 )
 from ashore.queries.state.required_files import list_done
-from ashore.queries.state.survey import describe_place
 
 T = TypeVar("T")
 
@@ -91,9 +89,9 @@ def find_in_parts(
     logs = [
         file
         for directory in ("", BatchLog.OFFSETS, BatchLog.COMMITS)
-        for file in list_directory(checkpoint, directory).files
+        for file in checkpoint.list_directory(directory).files
     ]
-    partitions = list_partitions(checkpoint)
+    partitions = checkpoint.list_partitions()
     kept = _read_kept(checkpoint, logs, partitions, before_ms)
     yield list(_with_hidden(logs, kept, plan_logs(logs, kept)))
     for operator in sorted(partitions):
@@ -109,7 +107,7 @@ def find_in_parts(
             yield [each for found in looked for each in found]
 
 
-def find_directories(checkpoint: Checkpoint) -> Iterator[Garbage]:
+def find_directories(checkpoint: CheckpointStore) -> Iterator[Garbage]:
     """Yield the directories of a checkpoint that holds no file, the root last; else none."""
     files, directories = _list_all(checkpoint, "")
     if not files:
@@ -117,7 +115,7 @@ def find_directories(checkpoint: Checkpoint) -> Iterator[Garbage]:
             yield Garbage(each, 0, Unneeded.EMPTY)
 
 
-def delete_garbage(checkpoint: Checkpoint, found: Iterable[Garbage]) -> Iterator[Garbage]:
+def delete_garbage(checkpoint: CheckpointStore, found: Iterable[Garbage]) -> Iterator[Garbage]:
     """Delete what was found, some at a time, and yield what is gone. Raises StorageError.
 
     If interrupted: the rest is found again.
@@ -133,17 +131,13 @@ def delete_garbage(checkpoint: Checkpoint, found: Iterable[Garbage]) -> Iterator
                     yield each
 
 
-def _delete(checkpoint: Checkpoint, garbage: Garbage) -> bool:
-    path = names.join(checkpoint.path, garbage.path)
+def _delete(checkpoint: CheckpointStore, garbage: Garbage) -> bool:
     try:
-        checkpoint.storage.delete(path)
-    except PathMissing:  # Spark, or another cleaning, was faster
-        return False
+        return checkpoint.delete(garbage.path)  # False: Spark, or another cleaning, was faster
     except StorageError:
-        if garbage.why is Unneeded.EMPTY and checkpoint.storage.list(path):
+        if garbage.why is Unneeded.EMPTY and checkpoint.list_entries(garbage.path):
             return False  # another process has put something there
         raise
-    return True
 
 
 def _in_groups(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -164,7 +158,7 @@ def _read_kept(
     done = list_done(logs)
     if not done:
         raise CheckpointUnfit(
-            f"the checkpoint {describe_place(checkpoint)} has no finished batch: nothing shows "
+            f"the checkpoint {checkpoint.place} has no finished batch: nothing shows "
             "what is still needed",
             hint="run the query until a batch is done, or delete the directory",
             why="empty_checkpoint",
@@ -199,8 +193,7 @@ def _read_partitions(checkpoint: Checkpoint, batch: int) -> int | None:
 def _read_batch(checkpoint: Checkpoint, log: BatchLog, batch: int) -> tuple[bytes, str]:
     """Return what a file of the logs holds, and where it is, for messages. Raises PathMissing."""
     path = BatchPath(log, batch).path
-    data = checkpoint.storage.read(names.join(checkpoint.path, path))
-    return data, f"{describe_place(checkpoint)}/{path}"
+    return checkpoint.read(path), f"{checkpoint.place}/{path}"
 
 
 # ---- state
@@ -218,8 +211,7 @@ def _look_at_operator(
     ]
 
     def read_schemas(path: OperatorPath) -> set[tuple[str, str]]:
-        place = names.join(checkpoint.path, path.path)
-        says = OperatorFile.parse(checkpoint.storage.read(place), place)
+        says = checkpoint.read_operator(path)
         return {(store.name, name) for store in says.stores for name in schema_names(store)}
 
     try:
@@ -247,8 +239,7 @@ def _look_through(
                 pass
 
     def read_tables(path: StatePath) -> Iterable[str]:
-        place = names.join(checkpoint.path, path.path)
-        return SnapshotFile.read(checkpoint.storage.read(place), place).tables
+        return SnapshotFile.read(checkpoint.read(path.path), checkpoint.full_path(path.path)).tables
 
     found: list[Garbage] = []
     left: list[LeftAlone] = []
@@ -265,9 +256,11 @@ def _look_through(
     return [*found, *left]
 
 
-def _list_all(checkpoint: Checkpoint, directory: str) -> tuple[list[CheckpointFile], list[str]]:
+def _list_all(
+    checkpoint: CheckpointStore, directory: str
+) -> tuple[list[CheckpointFile], list[str]]:
     """Return the files below a directory, and the directories, each before those that hold it."""
-    listed = list_directory(checkpoint, directory)
+    listed = checkpoint.list_directory(directory)
     files, below = listed.files, list[str]()
     for each in listed.directories:
         more, deeper = _list_all(checkpoint, each)

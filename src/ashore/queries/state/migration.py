@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.errors import CheckpointUnfit, QueryRefused
-from ashore.log import names
 from ashore.log.entries import Begin, Commit, Migrate, MigratedOperator, Plan
 from ashore.log.entries.rollback import Rollback
 from ashore.log.fold import Fold
@@ -29,15 +28,13 @@ from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import CheckpointFile
 from ashore.queries.state.layout import (
     UNSAFE_ROW,
-    BatchLog,
-    BatchPath,
     OffsetsFile,
     Settings,
     SourcePath,
     VersionPath,
 )
 from ashore.queries.state.rollback import RolledBack, plan_entry
-from ashore.queries.state.survey import describe_place, take_survey
+from ashore.queries.state.survey import take_survey
 from ashore.queries.state.versions import require_migration, require_own
 from ashore.storage.base import Storage
 
@@ -167,8 +164,7 @@ def write_released(source: Checkpoint, target: Checkpoint, epoch: int) -> None:
     lay_out(source, target, plan)
     before = source.read_commit(plan.batch)
     after = replace(before, store_ids=None if before.store_ids is None else {})
-    place = names.join(target.path, BatchPath(BatchLog.COMMITS, plan.batch).path)
-    target.storage.create(place, after.write())
+    target.commit(plan.batch, after)
     finish(source, target, epoch)
 
 
@@ -411,7 +407,7 @@ def _not_rewritten(checkpoint: Checkpoint, why: str, text: str) -> CheckpointUnf
     hint = (
         "its SQL cannot change while its state is kept: let the new SQL fill a new table or topic"
     )
-    place = describe_place(checkpoint)
+    place = checkpoint.place
     return CheckpointUnfit(f"{place}: {text}; nothing was changed", hint=hint, why=why)
 
 

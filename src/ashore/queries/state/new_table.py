@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit
-from ashore.log import names
 from ashore.log.entries import Begin, Joined, Query
 from ashore.log.entries.begin import is_empty
 from ashore.log.fold import Fold
@@ -126,9 +125,9 @@ def forget_origin(checkpoint: Checkpoint) -> None:
     If interrupted: some are left. Raises StorageError.
     """
     for version in checkpoint.list_versions():
-        checkpoint.storage.delete(names.join(checkpoint.path, VersionPath(version).path))
+        checkpoint.delete(VersionPath(version).path)
     while migration := checkpoint.read_migration():
-        checkpoint.storage.delete(names.join(checkpoint.path, MigrationPath(migration).path))
+        checkpoint.delete(MigrationPath(migration).path)
 
 
 def _has_begun(name: SliceName, fold: Fold, body: Begin) -> bool:

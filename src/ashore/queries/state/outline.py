@@ -14,7 +14,7 @@ from ashore.errors import CheckpointUnfit
 from ashore.log import names
 from ashore.log.plan_query import NO_BATCH
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import WORKERS, CheckpointFile, list_directory
+from ashore.queries.state.files import WORKERS, CheckpointFile
 from ashore.queries.state.layout import (
     STATE,
     TABLES,
@@ -57,11 +57,8 @@ def copy_outline(
     batches += [BatchPath(BatchLog.OFFSETS, each) for each in {done, position.planned}]
     schemas = [each.of for each in _list_schemas(source)]
     found = [*batches, *(each for each in schemas if _is_copied(each, operators))]
-    with ThreadPoolExecutor(WORKERS) as pool:
-        read = pool.map(lambda path: source.storage.read(names.join(source.path, path.path)), found)
-        for path, data in zip(found, read, strict=True):
-            written = _rewrite(path, data, target, operators)
-            target.storage.create(names.join(target.path, path.path), written)
+    for path, data in zip(found, source.read_all(found), strict=True):
+        target.create(path.path, _rewrite(path, data, target, operators))
     return done
 
 
@@ -91,12 +88,11 @@ def _is_copied(path: CheckpointPath, operators: Collection[int] | None) -> bool:
 
 def _list_schemas(source: Checkpoint) -> Iterator[CheckpointFile]:
     """Yield what operators say of themselves, and schemas, with few calls: no state is listed."""
-    waiting = [
-        each for each in list_directory(source, STATE).directories if is_number(names.leaf(each))
-    ]
+    operators = source.list_directory(STATE).directories
+    waiting = [each for each in operators if is_number(names.leaf(each))]
     while waiting:
         with ThreadPoolExecutor(WORKERS) as pool:
-            listed = list(pool.map(lambda each: list_directory(source, each), waiting))
+            listed = list(pool.map(source.list_directory, waiting))
         for each in listed:
             yield from (file for file in each.files if _is_copied(file.of, None))
         waiting = [path for each in listed for path in each.directories if _may_have_schemas(path)]

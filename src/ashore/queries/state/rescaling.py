@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.errors import CheckpointUnfit, check
-from ashore.log import names
-from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.checkpoint import ANY_VERSION, Checkpoint
 from ashore.queries.state.files import CheckpointFile
 from ashore.queries.state.layout import (
     PARTITIONS,
@@ -35,7 +34,7 @@ from ashore.queries.state.layout import (
 from ashore.queries.state.required_files import Required
 from ashore.queries.state.savepoints.links import link_between
 from ashore.queries.state.savepoints.transfer import ExpectedFile, transfer_files
-from ashore.queries.state.survey import Survey, describe_place, take_survey
+from ashore.queries.state.survey import Survey, take_survey
 
 PARTITIONS_MAX = 100_000
 ROCKSDB = "RocksDBStateStoreProvider"
@@ -112,7 +111,7 @@ def lay_out(source: Checkpoint, target: Checkpoint, plan: RescalePlan) -> None:
     copy_files(source, target, plan.copied)
     for path, operator in plan.operators.items():
         moved = operator.move_to(target.uri).cut(plan.new_partitions)
-        target.storage.create(names.join(target.path, path.path), moved.write())
+        target.create(path.path, moved.write())
     for batch, offsets in plan.offsets.items():
         target.plan(batch, offsets if batch < plan.batch else cut(offsets, plan.new_partitions))
 
@@ -127,9 +126,7 @@ def commit(source: Checkpoint, target: Checkpoint, batch: int, ids: StoreIds) ->
     before = source.read_commit(batch)
     is_named = before.store_ids is not None
     check(bool(ids) == is_named, "state of format 2 has ids, that of format 1 has none")
-    place = names.join(target.path, BatchPath(BatchLog.COMMITS, batch).path)
-    after = replace(before, store_ids=dict(ids) if is_named else None)
-    target.storage.create(place, after.write())
+    target.commit(batch, replace(before, store_ids=dict(ids) if is_named else None))
 
 
 def finish(source: Checkpoint, target: Checkpoint) -> None:
@@ -137,8 +134,7 @@ def finish(source: Checkpoint, target: Checkpoint) -> None:
 
     If interrupted: Spark starts no query there. Raises StorageError.
     """
-    query = source.storage.read(names.join(source.path, QueryPath().path))
-    target.storage.create(names.join(target.path, QueryPath().path), query)
+    target.create(QueryPath().path, source.read(QueryPath().path))
 
 
 _HOW_MANY = f"name a number from 1 to {PARTITIONS_MAX:,} that differs from the current one"
@@ -150,15 +146,9 @@ def read_offsets(source: Checkpoint, required: Required) -> dict[int, OffsetsFil
 
     Raises StorageError; CheckpointUnfit where a file is not as Spark writes it.
     """
-    found = {}
-    for each in required.files:
-        match each.of:
-            case BatchPath(BatchLog.OFFSETS, batch):
-                place = names.join(source.path, each.path)
-                found[batch] = OffsetsFile.parse(source.storage.read(place), place)
-            case _:
-                pass
-    return found
+    paths = [each.of for each in required.files if isinstance(each.of, BatchPath)]
+    batches = [each.batch for each in paths if each.log is BatchLog.OFFSETS]
+    return {batch: source.read_offsets(batch, ANY_VERSION) for batch in batches}
 
 
 def copy_files(source: Checkpoint, target: Checkpoint, files: Sequence[CheckpointFile]) -> None:
@@ -169,12 +159,8 @@ def copy_files(source: Checkpoint, target: Checkpoint, files: Sequence[Checkpoin
 
 def _read_operators(source: Checkpoint, required: Required) -> dict[OperatorPath, OperatorFile]:
     """Return what operators say of themselves, by path."""
-    found = {}
-    for each in required.files:
-        if isinstance(each.of, OperatorPath):
-            place = names.join(source.path, each.path)
-            found[each.of] = OperatorFile.parse(source.storage.read(place), place)
-    return found
+    paths = [each.of for each in required.files if isinstance(each.of, OperatorPath)]
+    return {path: source.read_operator(path) for path in paths}
 
 
 def require_partitions(source: Checkpoint, required: Required) -> int:
@@ -231,5 +217,5 @@ def cut(offsets: OffsetsFile, partitions: int) -> OffsetsFile:
 
 
 def _unfit(source: Checkpoint, why: str, text: str, hint: str) -> CheckpointUnfit:
-    place = describe_place(source)
+    place = source.place
     return CheckpointUnfit(f"{place}: {text}; nothing was changed", hint=hint, why=why)

@@ -16,13 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.errors import CheckpointUnfit
-from ashore.log import names
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName, query_source
 from ashore.log.positions import StreamShard
 from ashore.plans.change.verdicts import SourceVerdict
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import list_files
 from ashore.queries.state.layout import (
     BatchLog,
     BatchPath,
@@ -32,7 +30,6 @@ from ashore.queries.state.layout import (
     SourcePath,
     write_kafka,
 )
-from ashore.queries.state.survey import describe_place
 
 Firsts = Mapping[str, Mapping[str, int]]  # topic, topic partition: where reading is to begin
 
@@ -80,7 +77,7 @@ def plan_sources(
 
     """
     batch = source.read_position().planned
-    place = f"{describe_place(source)}/{BatchPath(BatchLog.OFFSETS, batch).path}"
+    place = f"{source.place}/{BatchPath(BatchLog.OFFSETS, batch).path}"
     done = source.read_offsets(batch)
     ends = done.kafka_ends(place)
     planner = _Planner(place, name, fold, firsts or {})
@@ -100,8 +97,7 @@ def lay_out_sources(source: Checkpoint, target: Checkpoint, plan: SourcesPlan) -
     If interrupted: a part of them is there. Raises StorageError.
     """
     for old, new in plan.files.items():
-        data = source.storage.read(names.join(source.path, old.path))
-        target.storage.create(names.join(target.path, new.path), data)
+        target.create(new.path, source.read(old.path))
     for batch, offsets in sorted(plan.offsets.items()):
         target.plan(batch, offsets)
 
@@ -210,7 +206,7 @@ def _move_files(
     Spark gives two uses of one stream a directory together. Where there may be such, directories
     and lines do not have the same numbers: all are left out, as each source has a line.
     """
-    found = [each.of for each in list_files(source) if isinstance(each.of, SourcePath)]
+    found = [each.of for each in source.list_files() if isinstance(each.of, SourcePath)]
     topics = [each.name for each in sources if each.new is not None]
     if len({each.source for each in found}) != lines or len(set(topics)) < len(topics):
         return {}

@@ -45,13 +45,13 @@ def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
         )
     named = open_directory(where, clock)
     savepoint = Savepoint(named.storage, named.path, named.uri)
-    if named.storage.stat(savepoint.references_path) is not None:
+    if savepoint.has_references():
         raise CheckpointUnfit(
             f"{savepoint.place} is a shared savepoint: its files are in the pool beside it",
             hint="restore it first: `ashore checkpoint restore SAVEPOINT --to DIR`",
             why="shared_savepoint",
         )
-    if named.storage.stat(savepoint.manifest_path) is not None:
+    if savepoint.is_taken():
         return savepoint.checkpoint
     return named
 

@@ -154,7 +154,7 @@ def begin_in_another_table(
 def _open(opened: OpenJob, where: str, request: AnotherTable) -> _Opened:
     """Read a savepoint. Raises CheckpointUnfit if of another job, unless that is allowed."""
     savepoint = find_savepoint(where, opened.clock)
-    manifest, owner = savepoint.read(), read_owner(savepoint.checkpoint)
+    manifest, owner = savepoint.read_manifest(), read_owner(savepoint.checkpoint)
     if (owner is None or owner.job != opened.job.job) and not request.of_another_job:
         whose = "does not say which job it is of" if owner is None else f"is of {owner}"
         raise CheckpointUnfit(
@@ -321,11 +321,10 @@ def _require_operators(name: SliceName, saved: _Opened, new: StoredPlan) -> None
 
 def _read_operators(saved: _Opened) -> Iterator[tuple[int, str]]:
     """Yield id and name of the operators that a savepoint has the state of."""
-    for part in saved.savepoint.parts(saved.manifest):
-        for each in part.files:
+    for store, files in saved.savepoint.parts(saved.manifest):
+        for each in files:
             if isinstance(parse_path(each.path), OperatorPath):
-                place = names.join(part.checkpoint.path, each.path)
-                known = OperatorFile.parse(part.checkpoint.storage.read(place), place)
+                known = OperatorFile.parse(store.read(each.path), store.full_path(each.path))
                 yield known.operator, known.name
 
 

@@ -15,19 +15,16 @@ from ashore.base.clock import Clock
 from ashore.base.unique import unique
 from ashore.base.units import format_duration, parse_duration_ms
 from ashore.errors import CheckpointUnfit, JobFileInvalid, NotDone
-from ashore.log import names
 from ashore.queries.state.attempts import Attempts
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.cleaner import AGE_MS
-from ashore.queries.state.files import list_files
 from ashore.queries.state.garbage import Garbage, Unneeded
 from ashore.queries.state.layout import QueryPath
 from ashore.queries.state.leftovers import LeftAlone, delete_garbage, find_directories, find_garbage
 from ashore.queries.state.savepoints.pool import Pool
 from ashore.queries.state.savepoints.references import PoolFile
-from ashore.queries.state.savepoints.store import Savepoint, delete_path, list_savepoints
+from ashore.queries.state.savepoints.store import Savepoint, list_savepoints
 from ashore.queries.state.savepoints.sweep import sweep
-from ashore.queries.state.survey import describe_place
 from ashore.queries.tools.addresses import find_attempts, find_checkpoint, is_job_file
 from ashore.storage.base import FileStat
 from ashore.storage.paths import is_temporary
@@ -102,13 +99,13 @@ def clean(where: str, query: str | None, age_ms: int, clock: Clock, *, explain: 
         _require_stopped(where, clock)
     before_ms = clock.now_ms() - age_ms
     cleaned = Cleaned()
-    pool = Pool(named.storage, named.path, named.uri)
+    pool = Pool.beside(named)
     has_pool = pool.is_there()
     if has_pool:
         _clean_pool(pool, before_ms, cleaned, explain=explain)
     checkpoints = _list_checkpoints(named, may_be_none=has_pool)
     for checkpoint in checkpoints:
-        place = describe_place(checkpoint)
+        place = checkpoint.place
         cleaned.checkpoints.append(place)
         found = _without_left(find_garbage(checkpoint, before_ms), cleaned.left)
         try:
@@ -168,17 +165,16 @@ def _clean_pool(pool: Pool, before_ms: int, cleaned: Cleaned, *, explain: bool) 
 
 def _list_checkpoints(named: Checkpoint, *, may_be_none: bool) -> list[Checkpoint]:
     """Return the checkpoint that was named, or those in the directory that was."""
-    storage = named.storage
     if _is_checkpoint(named):
         return [named]
-    below = [names.leaf(each.path) for each in storage.list(named.path) if each.is_directory]
     many = [
-        Checkpoint(storage, names.join(named.path, name), f"{named.uri}/{name}") for name in below
+        Checkpoint(named.storage, named.full_path(name), f"{named.uri}/{name}")
+        for name in named.list_directory().directories
     ]
     found = [each for each in many if _is_checkpoint(each)]
     if not found and not may_be_none:
         raise CheckpointUnfit(
-            f"{describe_place(named)} is not a checkpoint of Spark, and has none in it",
+            f"{named.place} is not a checkpoint of Spark, and has none in it",
             hint="name the directory that Spark's option checkpointLocation names, or its parent",
             why="no_checkpoint",
         )
@@ -186,7 +182,7 @@ def _list_checkpoints(named: Checkpoint, *, may_be_none: bool) -> list[Checkpoin
 
 
 def _is_checkpoint(checkpoint: Checkpoint) -> bool:
-    return checkpoint.storage.stat(names.join(checkpoint.path, QueryPath().path)) is not None
+    return checkpoint.stat(QueryPath().path) is not None
 
 
 def _clean_attempts(
@@ -197,7 +193,7 @@ def _clean_attempts(
     The directories of such attempts stay when a job cleans them itself; they go here.
     """
     for epoch in attempts.list_followed(now_ms, age_ms):
-        for each in list_files(attempts.attempt(epoch)):
+        for each in attempts.attempt(epoch).list_files():
             yield Garbage(each.path, each.size_bytes, Unneeded.ATTEMPT)
     newest = attempts.newest_epoch()
     if newest is None:
@@ -224,7 +220,7 @@ def find_unneeded(pool: Pool, before_ms: int) -> dict[PoolFile, int]:
         file: each.size_bytes
         for part in pool.list_parts()
         if part not in references.owners
-        for each in list_files(pool.part(part))
+        for each in pool.part(part).list_files()
         if each.modified_ms < before_ms
         and (file := PoolFile(part, each.path)) not in references.files
     }
@@ -235,17 +231,17 @@ def find_left_lists(pool: Pool, before_ms: int) -> list[FileStat]:
 
     `before_ms`: as above; an active sweep needs its list.
     """
-    listed = [*pool.list_condemned(), *_list_temporary(pool)]
-    return [each for each in listed if each.modified_ms < before_ms]
+    found = [each for each in pool.list_entries() if not each.is_directory]
+    temporary = [each for each in found if is_temporary(each.path)]
+    return [each for each in [*pool.list_condemned(), *temporary] if each.modified_ms < before_ms]
 
 
 def find_unfinished(pool: Pool) -> list[Savepoint]:
     """Return the savepoints that keep files of the pool and are not complete, or damaged."""
-    listed = list_savepoints(pool.storage, pool.path, pool.uri)
     return [
         each.savepoint
-        for each in listed
-        if each.manifest is None and pool.storage.stat(each.savepoint.references_path) is not None
+        for each in list_savepoints(pool.savepoints)
+        if each.manifest is None and each.savepoint.has_references()
     ]
 
 
@@ -259,10 +255,5 @@ def delete_unneeded(
     for each in sweep(pool, found, make_unique):
         yield found[each]
     for file in left:
-        if delete_path(pool.storage, file.path):
+        if pool.delete(file.path):
             yield file.size
-
-
-def _list_temporary(pool: Pool) -> list[FileStat]:
-    listed = pool.storage.list(names.parent(pool.condemned_path("")))
-    return [each for each in listed if not each.is_directory and is_temporary(each.path)]

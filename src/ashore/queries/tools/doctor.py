@@ -29,7 +29,6 @@ from ashore.queries.state.diagnosis.source_files import ListFiles
 from ashore.queries.state.directories import open_directory, reach
 from ashore.queries.state.savepoints.restore import require_empty
 from ashore.queries.state.savepoints.transfer import Advance
-from ashore.queries.state.survey import describe_place
 from ashore.queries.tools.addresses import find_checkpoint, is_job_file, require_newest
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ def repair(request: DoctorAsked, clock: Clock, advance: Advance) -> Examined | R
     source = _source_of(request, clock)
     trial = _trial_of(target, examined, request, reach(target.uri).options)
     write_repair(source, target, plan, advance, trial.run)
-    return Repaired(_of_copy(examined, plan), plan, describe_place(target), trial.result)
+    return Repaired(_of_copy(examined, plan), plan, target.place, trial.result)
 
 
 def undo(request: DoctorAsked) -> int:
@@ -202,7 +201,7 @@ def _before_repair(query: "StoppedQuery") -> tuple[Checkpoint, int]:
 
 def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
     return CheckpointUnfit(
-        f"{describe_place(newest)}: no repair can be undone: {text}; nothing was changed",
+        f"{newest.place}: no repair can be undone: {text}; nothing was changed",
         hint="run the job: it continues from the checkpoint that it has",
         why="no_repair",
     )
@@ -233,7 +232,7 @@ def _examine_job(opened: "OpenJob", query: "StoppedQuery", request: DoctorAsked)
     except SourceError as error:
         not_looked.append(f"topics: {error.message}")
     findings = [_for_job(each) for each in diagnose(seen)]
-    return Examined(describe_place(newest), seen, findings, not_looked, plan_repair(seen, findings))
+    return Examined(newest.place, seen, findings, not_looked, plan_repair(seen, findings))
 
 
 def _for_job(finding: CheckpointFinding) -> CheckpointFinding:
@@ -261,7 +260,7 @@ def _repair_job(
     with query.attempts.remake(epoch, newest) as target:
         trial = _trial_of(target, examined, request, lake_of(opened.job).options)
         write_repair(newest, target, plan, advance, trial.run)
-    return Repaired(_of_copy(examined, plan), plan, describe_place(target), trial.result)
+    return Repaired(_of_copy(examined, plan), plan, target.place, trial.result)
 
 
 def _of_copy(examined: Examined, plan: RepairPlan) -> Examined:
@@ -301,7 +300,7 @@ def _examine(checkpoint: Checkpoint, request: DoctorAsked) -> Examined:
 
         seen = replace(seen, topics=_ask_kafka(KafkaSource(request.brokers, {}), topics))
     findings = diagnose(seen)
-    place = describe_place(checkpoint)
+    place = checkpoint.place
     return Examined(place, seen, findings, not_looked, plan_repair(seen, findings))
 
 
@@ -312,8 +311,7 @@ def _lister(request: DoctorAsked) -> ListFiles | None:
     @cache
     def list_files(directory: str) -> Mapping[str, int] | None:
         try:
-            opened = open_directory(directory, clock)
-            found = opened.storage.list(opened.path)
+            found = open_directory(directory, clock).list_entries()
         except AshoreError:
             return None  # another kind of storage, or one that cannot be reached
         return {names.leaf(each.path): each.modified_ms for each in found}

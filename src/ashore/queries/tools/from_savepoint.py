@@ -112,7 +112,7 @@ def _choose(opened: OpenJob, where: str) -> _Chosen:
     """Return which query of a job a savepoint is of. Raises CheckpointUnfit, JobFileInvalid."""
     job = opened.job
     savepoint = find_savepoint(where, opened.clock)
-    manifest = savepoint.read()
+    manifest = savepoint.read_manifest()
     owner, sinks = read_owner(savepoint.checkpoint), sinks_of(job)
     queries = {sink_slice(job.job, sink): name for name, sink in sinks.items()}
     if owner is None:  # of an earlier release: where the job has several queries it is unknown

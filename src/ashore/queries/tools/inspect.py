@@ -6,7 +6,7 @@ What it promises: reads only.
 from ashore.base.clock import Clock
 from ashore.queries.state.inspection import Inspection, Schemas, inspect_checkpoint, schema_paths
 from ashore.queries.state.layout import parse_schemas
-from ashore.queries.state.survey import Survey, describe_place, read_files, take_survey
+from ashore.queries.state.survey import Survey, take_survey
 from ashore.queries.state.versions import read_kept
 from ashore.queries.tools.addresses import find_checkpoint
 
@@ -34,6 +34,6 @@ def read_schemas(survey: Survey) -> Schemas:
     Raises CheckpointUnfit, StorageError.
     """
     paths = schema_paths(survey.required)
-    place = describe_place(survey.checkpoint)
-    read = zip(paths, read_files(survey.checkpoint, paths), strict=True)
+    place = survey.checkpoint.place
+    read = zip(paths, survey.checkpoint.read_all(paths), strict=True)
     return {path: parse_schemas(data, f"{place}/{path.path}") for path, data in read}

@@ -15,7 +15,6 @@ from ashore.jobs.requests import SparkRequest
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.directories import open_directory, reach
 from ashore.queries.state.rescaling import plan_rescale
-from ashore.queries.state.survey import describe_place
 from ashore.queries.tools.addresses import (
     choose_query,
     find_checkpoint,
@@ -113,7 +112,7 @@ def _copy(
 ) -> RescaleResult:
     plan = plan_rescale(source, partitions)
     if request.explains:
-        path = request.to or describe_place(source)
+        path = request.to or source.place
         return RescaleResult(path, plan.partitions, partitions, plan.batch, (), 0.0, is_done=False)
     target = open_directory(request.to or "", rescaler.clock, dict(rescaler.options))
     return rescale_copy(source, target, partitions, rescaler)

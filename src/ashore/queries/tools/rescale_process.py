@@ -18,7 +18,7 @@ from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.copies import copy_checkpoint
 from ashore.queries.state.rescaling import RescalePlan, finish, lay_out, plan_rescale
 from ashore.queries.state.savepoints.restore import require_empty
-from ashore.queries.state.survey import describe_place, take_survey
+from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.addresses import require_newest
 from ashore.queries.tools.rollback import StoppedQuery
 from ashore.queries.tools.state_process import run_state_process, take_answer
@@ -167,7 +167,7 @@ def take_over(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> int:
 
 def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
     return CheckpointUnfit(
-        f"{describe_place(newest)}: no rescale can be undone: {text}; nothing was changed",
+        f"{newest.place}: no rescale can be undone: {text}; nothing was changed",
         hint="rescale it to the number that you need: no row is lost either way",
         why="no_rescale",
     )
@@ -190,7 +190,7 @@ def _rescale(
     rescaled = take_answer(events, Rescaled, rescaler.report)
     finish(source, target)
     return RescaleResult(
-        describe_place(target),
+        target.place,
         plan.partitions,
         plan.new_partitions,
         plan.batch,

@@ -44,7 +44,7 @@ from ashore.queries.state.savepoints.links import link_between
 from ashore.queries.state.savepoints.save import TRIES
 from ashore.queries.state.savepoints.transfer import Advance, ExpectedFile, transfer_files
 from ashore.queries.state.state_tables import choose_tables, plan_tables
-from ashore.queries.state.survey import Survey, describe_place, require_checkpoint, take_survey
+from ashore.queries.state.survey import Survey, require_checkpoint, take_survey
 from ashore.queries.state.versions import KeptVersion, read_kept
 from ashore.queries.tools.addresses import find_checkpoint
 from ashore.queries.tools.inspect import read_schemas
@@ -163,7 +163,7 @@ def prepare(
     _require_file(criteria.to)
     with _named(directory):
         plan = _copy_state(checkpoint, criteria, directory, advance)
-    place = describe_place(checkpoint)
+    place = checkpoint.place
     required = plan.survey.required
     request = RowsRequest(
         spark=SparkRequest(_MASTER, ()),
@@ -222,7 +222,7 @@ def _as_unfit(error: PathMissing | CheckpointUnfit) -> CheckpointUnfit:
 
 
 def _plan(checkpoint: Checkpoint, criteria: RowsAsked) -> _Plan:
-    place = describe_place(checkpoint)
+    place = checkpoint.place
     survey = take_survey(checkpoint, criteria.batch)
     before = None if criteria.before is None else take_survey(checkpoint, criteria.before)
     version = read_kept(checkpoint)
@@ -309,8 +309,8 @@ def choose_batches(
     one; as `find_checkpoint`.
     """
     checkpoint = find_checkpoint(where, query, clock)
-    place = describe_place(checkpoint)
-    require_checkpoint(checkpoint, place)
+    place = checkpoint.place
+    require_checkpoint(checkpoint)
     done = checkpoint.list_finished()
     first, last = batches
     last = last if last is not None else max(done, default=0)

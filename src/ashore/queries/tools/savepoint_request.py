@@ -25,7 +25,6 @@ from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.savepoints.manifest import SavepointKind
 from ashore.queries.state.savepoints.save import Saved, Shelf
 from ashore.queries.state.savepoints.transfer import Advance
-from ashore.queries.state.survey import describe_place
 from ashore.queries.tools.addresses import choose_query
 from ashore.queries.tools.savepoints import find_savepoint, take_savepoint
 from ashore.topics.loop.job import load_job_file, mailbox_in_lake
@@ -79,10 +78,10 @@ def save_query(
         report(f"{error.message}: its savepoint is taken of its files")
         return take_savepoint(request.found, None, request.shelf, clock, advance)
     except (JobNotAnswering, NotDone) as error:
-        place = describe_place(request.found)
+        place = request.found.place
         without = f"to copy its files without asking it, name {place} instead of the job file"
         hint = f"{error.hint}; {without}" if error.hint else without
         raise error_of(error.code, error.message, hint=hint) from error
     done = read_asked(SavepointDone, answer)
     savepoint = find_savepoint(done.place, clock)
-    return Saved(savepoint, savepoint.read(), done.linked, done.took_ms / 1000)
+    return Saved(savepoint, savepoint.read_manifest(), done.linked, done.took_ms / 1000)

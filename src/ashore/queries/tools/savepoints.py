@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ashore.base.clock import Clock
 from ashore.base.unique import unique
 from ashore.errors import CheckpointUnfit, JobFileInvalid
-from ashore.log import names
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.directories import open_directory
 from ashore.queries.state.required_files import Required
@@ -17,7 +16,12 @@ from ashore.queries.state.savepoints.manifest import Manifest, SavedFile, Savepo
 from ashore.queries.state.savepoints.restore import Restored, require_empty, restore
 from ashore.queries.state.savepoints.save import Saved, Shelf, save
 from ashore.queries.state.savepoints.share import plan_sharing
-from ashore.queries.state.savepoints.store import FoundSavepoint, Savepoint, list_savepoints
+from ashore.queries.state.savepoints.store import (
+    FoundSavepoint,
+    Savepoint,
+    list_savepoints,
+    savepoint_in,
+)
 from ashore.queries.state.savepoints.sweep import count_removed, remove_savepoint
 from ashore.queries.state.savepoints.transfer import Advance, ExpectedFile, check_files, shift
 from ashore.queries.state.survey import take_survey
@@ -58,8 +62,7 @@ def take_savepoint(
 
 def list_directory(directory: str, clock: Clock) -> list[FoundSavepoint]:
     """Return the savepoints in a directory. Raises as `list_savepoints`; JobFileInvalid."""
-    place = open_directory(directory, clock)
-    return list_savepoints(place.storage, place.path, place.uri)
+    return list_savepoints(open_directory(directory, clock))
 
 
 def find_savepoint(where: str, clock: Clock) -> Savepoint:
@@ -70,7 +73,7 @@ def find_savepoint(where: str, clock: Clock) -> Savepoint:
         shelf = open_directory(directory, clock)
     except JobFileInvalid:  # at the root, where no savepoint shares files
         return Savepoint(place.storage, place.path, place.uri)
-    return Savepoint(shelf.storage, names.join(shelf.path, name), place.uri)
+    return savepoint_in(shelf, name)
 
 
 def verify(savepoint: Savepoint, advance: Advance) -> tuple[Manifest, list[CheckpointUnfit]]:
@@ -78,12 +81,11 @@ def verify(savepoint: Savepoint, advance: Advance) -> tuple[Manifest, list[Check
 
     Raises CheckpointUnfit where its manifest cannot be read; StorageError.
     """
-    manifest = savepoint.read()
+    manifest = savepoint.read_manifest()
     wrong, done = list[CheckpointUnfit](), 0
-    for part in savepoint.parts(manifest):
-        shown = shift(advance, done, len(manifest.files))
-        wrong += check_files(part.files, part.checkpoint, shown)
-        done += len(part.files)
+    for store, files in savepoint.parts(manifest):
+        wrong += check_files(files, store, shift(advance, done, len(manifest.files)))
+        done += len(files)
     return manifest, wrong
 
 
@@ -99,7 +101,7 @@ def count_files(savepoint: Savepoint) -> int:
 
 def plan_restore(savepoint: Savepoint, to: str, clock: Clock) -> Manifest:
     """Return what `restore_savepoint` would bring. Raises CheckpointUnfit, JobFileInvalid."""
-    manifest = savepoint.read()
+    manifest = savepoint.read_manifest()
     require_empty(open_directory(to, clock))
     return manifest
 

@@ -11,7 +11,6 @@ from ashore.jobs.events import StateLoaded
 from ashore.jobs.requests import CheckpointAddress, LoadRequest, SparkRequest
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.required_files import Required
-from ashore.queries.state.survey import describe_place
 from ashore.queries.tools.state_process import run_state_process, take_answer
 
 _MASTER = "local[2]"
@@ -92,8 +91,7 @@ class CopyTrial:
             return Trial(why_not=error.message)
         except AshoreError as error:
             raise CheckpointUnfit(
-                f"{describe_place(self.copy)}: the copy is not a repair, and was deleted: "
-                f"{error.message}",
+                f"{self.copy.place}: the copy is not a repair, and was deleted: {error.message}",
                 hint="restore a savepoint; nothing else was changed",
                 why="not_loaded",
             ) from error

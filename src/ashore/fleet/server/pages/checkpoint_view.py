@@ -10,6 +10,7 @@ from statistics import median
 from ashore.errors import AshoreError
 from ashore.fleet.server.pages.drawing import named
 from ashore.log import names
+from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.inspection import InspectedOperator, Inspection, StorePart
 from ashore.queries.state.savepoints.store import FoundSavepoint, list_savepoints
 from ashore.queries.tools.inspect import inspect
@@ -67,7 +68,7 @@ def look_at_checkpoints(opened: OpenJob) -> tuple[CheckpointView, ...]:
     found = []
     for query, sink in sinks_of(job).items():
         path = names.savepoint_directory(sink_slice(job.job, sink))
-        there = list_savepoints(opened.storage, path, f"{lake.uri}/{path}")
+        there = list_savepoints(CheckpointStore(opened.storage, path, f"{lake.uri}/{path}"))
         rows = tuple(_row(each) for each in there)
         try:
             inspected = inspect(str(job.path), query, None, opened.clock)

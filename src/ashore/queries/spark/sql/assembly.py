@@ -50,7 +50,7 @@ from ashore.queries.spark.sql.topics import plan_topic
 from ashore.queries.spark.sql.views import View
 from ashore.queries.state.attempts import open_attempts
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import CheckpointFile, list_partitions, list_stores
+from ashore.queries.state.files import CheckpointFile
 from ashore.queries.state.layout import PARTITIONS, BatchLog, StateKind, StatePath, TablePath
 from ashore.topics.loop.assembly import JobAssembly, kafka_address, opened_environment
 from ashore.topics.loop.job import MAIN, first_offset_of, landing_spec
@@ -371,10 +371,10 @@ def read_partitions(checkpoint: Checkpoint) -> int | None:
 
 def _read_stores(checkpoint: Checkpoint) -> Iterator[tuple[float, float, float]]:
     """Yield bytes of changelogs and snapshots of stores, and how many stores each stands for."""
-    for operator, partitions in list_partitions(checkpoint).items():
+    for operator, partitions in checkpoint.list_partitions().items():
         sampled = partitions[:: max(1, len(partitions) // SAMPLED)]
         for partition in sampled:
-            for files in list_stores(checkpoint, operator, partition).values():
+            for files in checkpoint.list_stores(operator, partition).values():
                 yield *_measure(files), len(partitions) / len(sampled)
 
 

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import DataType, StructField, StructType
 
 from ashore.base.codec import Json
-from ashore.log import names
 from ashore.queries.spark.internals.state import PARTITION_KEY
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import CheckpointFile
@@ -49,9 +48,9 @@ class Forms:
         for each in sorted(files, key=_batch_of):
             store = store_of_schema(each)
             if store is not None:
-                place = names.join(checkpoint.path, each.path)
-                data = checkpoint.storage.read(place)
-                found[store] = _SchemaFile(type(each.of), data, parse_schemas(data, place))
+                data = checkpoint.read(each.path)
+                schemas = parse_schemas(data, checkpoint.full_path(each.path))
+                found[store] = _SchemaFile(type(each.of), data, schemas)
         return cls(found)
 
     def has_types_of(self, other: "Forms") -> bool:

@@ -35,7 +35,7 @@ from ashore.queries.spark.state.verifying import (
 )
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.copies import copy_renamed
-from ashore.queries.state.files import CheckpointFile, list_files
+from ashore.queries.state.files import CheckpointFile
 from ashore.queries.state.layout import (
     BatchLog,
     BatchPath,
@@ -53,7 +53,7 @@ from ashore.queries.state.layout import (
 from ashore.queries.state.migration import require_rewritable
 from ashore.queries.state.required_files import Required
 from ashore.queries.state.rescaling import finish
-from ashore.queries.state.survey import describe_place, take_survey
+from ashore.queries.state.survey import take_survey
 from ashore.storage import LocalStorage
 
 Send = Callable[[Event], None]
@@ -135,7 +135,7 @@ class _Layout:
         """Return those of a checkpoint that Spark has just planned."""
         files: dict[int, list[CheckpointFile]] = {}
         operators: dict[int, OperatorFile] = {}
-        for each in list_files(checkpoint):
+        for each in checkpoint.list_files():
             match each.of:
                 case OperatorPath(operator) | SchemaPath(operator):
                     files.setdefault(operator, []).append(each)
@@ -144,9 +144,7 @@ class _Layout:
                 case _:
                     continue
             if isinstance(each.of, OperatorPath):
-                place = names.join(checkpoint.path, each.path)
-                data = checkpoint.storage.read(place)
-                operators[each.of.operator] = OperatorFile.parse(data, place)
+                operators[each.of.operator] = checkpoint.read_operator(each.of)
         by_operator = {operator: tuple(some) for operator, some in files.items()}
         return cls(by_operator, operators)
 
@@ -248,13 +246,13 @@ class _Migrator:
         """
         target = self.migration.target
         for each in self.layout.files[operator]:
-            data = self.planned.storage.read(names.join(self.planned.path, each.path))
+            data = self.planned.read(each.path)
             if isinstance(each.of, OperatorPath):
                 data = self.layout.operators[operator].move_to(target.uri).write()
             elif store_of_schema(each) is not None:
                 data = (kept.data_for(each) if kept is not None else None) or data
                 data = with_nulls(data, each.path)
-            target.storage.create(names.join(target.path, each.path), data)
+            target.create(each.path, data)
 
     # ---- stores that are written
 
@@ -370,8 +368,7 @@ class _Migrator:
                 case BatchPath(BatchLog.COMMITS, batch) if batch != self.migration.batch:
                     before = source.read_commit(batch)
                     ids = _renumber_ids(before.store_ids or {}, numbers)
-                    after = replace(before, store_ids=ids)
-                    target.storage.create(names.join(target.path, each.path), after.write())
+                    target.commit(batch, replace(before, store_ids=ids))
                 case _:
                     pass
 
@@ -381,8 +378,7 @@ class _Migrator:
         """Write that the batch is done in the target: its state can be read."""
         before = self.required.commit
         after = before if before.store_ids is None else replace(before, store_ids=self.ids)
-        target, path = self.migration.target, BatchPath(BatchLog.COMMITS, self.migration.batch)
-        target.storage.create(names.join(target.path, path.path), after.write())
+        self.migration.target.commit(self.migration.batch, after)
 
     def _list_kept(self, kept: Sequence[OperatorRewrite]) -> Iterator[MovedStores]:
         for each in kept:
@@ -394,7 +390,7 @@ class _Migrator:
     ) -> MovedStores:
         files = [
             each
-            for each in list_files(self.migration.target)
+            for each in self.migration.target.list_files()
             if isinstance(each.of, _OF_STORES) and _store_of(each) == (rewrite.operator, store)
         ]
         size_bytes = sum(each.size_bytes for each in files)
@@ -463,6 +459,6 @@ def _renumbered(store: Store, numbers: Mapping[int, int]) -> Store:
 
 
 def _unfit(checkpoint: Checkpoint, why: str, text: str) -> CheckpointUnfit:
-    place = describe_place(checkpoint)
+    place = checkpoint.place
     hint = "nothing was switched: the checkpoint is unchanged"
     return CheckpointUnfit(f"{place}: {text}; nothing was changed", hint=hint, why=why)

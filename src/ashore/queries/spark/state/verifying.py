@@ -40,8 +40,6 @@ from ashore.queries.spark.sql.topics import JSON_OPTIONS
 from ashore.queries.spark.state.forms import fields_of, number_fields
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.copies import copy_checkpoint
-from ashore.queries.state.savepoints.store import delete_tree
-from ashore.queries.state.survey import describe_place
 from ashore.topics.run.spark.causes import outermost_cause
 
 SAMPLE = 32  # keys of an operator
@@ -281,7 +279,7 @@ def require_loads(
         text = f"Spark does not load the state for a batch without rows: {why}"
         raise _unfit(checkpoint, "not_loaded", text) from error
     finally:
-        delete_tree(copy.storage, path)
+        copy.delete_all()
     for operator, rows in sorted(changed.items()):
         if rows > (operator in without_keys):
             text = f"a batch without rows changes {rows} rows of operator {operator}"
@@ -289,5 +287,5 @@ def require_loads(
 
 
 def _unfit(checkpoint: Checkpoint, why: str, text: str) -> CheckpointUnfit:
-    place = describe_place(checkpoint)
+    place = checkpoint.place
     return CheckpointUnfit(f"{place}: {text}; nothing was changed", hint=_HINT, why=why)

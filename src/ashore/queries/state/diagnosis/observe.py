@@ -19,7 +19,6 @@ from typing import TypeVar
 import google_crc32c
 
 from ashore.errors import CheckpointUnfit, PathMissing
-from ashore.log import names
 from ashore.log.plan_query import NO_BATCH
 from ashore.queries.state.changelogs import HEAD_BYTES, LZ4, codec_of, find_gaps, list_continuing
 from ashore.queries.state.checkpoint import Checkpoint
@@ -45,7 +44,7 @@ from ashore.queries.state.diagnosis.source_logs import (
     find_wrong_ends,
     list_last_entries,
 )
-from ashore.queries.state.files import WORKERS, CheckpointFile, list_files, read_pieces
+from ashore.queries.state.files import WORKERS, CheckpointFile
 from ashore.queries.state.layout import (
     SOURCES,
     BatchLog,
@@ -73,7 +72,7 @@ from ashore.queries.state.layout import (
     parse_schemas,
 )
 from ashore.queries.state.required_files import Required, list_done, parse_log_offset, plan_required
-from ashore.queries.state.survey import describe_place, read_files, require_checkpoint
+from ashore.queries.state.survey import require_checkpoint
 
 T = TypeVar("T")
 
@@ -105,17 +104,17 @@ def observe(
     StorageError.
 
     """
-    require_checkpoint(checkpoint, describe_place(checkpoint))
+    require_checkpoint(checkpoint)
     for _try in range(TRIES):
         before = checkpoint.list_batches(BatchLog.OFFSETS).keys()
         try:
-            seen = _Observer(checkpoint, list_files(checkpoint), deep).observe()
+            seen = _Observer(checkpoint, checkpoint.list_files(), deep).observe()
         except PathMissing:
             continue  # deleted since it was listed
         if checkpoint.list_batches(BatchLog.OFFSETS).keys() == before:
             return replace(seen, expected_sources=expected_sources)
     raise CheckpointUnfit(
-        f"{describe_place(checkpoint)}: a query writes to it while it is looked at",
+        f"{checkpoint.place}: a query writes to it while it is looked at",
         hint="stop the query first",
         why="runs",
     )
@@ -143,11 +142,10 @@ class _Observer:
         self.there = {each.path: each for each in self.files}
         offsets, commits = self._read_logs()
         good = self._find_good(find_break(offsets))
-        listed = self.checkpoint.storage.list(names.join(self.checkpoint.path, SOURCES))
         return Observed(
             uri=self.checkpoint.uri,
             files=self.files,
-            source_directories=sorted(names.leaf(each.path) for each in listed),
+            source_directories=sorted(self.checkpoint.list_names(SOURCES)),
             offsets=offsets,
             commits=commits,
             bad=list(self.bad.values()),
@@ -166,7 +164,7 @@ class _Observer:
         parsed: list[BatchPath] = []
         paths = [each.of for each in self.files if isinstance(each.of, BatchPath)]
         paths.sort(key=lambda path: -path.batch)
-        for path, data in zip(paths, read_files(self.checkpoint, paths), strict=True):
+        for path, data in zip(paths, self.checkpoint.read_all(paths), strict=True):
             try:
                 match path.log:
                     case BatchLog.OFFSETS:
@@ -241,7 +239,7 @@ class _Observer:
         while True:
             usable = [each for each in files if each.of not in left]
             try:
-                found = plan_required(usable, batch, lambda some: read_files(self.checkpoint, some))
+                found = plan_required(usable, batch, self.checkpoint.read_all)
             except CheckpointUnfit as error:
                 bad = _bad_file(error)
                 # What an older snapshot would need, or an older batch, may be gone for long.
@@ -434,7 +432,7 @@ class _Observer:
         self._count("checksums")
         if sums is None:
             return False
-        for piece in read_pieces(self.checkpoint, path.path):
+        for piece in self.checkpoint.read_pieces(path.path):
             if not sums.add(piece):
                 return False
         return sums.finish()
@@ -453,7 +451,7 @@ class _Observer:
 
     def _sum_pieces(self, path: CheckpointPath) -> int:
         value = 0
-        for piece in read_pieces(self.checkpoint, path.path):
+        for piece in self.checkpoint.read_pieces(path.path):
             value = google_crc32c.extend(value, piece)
         return int(value)
 
@@ -470,8 +468,7 @@ class _Observer:
             self.unread[what] += 1
 
     def _read(self, path: CheckpointPath, start: int = 0, length: int | None = None) -> bytes:
-        place = names.join(self.checkpoint.path, path.path)
-        return self.checkpoint.storage.read(place, start, length)
+        return self.checkpoint.read(path.path, start, length)
 
 
 def _before(broken: int | None, texts: Mapping[int, T]) -> dict[int, T]:

@@ -12,14 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from ashore.errors import AshoreError, PathExists, StorageError, check
-from ashore.log import names
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.contents import local_sum_path, sum_as_hadoop
 from ashore.queries.state.diagnosis.diagnose import actual_provider, count_sources, is_recreated
 from ashore.queries.state.diagnosis.findings import CheckpointFinding, Code
 from ashore.queries.state.diagnosis.lineage import kafka_end, topic_ends
 from ashore.queries.state.diagnosis.observation import Observed, TopicEnds
-from ashore.queries.state.files import WORKERS, CheckpointFile, read_pieces
+from ashore.queries.state.files import WORKERS, CheckpointFile
 from ashore.queries.state.layout import (
     PROVIDER,
     BatchLog,
@@ -36,12 +35,10 @@ from ashore.queries.state.layout import (
 )
 from ashore.queries.state.required_files import Required
 from ashore.queries.state.savepoints.links import link_between
-from ashore.queries.state.savepoints.store import delete_tree
 from ashore.queries.state.savepoints.transfer import (
     Advance,
     ExpectedFile,
     read_whole,
-    sync_directories,
     transfer_files,
 )
 
@@ -220,22 +217,20 @@ def write_repair(
         raise  # another process writes there: what is deleted might be theirs
     except AshoreError:
         with contextlib.suppress(StorageError):
-            delete_tree(target.storage, target.path)
+            target.delete_all()
         raise
     for each in last:
         data = read_whole(source, each)
         if target.has_checksum_files and each.path in plan.proven:
-            place = names.join(target.path, local_sum_path(each.path))
-            target.storage.create(place, sum_as_hadoop([data]))
-        target.storage.create(names.join(target.path, each.path), data)
+            target.create(local_sum_path(each.path), sum_as_hadoop([data]))
+        target.create(each.path, data)
 
 
 def _write_sums(target: Checkpoint, files: Iterable[str]) -> None:
     """Write the checksums that Hadoop would have kept of files, before Spark reads them."""
 
     def write(file: str) -> None:
-        data = sum_as_hadoop(read_pieces(target, file))
-        target.storage.create(names.join(target.path, local_sum_path(file)), data)
+        target.create(local_sum_path(file), sum_as_hadoop(target.read_pieces(file)))
 
     with ThreadPoolExecutor(WORKERS) as pool:
         for _done in pool.map(write, files):
@@ -248,5 +243,5 @@ def _write_edited(target: Checkpoint, plan: RepairPlan) -> None:
         **{path: each.move_to(target.uri).write() for path, each in plan.operators.items()},
     }
     for path, data in written.items():
-        target.storage.create(names.join(target.path, path.path), data)
-    sync_directories(target, [ExpectedFile(path.path, len(data)) for path, data in written.items()])
+        target.create(path.path, data)
+    target.sync(path.path for path in written)

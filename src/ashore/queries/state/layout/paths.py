@@ -148,6 +148,11 @@ class OperatorPath:
     batch: int | None = None
 
     @property
+    def has_paths(self) -> bool:
+        """Whether the file has absolute paths in it, so that its copy differs."""
+        return self.batch is not None
+
+    @property
     def path(self) -> str:
         """Below the root."""
         name = _QUERY if self.batch is None else f"v2/{self.batch}"

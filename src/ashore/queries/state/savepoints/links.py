@@ -7,7 +7,7 @@ across volumes, it says so, and the file is copied.
 import posixpath
 from collections.abc import Callable
 
-from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import CheckpointStore
 from ashore.storage.local import LocalStorage
 
 _FILE = "file://"
@@ -16,7 +16,7 @@ _FILE = "file://"
 Link = Callable[[str], bool]
 
 
-def link_between(source: Checkpoint, target: Checkpoint) -> Link | None:
+def link_between(source: CheckpointStore, target: CheckpointStore) -> Link | None:
     """Return what links files of one checkpoint into another; None where they are not both here."""
     if not source.uri.startswith(f"{_FILE}/") or not target.uri.startswith(f"{_FILE}/"):
         return None

@@ -24,13 +24,12 @@ from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.log import names
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import WORKERS
+from ashore.queries.state.files import WORKERS, CheckpointStore
 from ashore.queries.state.layout import QueryPath
 from ashore.queries.state.savepoints.manifest import SavedFile, SavepointKind, is_unique
 from ashore.queries.state.savepoints.references import PoolFile, parse_references
 from ashore.queries.state.savepoints.store import POOL, Savepoint, find_savepoints, list_savepoints
-from ashore.storage.base import FileStat, Storage
+from ashore.storage.base import FileStat
 
 _CONDEMNED = re.compile(r"condemned-[0-9a-f]{16}\.json")
 
@@ -53,51 +52,42 @@ class References:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """The pool of the savepoints in the directory `path` of a storage, Spark's `uri`."""
+class Pool(CheckpointStore):
+    """The pool at `path` of a storage, beside the savepoints that share it."""
 
-    storage: Storage
-    path: str
-    uri: str
+    savepoints: CheckpointStore
 
-    def part(self, name: str) -> Checkpoint:
-        """Return a directory of the pool, as the part of a checkpoint that it is."""
-        place = names.join(self.path, POOL, name)
-        return Checkpoint(self.storage, place, f"{self.uri}/{POOL}/{name}")
+    @classmethod
+    def beside(cls, savepoints: CheckpointStore) -> "Pool":
+        """Return the pool of the savepoints in a directory, which may not be there."""
+        path = savepoints.full_path(POOL)
+        return cls(savepoints.storage, path, f"{savepoints.uri}/{POOL}", savepoints)
 
-    @property
-    def place(self) -> str:
-        """Where it is, for messages."""
-        return f"{self.uri}/{POOL}".removeprefix("file://")
+    def part(self, name: str) -> CheckpointStore:
+        """Return a directory of the pool: files of a checkpoint, at their own paths."""
+        return CheckpointStore(self.storage, self.full_path(name), f"{self.uri}/{name}")
 
     def is_there(self) -> bool:
         """Return whether there is a pool, and no checkpoint of that name. Raises StorageError."""
-        place = self.storage.stat(names.join(self.path, POOL))
-        if place is None or not place.is_directory:
+        found = self.stat()
+        if found is None or not found.is_directory:
             return False
-        return self.storage.stat(names.join(self.path, POOL, QueryPath().path)) is None
-
-    def condemned_path(self, unique: str) -> str:
-        """Return where a sweep writes what it is about to delete."""
-        return names.join(self.path, POOL, f"condemned-{unique}.json")
+        return self.stat(QueryPath().path) is None
 
     def list_parts(self) -> list[str]:
         """Return the directories of the pool. Raises StorageError."""
-        listed = self.storage.list(names.join(self.path, POOL))
-        return [name for each in listed if is_unique(name := names.leaf(each.path))]
+        return [name for name in self.list_names() if is_unique(name)]
 
     def list_condemned(self) -> list[FileStat]:
         """Return the lists of sweeps that run, or were interrupted. Raises StorageError."""
-        listed = self.storage.list(names.join(self.path, POOL))
-        return [each for each in listed if _CONDEMNED.fullmatch(names.leaf(each.path))]
+        return [each for each in self.list_entries() if _CONDEMNED.fullmatch(each.path)]
 
     def read_condemned(self) -> frozenset[PoolFile]:
         """Return what sweeps are about to delete. Raises CheckpointUnfit, StorageError."""
         found = frozenset[PoolFile]()
         for each in self.list_condemned():
-            place = f"{self.place}/{names.leaf(each.path)}"
             try:
-                found |= parse_references(self.storage.read(each.path), place)
+                found |= parse_references(self.read(each.path), f"{self.place}/{each.path}")
             except PathMissing:  # the sweep is done, and all that it has deleted is gone
                 continue
         return found
@@ -107,7 +97,7 @@ class Pool:
 
         Raises CheckpointUnfit where one does not list its files; StorageError.
         """
-        found = find_savepoints(self.storage, self.path, self.uri)
+        found = find_savepoints(self.savepoints)
         others = [each for each in found if without is None or each.path != without.path]
         with ThreadPoolExecutor(WORKERS) as pool:
             files = frozenset[PoolFile]().union(*pool.map(_read_needed, others))
@@ -119,7 +109,7 @@ class Pool:
         Where several have the same, it is that of the newest. What is there may be deleted at any
         time, unless it is referred to. Raises StorageError.
         """
-        listed = list_savepoints(self.storage, self.path, self.uri)
+        listed = list_savepoints(self.savepoints)
         return {
             (file.path, file.size_bytes): file
             for each in listed
@@ -134,30 +124,29 @@ class Pool:
             return frozenset(each for each in missing if each is not None)
 
     def _look_for(self, file: SavedFile) -> PoolFile | None:
-        found = self.storage.stat(names.join(self.part(file.pool).path, file.path))
+        found = self.stat(names.join(file.pool, file.path))
         is_there = found is not None and found.size == file.size_bytes
         return None if is_there else PoolFile(file.pool, file.path)
 
 
 def pool_of(savepoint: Savepoint) -> Pool:
     """Return the pool beside a savepoint, which may not be there."""
-    uri = savepoint.uri.rpartition("/")[0]
-    return Pool(savepoint.storage, names.parent(savepoint.path), uri)
+    path, uri = names.parent(savepoint.path), savepoint.uri.rpartition("/")[0]
+    return Pool.beside(CheckpointStore(savepoint.storage, path, uri))
 
 
 def _read_needed(savepoint: Savepoint) -> frozenset[PoolFile]:
     """Return what a savepoint needs of the pool: what it uses, or may use if it is not complete."""
     unread: CheckpointUnfit | None = None
     try:
-        files = savepoint.read().files
+        files = savepoint.read_manifest().files
         return frozenset(PoolFile(each.pool, each.path) for each in files if each.pool)
     except CheckpointUnfit as error:
-        if savepoint.storage.stat(savepoint.manifest_path) is not None:
+        if savepoint.is_taken():
             unread = error
     try:
-        data = savepoint.storage.read(savepoint.references_path)
-        return parse_references(data, savepoint.references_place)
+        return savepoint.read_references()
     except PathMissing:  # it is full, or is being deleted
-        if unread is None or savepoint.storage.stat(savepoint.checkpoint.path) is not None:
+        if unread is None or savepoint.checkpoint.stat() is not None:
             return frozenset()
         raise unread from None

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, PathExists, StorageError
-from ashore.log import names
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import QueryPath
 from ashore.queries.state.savepoints.links import link_between
 from ashore.queries.state.savepoints.manifest import Manifest, SavedFile
-from ashore.queries.state.savepoints.store import Savepoint, delete_tree
+from ashore.queries.state.savepoints.store import Savepoint
 from ashore.queries.state.savepoints.transfer import (
     Advance,
     ExpectedFile,
@@ -23,7 +22,6 @@ from ashore.queries.state.savepoints.transfer import (
     shift,
     transfer_files,
 )
-from ashore.queries.state.survey import describe_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +36,11 @@ class Restored:
 
 def require_empty(target: Checkpoint) -> None:
     """Raise CheckpointUnfit where something is at a place already. Raises StorageError."""
-    found = target.storage.stat(target.path)
-    if found is None or (found.is_directory and not target.storage.list(target.path)):
+    found = target.stat()
+    if found is None or (found.is_directory and not target.list_entries()):
         return
     raise CheckpointUnfit(
-        f"{describe_place(target)} is not empty",
+        f"{target.place} is not empty",
         hint="name a directory that does not exist yet, or delete this one",
         why="not_empty",
     )
@@ -70,7 +68,7 @@ def restore(
 
     """
     started_s = clock.monotonic_s()
-    manifest = savepoint.read()
+    manifest = savepoint.read_manifest()
     require_empty(target)
     try:
         linked = _transfer(savepoint, manifest, target, advance, links=links)
@@ -78,14 +76,14 @@ def restore(
         raise  # another process writes there: what is deleted might be theirs
     except (StorageError, CheckpointUnfit):
         with contextlib.suppress(StorageError):
-            delete_tree(target.storage, target.path)
+            target.delete_all()
         raise
-    for part in savepoint.parts(manifest):
-        for each in part.files:
+    for store, saved in savepoint.parts(manifest):
+        for each in saved:
             if each.path == QueryPath().path:
                 # At once, and never deleted: it may be there although the call failed.
-                data = read_whole(part.checkpoint, _expect(each))
-                target.storage.create(names.join(target.path, each.path), data)
+                data = read_whole(store, _expect(each))
+                target.create(each.path, data)
     return Restored(target, manifest, linked, clock.monotonic_s() - started_s)
 
 
@@ -94,11 +92,11 @@ def _transfer(
 ) -> int:
     """Copy or link all files but `metadata`, and return how many were linked."""
     linked = done = 0
-    for part in savepoint.parts(manifest):
-        files = [_expect(each) for each in part.files if each.path != QueryPath().path]
-        link = link_between(part.checkpoint, target) if links else None
+    for store, saved in savepoint.parts(manifest):
+        files = [_expect(each) for each in saved if each.path != QueryPath().path]
+        link = link_between(store, target) if links else None
         shown = shift(advance, done, len(manifest.files) - 1)
-        linked += transfer_files(files, part.checkpoint, target, link, shown).linked
+        linked += transfer_files(files, store, target, link, shown).linked
         done += len(files)
     return linked
 

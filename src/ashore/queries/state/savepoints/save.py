@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from ashore import __version__
 from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, InvariantBroken, PathMissing, StorageError
-from ashore.log import names
 from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.savepoints.links import link_between
 from ashore.queries.state.savepoints.manifest import (
     Manifest,
@@ -24,7 +24,13 @@ from ashore.queries.state.savepoints.manifest import (
 )
 from ashore.queries.state.savepoints.pool import Pool
 from ashore.queries.state.savepoints.share import finish_shared, share_files
-from ashore.queries.state.savepoints.store import Savepoint, delete_savepoint, savepoint_name
+from ashore.queries.state.savepoints.store import (
+    MANIFEST,
+    Savepoint,
+    delete_savepoint,
+    savepoint_in,
+    savepoint_name,
+)
 from ashore.queries.state.savepoints.sweep import abandon_shared, remove_savepoint
 from ashore.queries.state.savepoints.transfer import (
     Advance,
@@ -33,28 +39,21 @@ from ashore.queries.state.savepoints.transfer import (
     transfer_files,
 )
 from ashore.queries.state.survey import Survey, take_survey
-from ashore.storage.base import Storage
 
 TRIES = 5  # with a newer batch each time: Spark keeps a hundred of them by default
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class Shelf(CheckpointStore):
     """A directory for savepoints.
 
     Arguments:
-        storage: that it is in.
-        path: of the storage.
-        uri: as Spark would know it.
         make_unique: returns 16 hexadecimal digits that it never returned before.
         links: whether files may get a second name instead of a copy, where the disk can.
         kind: whether savepoints have their files themselves, or share those of the pool.
 
     """
 
-    storage: Storage
-    path: str
-    uri: str
     make_unique: Callable[[], str]
     links: bool = True
     kind: SavepointKind = SavepointKind.FULL
@@ -62,12 +61,11 @@ class Shelf:
     @property
     def pool(self) -> Pool:
         """The pool of its shared savepoints."""
-        return Pool(self.storage, self.path, self.uri)
+        return Pool.beside(self)
 
     def savepoint(self, batch: int) -> Savepoint:
         """Return a savepoint that is not there yet."""
-        name = savepoint_name(batch, self.make_unique())
-        return Savepoint(self.storage, names.join(self.path, name), f"{self.uri}/{name}")
+        return savepoint_in(self, savepoint_name(batch, self.make_unique()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +143,7 @@ def _save(
     if shelf.kind is SavepointKind.SHARED:
         _finish(savepoint, manifest, shelf)
     else:
-        savepoint.storage.create(savepoint.manifest_path, write_manifest(manifest))
+        savepoint.create(MANIFEST, write_manifest(manifest))
     return manifest, done.linked
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ashore.errors import CheckpointUnfit
-from ashore.log import names
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import WORKERS
 from ashore.queries.state.layout import ChecksumPath, StatePath, TablePath, parse_path
@@ -20,7 +19,7 @@ from ashore.queries.state.savepoints.links import link_between
 from ashore.queries.state.savepoints.manifest import Manifest, SavedFile, write_manifest
 from ashore.queries.state.savepoints.pool import pool_of
 from ashore.queries.state.savepoints.references import PoolFile, write_references
-from ashore.queries.state.savepoints.store import UNFINISHED, Savepoint
+from ashore.queries.state.savepoints.store import MANIFEST, REFERENCES, UNFINISHED, Savepoint
 from ashore.queries.state.savepoints.transfer import (
     Advance,
     ExpectedFile,
@@ -29,7 +28,6 @@ from ashore.queries.state.savepoints.transfer import (
     has_paths,
     transfer_files,
 )
-from ashore.storage.base import Staged
 
 _TABLE = re.compile(r"[0-9]+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.sst")
 
@@ -62,7 +60,7 @@ def share_files(
     pool = pool_of(savepoint)
     candidates = plan_sharing(files, pool.find_saved())
     references = write_references([PoolFile(each.pool, each.path) for each in candidates.values()])
-    pool.storage.create(savepoint.references_path, references)
+    savepoint.create(REFERENCES, references)
     # Only now: a sweep that has not seen the references has condemned its files before.
     unfit = pool.read_condemned() | pool.find_missing(candidates.values())
     fit = [each for each in candidates.values() if PoolFile(each.pool, each.path) not in unfit]
@@ -93,17 +91,14 @@ def finish_shared(savepoint: Savepoint, manifest: Manifest) -> None:
     If interrupted: the savepoint is complete, or it has no manifest.
     Raises CheckpointUnfit where the savepoint was deleted meanwhile; StorageError.
     """
-    storage = savepoint.storage
-    unfinished = names.join(savepoint.path, UNFINISHED)
-    storage.create(unfinished, write_manifest(manifest))
-    if storage.stat(savepoint.references_path) is None:
+    savepoint.create(UNFINISHED, write_manifest(manifest))
+    if not savepoint.has_references():
         raise CheckpointUnfit(
             f"{savepoint.place} was deleted while it was taken",
             hint="take another one",
             why="no_savepoint",
         )
-    storage.publish(Staged(unfinished), savepoint.manifest_path)
-    storage.sync([savepoint.path])
+    savepoint.publish(UNFINISHED, MANIFEST)
 
 
 def plan_sharing(

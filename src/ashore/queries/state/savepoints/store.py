@@ -5,16 +5,15 @@ such directories are deleted: the manifest first, so that what is left of one is
 """
 
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.log import names
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import WORKERS
+from ashore.queries.state.files import WORKERS, CheckpointStore
 from ashore.queries.state.savepoints.manifest import Manifest, SavedFile, parse_manifest
-from ashore.storage.base import FileStat, Storage
+from ashore.queries.state.savepoints.references import PoolFile, parse_references
 
 MANIFEST = "savepoint.json"
 UNFINISHED = "savepoint.json.new"  # the manifest of a shared savepoint, for a moment
@@ -25,20 +24,8 @@ _NAME = re.compile(r"savepoint-(0|[1-9][0-9]{0,18})-[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
-class SavedPart:
-    """Files of a savepoint that are in one directory."""
-
-    checkpoint: Checkpoint
-    files: tuple[SavedFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Savepoint:
+class Savepoint(CheckpointStore):
     """A savepoint at `path` of a storage, which Spark would know as `uri`."""
-
-    storage: Storage
-    path: str
-    uri: str
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -46,48 +33,40 @@ class Savepoint:
         return Checkpoint(self.storage, names.join(self.path, FILES), f"{self.uri}/{FILES}")
 
     @property
-    def manifest_path(self) -> str:
-        """Of the storage."""
-        return names.join(self.path, MANIFEST)
-
-    @property
-    def references_path(self) -> str:
-        """Of the storage."""
-        return names.join(self.path, REFERENCES)
-
-    @property
     def unique(self) -> str:
         """The digits that are its own. In the pool they name the directory of what it copied."""
         return names.leaf(self.path).rpartition("-")[2]
 
-    @property
-    def place(self) -> str:
-        """Where it is, for messages."""
-        return self.uri.removeprefix("file://")
+    def is_taken(self) -> bool:
+        """Return whether it has a manifest, whatever is in it. Raises StorageError."""
+        return self.stat(MANIFEST) is not None
 
-    @property
-    def references_place(self) -> str:
-        """Where its references are, for messages."""
-        return f"{self.place}/{REFERENCES}"
+    def has_references(self) -> bool:
+        """Return whether it may rely on files of a pool. Raises StorageError."""
+        return self.stat(REFERENCES) is not None
 
-    def parts(self, manifest: Manifest) -> list[SavedPart]:
+    def read_references(self) -> frozenset[PoolFile]:
+        """Return what it may rely on in a pool. Raises CheckpointUnfit, StorageError."""
+        return parse_references(self.read(REFERENCES), f"{self.place}/{REFERENCES}")
+
+    def parts(self, manifest: Manifest) -> list[tuple[CheckpointStore, list[SavedFile]]]:
         """Return where the files of its manifest are: with it, or in directories of the pool."""
         by_pool: dict[str, list[SavedFile]] = {}
         for each in manifest.files:
             by_pool.setdefault(each.pool, []).append(each)
-        return [SavedPart(self._part(pool), tuple(files)) for pool, files in by_pool.items()]
+        return [(self._part(pool), files) for pool, files in by_pool.items()]
 
-    def _part(self, pool: str) -> Checkpoint:
+    def _part(self, pool: str) -> CheckpointStore:
         if not pool:
             return self.checkpoint
-        place = names.join(names.parent(self.path), POOL, pool)
-        return Checkpoint(self.storage, place, f"{self.uri.rpartition('/')[0]}/{POOL}/{pool}")
+        path = names.join(names.parent(self.path), POOL, pool)
+        return CheckpointStore(self.storage, path, f"{self.uri.rpartition('/')[0]}/{POOL}/{pool}")
 
-    def read(self) -> Manifest:
+    def read_manifest(self) -> Manifest:
         """Return what it is. Raises CheckpointUnfit where it is none, or damaged; StorageError."""
         place = f"{self.place}/{MANIFEST}"
         try:
-            data = self.storage.read(self.manifest_path)
+            data = self.read(MANIFEST)
         except PathMissing:
             raise CheckpointUnfit(
                 f"{self.place} is not a complete savepoint: {place} is missing",
@@ -119,26 +98,27 @@ def savepoint_name(batch: int, unique: str) -> str:
     return f"savepoint-{batch}-{unique}"
 
 
-def find_savepoints(storage: Storage, path: str, uri: str) -> list[Savepoint]:
+def find_savepoints(directory: CheckpointStore) -> list[Savepoint]:
     """Return the savepoints in a directory, also those that are not complete.
 
     Raises StorageError.
     """
-    return [
-        Savepoint(storage, each.path, f"{uri}/{names.leaf(each.path)}")
-        for each in storage.list(path)
-        if each.is_directory and _NAME.fullmatch(names.leaf(each.path))
-    ]
+    listed = directory.list_directory().directories
+    return [savepoint_in(directory, name) for name in listed if _NAME.fullmatch(name)]
 
 
-def list_savepoints(storage: Storage, path: str, uri: str) -> list[FoundSavepoint]:
+def savepoint_in(directory: CheckpointStore, name: str) -> Savepoint:
+    """Return the savepoint of a name in a directory, which may not be there yet."""
+    return Savepoint(directory.storage, directory.full_path(name), f"{directory.uri}/{name}")
+
+
+def list_savepoints(directory: CheckpointStore) -> list[FoundSavepoint]:
     """Return the savepoints in a directory, oldest first; those without a time come last.
 
     Raises StorageError.
     """
-    found = find_savepoints(storage, path, uri)
     with ThreadPoolExecutor(WORKERS) as pool:
-        listed = list(pool.map(_look, found))
+        listed = list(pool.map(_look, find_savepoints(directory)))
     return sorted(
         listed,
         key=lambda each: (
@@ -151,7 +131,7 @@ def list_savepoints(storage: Storage, path: str, uri: str) -> list[FoundSavepoin
 
 def _look(savepoint: Savepoint) -> FoundSavepoint:
     try:
-        return FoundSavepoint(savepoint, savepoint.read())
+        return FoundSavepoint(savepoint, savepoint.read_manifest())
     except CheckpointUnfit as error:
         return FoundSavepoint(savepoint, None, error.message)
 
@@ -163,21 +143,21 @@ def delete_savepoint(savepoint: Savepoint) -> int:
     Raises CheckpointUnfit where the directory has another name than a savepoint; StorageError.
     """
     require_savepoint(savepoint)
-    has_manifest = delete_path(savepoint.storage, savepoint.manifest_path)
-    return has_manifest + delete_tree(savepoint.storage, savepoint.path)
+    has_manifest = savepoint.delete(MANIFEST)
+    return has_manifest + savepoint.delete_all()
 
 
 def count_savepoint(savepoint: Savepoint) -> int:
     """Return how many files `delete_savepoint` would delete. Raises as that."""
     require_savepoint(savepoint)
-    return sum(1 for each in walk(savepoint.storage, savepoint.path) if not each.is_directory)
+    return sum(1 for each in savepoint.walk() if not each.is_directory)
 
 
 def require_savepoint(savepoint: Savepoint) -> None:
     """Raise CheckpointUnfit where a directory is no savepoint, or not there."""
     if not _NAME.fullmatch(names.leaf(savepoint.path)):
         problem = "is not a savepoint: its name is not like savepoint-118-3f9c0a12b4d5e6f7"
-    elif savepoint.storage.stat(savepoint.path) is None:
+    elif savepoint.stat() is None:
         problem = "does not exist"
     else:
         return
@@ -186,37 +166,3 @@ def require_savepoint(savepoint: Savepoint) -> None:
         hint="`ashore checkpoint list DIR` shows savepoints",
         why="no_savepoint",
     )
-
-
-def delete_tree(storage: Storage, path: str) -> int:
-    """Delete a directory and all that is below it. Returns how many files.
-
-    If interrupted: some of it is left.
-    Raises StorageError.
-    """
-    found = list(walk(storage, path))
-    files = [each.path for each in found if not each.is_directory]
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for _done in pool.map(lambda each: delete_path(storage, each), files):
-            pass
-    for each in reversed([each.path for each in found if each.is_directory]):
-        delete_path(storage, each)
-    delete_path(storage, path)
-    return len(files)
-
-
-def walk(storage: Storage, path: str) -> Iterator[FileStat]:
-    """Yield what is below a directory: a directory before what is in it."""
-    for each in storage.list(path):
-        yield each
-        if each.is_directory:
-            yield from walk(storage, each.path)
-
-
-def delete_path(storage: Storage, path: str) -> bool:
-    """Delete a file or an empty directory. Returns whether it was there."""
-    try:
-        storage.delete(path)
-    except PathMissing:
-        return False
-    return True

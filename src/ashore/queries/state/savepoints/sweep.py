@@ -11,19 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ashore.errors import CheckpointUnfit, InvariantBroken, PathMissing, StorageError
 from ashore.log import names
-from ashore.queries.state.files import WORKERS, list_files
+from ashore.queries.state.files import WORKERS
 from ashore.queries.state.leftovers import find_directories
 from ashore.queries.state.savepoints.pool import Pool, References, pool_of
-from ashore.queries.state.savepoints.references import PoolFile, parse_references, write_references
+from ashore.queries.state.savepoints.references import PoolFile, write_references
 from ashore.queries.state.savepoints.store import (
     MANIFEST,
     REFERENCES,
     UNFINISHED,
     Savepoint,
     count_savepoint,
-    delete_path,
     delete_savepoint,
-    delete_tree,
     require_savepoint,
 )
 
@@ -67,8 +65,7 @@ def abandon_shared(savepoint: Savepoint, make_unique: Callable[[], str]) -> None
     pool = pool_of(savepoint)
     needed = _read_own_references(savepoint)
     _remove_directory(savepoint)
-    own = pool.part(savepoint.unique)
-    delete_tree(own.storage, own.path)
+    pool.part(savepoint.unique).delete_all()
     sweep(pool, needed, make_unique)
 
 
@@ -98,20 +95,20 @@ def sweep(
     doomed = [each for each in candidates if each not in references]
     if not doomed:
         return []
-    condemned = pool.condemned_path(make_unique())
-    pool.storage.create(condemned, write_references(doomed))
+    condemned = f"condemned-{make_unique()}.json"
+    pool.create(condemned, write_references(doomed))
     # Again, and only now: a taker that has not seen the list has written its references before.
     references = pool.read_references()
     doomed = [each for each in doomed if each not in references]
     with ThreadPoolExecutor(WORKERS) as workers:
-        results = list(workers.map(lambda each: _delete(pool, each), doomed))
+        deleted = list(workers.map(lambda each: pool.delete(_path(each)), doomed))
     _remove_emptied(pool, {each.pool for each in doomed}, references)
-    delete_path(pool.storage, condemned)
-    return [each for each, is_gone in zip(doomed, results, strict=True) if is_gone]
+    pool.delete(condemned)
+    return [each for each, was_there in zip(doomed, deleted, strict=True) if was_there]
 
 
-def _delete(pool: Pool, file: PoolFile) -> bool:
-    return delete_path(pool.storage, names.join(pool.part(file.pool).path, file.path))
+def _path(file: PoolFile) -> str:
+    return names.join(file.pool, file.path)
 
 
 def _remove_emptied(pool: Pool, parts: Iterable[str], references: References) -> None:
@@ -120,53 +117,48 @@ def _remove_emptied(pool: Pool, parts: Iterable[str], references: References) ->
         part = pool.part(each)
         if each not in references.owners:
             for directory in find_directories(part):
-                delete_path(part.storage, names.join(part.path, directory.path))
+                part.delete(directory.path)
 
 
 def _is_shared(savepoint: Savepoint) -> bool:
     """Return whether a savepoint has files in the pool, or may have."""
     if not names.parent(savepoint.path):
         return False  # at the root of a storage: there is no directory for a pool
-    storage = savepoint.storage
-    if storage.stat(savepoint.references_path) is not None:
-        return True
-    return storage.stat(pool_of(savepoint).part(savepoint.unique).path) is not None
+    return savepoint.has_references() or pool_of(savepoint).stat(savepoint.unique) is not None
 
 
 def _read_own_references(savepoint: Savepoint) -> frozenset[PoolFile]:
     """Return what it may rely on; nothing where that cannot be read: `clean` finds it then."""
     try:
-        data = savepoint.storage.read(savepoint.references_path)
-        return parse_references(data, savepoint.references_place)
+        return savepoint.read_references()
     except (PathMissing, CheckpointUnfit):
         return frozenset()
 
 
 def _list_part(pool: Pool, name: str) -> set[PoolFile]:
-    return {PoolFile(name, each.path) for each in list_files(pool.part(name))}
+    return {PoolFile(name, each.path) for each in pool.part(name).list_files()}
 
 
 def _list_missing(pool: Pool, files: Iterable[PoolFile]) -> set[PoolFile]:
     with ThreadPoolExecutor(WORKERS) as workers:
 
         def look(file: PoolFile) -> PoolFile | None:
-            place = names.join(pool.part(file.pool).path, file.path)
-            return file if pool.storage.stat(place) is None else None
+            return file if pool.stat(_path(file)) is None else None
 
         return {each for each in workers.map(look, files) if each is not None}
 
 
 def _remove_directory(savepoint: Savepoint) -> int:
     """Remove the directory of a savepoint, also while it is taken. Returns how many files."""
-    storage, deleted = savepoint.storage, 0
+    deleted = 0
     for last_round in (*[False] * (_ROUNDS - 1), True):
         # A manifest gets its name from the unfinished one, which may still happen until that is
         # gone. A taker begins none where the references are gone.
         for name in (MANIFEST, UNFINISHED, MANIFEST, REFERENCES):
-            deleted += delete_path(storage, names.join(savepoint.path, name))
+            deleted += savepoint.delete(name)
         try:
-            return deleted + delete_tree(storage, savepoint.path)
+            return deleted + savepoint.delete_all()
         except StorageError:
-            if last_round or not storage.list(savepoint.path):
+            if last_round or not savepoint.list_entries():
                 raise
     raise InvariantBroken("the last round returns or raises")

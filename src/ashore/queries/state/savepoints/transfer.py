@@ -8,14 +8,12 @@ both. Text files, which people edit, are always copied.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit, PathMissing
-from ashore.log import names
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import WORKERS, read_pieces
+from ashore.queries.state.files import WORKERS, CheckpointStore
 from ashore.queries.state.layout import (
     ChecksumPath,
     OperatorFile,
@@ -26,7 +24,6 @@ from ashore.queries.state.layout import (
 )
 from ashore.queries.state.savepoints.links import Link
 from ashore.queries.state.savepoints.manifest import SavedFile
-from ashore.queries.state.survey import describe_place
 
 Advance = Callable[[int, int], None]  # files that are done, of how many
 
@@ -57,8 +54,8 @@ class Transferred:
 
 def transfer_files(
     expected: Sequence[ExpectedFile],
-    source: Checkpoint,
-    target: Checkpoint,
+    source: CheckpointStore,
+    target: CheckpointStore,
     link: Link | None,
     advance: Advance,
 ) -> Transferred:
@@ -84,7 +81,7 @@ def transfer_files(
         for each in pool.map(one.transfer, expected):
             done.append(each)
             advance(len(done), len(expected))
-    sync_directories(target, expected)
+    target.sync(each.path for each in expected)
     return Transferred(
         tuple(file for file, _ in done), sum(1 for _, is_linked in done if is_linked)
     )
@@ -95,21 +92,15 @@ def shift(advance: Advance, before: int, total: int) -> Advance:
     return lambda done, _: advance(before + done, total)
 
 
-def read_whole(source: Checkpoint, expected: ExpectedFile) -> bytes:
+def read_whole(source: CheckpointStore, expected: ExpectedFile) -> bytes:
     """Return what a small file holds, as it has to be. Raises as `transfer_files`."""
-    data = source.storage.read(names.join(source.path, expected.path))
+    data = source.read(expected.path)
     _require(source, expected, (len(data), _checksum(data)))
     return data
 
 
-def sync_directories(target: Checkpoint, expected: Iterable[ExpectedFile]) -> None:
-    """Make the names of files durable. Raises SyncFailed."""
-    directories = {names.parent(names.join(target.path, each.path)) for each in expected}
-    target.storage.sync(sorted(directories))
-
-
 def check_files(
-    files: Sequence[SavedFile], checkpoint: Checkpoint, advance: Advance
+    files: Sequence[SavedFile], checkpoint: CheckpointStore, advance: Advance
 ) -> list[CheckpointUnfit]:
     """Return what is wrong with files, in their order; empty: all are as they have to be.
 
@@ -123,8 +114,8 @@ def check_files(
     return wrong
 
 
-def _check(file: SavedFile, checkpoint: Checkpoint) -> CheckpointUnfit | None:
-    place = f"{describe_place(checkpoint)}/{file.path}"
+def _check(file: SavedFile, checkpoint: CheckpointStore) -> CheckpointUnfit | None:
+    place = f"{checkpoint.place}/{file.path}"
     try:
         size, checksum = digest_file(checkpoint, file.path)
     except PathMissing:
@@ -134,8 +125,8 @@ def _check(file: SavedFile, checkpoint: Checkpoint) -> CheckpointUnfit | None:
 
 @dataclass(frozen=True, slots=True)
 class _Transfer:
-    source: Checkpoint
-    target: Checkpoint
+    source: CheckpointStore
+    target: CheckpointStore
     link: Link | None
 
     def transfer(self, expected: ExpectedFile) -> tuple[SavedFile, bool]:
@@ -146,45 +137,40 @@ class _Transfer:
             return SavedFile(expected.path, *found), True
         found = self._copy_edited(expected) if has_paths(expected.path) else self._copy(expected)
         there = digest_file(self.target, expected.path)
-        place = f"{describe_place(self.target)}/{expected.path}"
+        place = f"{self.target.place}/{expected.path}"
         if (wrong := _compare(place, there, found)) is not None:
             raise wrong
         return SavedFile(expected.path, *found), False
 
     def _copy(self, expected: ExpectedFile) -> tuple[int, str]:
         digest, size = hashlib.blake2b(digest_size=8), 0
-        writer = self.target.storage.open_write(names.join(self.target.path, expected.path))
-        try:
-            for data in read_pieces(self.source, expected.path):
-                writer.write(data)
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal size
+            for data in self.source.read_pieces(expected.path):
+                yield data
                 digest.update(data)
                 size += len(data)
             _require(self.source, expected, (size, digest.hexdigest()))
-            writer.close()
-        finally:
-            writer.abandon()
+
+        self.target.write(expected.path, pieces())
         return size, digest.hexdigest()
 
     def _copy_edited(self, expected: ExpectedFile) -> tuple[int, str]:
         """Copy what an operator says of itself: with the paths that its schemas now have."""
         data = read_whole(self.source, expected)
-        place = f"{describe_place(self.source)}/{expected.path}"
+        place = f"{self.source.place}/{expected.path}"
         moved = OperatorFile.parse(data, place).move_to(self.target.uri).write()
-        writer = self.target.storage.open_write(names.join(self.target.path, expected.path))
-        try:
-            writer.write(moved)
-            writer.close()
-        finally:
-            writer.abandon()
+        self.target.write(expected.path, [moved])
         return len(moved), _checksum(moved)
 
 
 _OTHER = "choose another savepoint or batch; `ashore checkpoint list DIR` shows savepoints"
 
 
-def _require(checkpoint: Checkpoint, expected: ExpectedFile, found: tuple[int, str]) -> None:
+def _require(checkpoint: CheckpointStore, expected: ExpectedFile, found: tuple[int, str]) -> None:
     """Raise CheckpointUnfit where a file is not as it has to be."""
-    place = f"{describe_place(checkpoint)}/{expected.path}"
+    place = f"{checkpoint.place}/{expected.path}"
     checksum = expected.checksum if expected.checksum is not None else found[1]
     if (wrong := _compare(place, found, (expected.size_bytes, checksum))) is not None:
         raise wrong
@@ -208,17 +194,14 @@ def _is_never_edited(path: str) -> bool:
 
 def has_paths(path: str) -> bool:
     """Return whether a file has absolute paths in it, so that its copy differs."""
-    match parse_path(path):
-        case OperatorPath(batch=int()):
-            return True
-        case _:
-            return False
+    found = parse_path(path)
+    return isinstance(found, OperatorPath) and found.has_paths
 
 
-def digest_file(checkpoint: Checkpoint, path: str) -> tuple[int, str]:
+def digest_file(checkpoint: CheckpointStore, path: str) -> tuple[int, str]:
     """Return size and checksum of a file, as its storage gives it."""
     digest, size = hashlib.blake2b(digest_size=8), 0
-    for data in read_pieces(checkpoint, path):
+    for data in checkpoint.read_pieces(path):
         digest.update(data)
         size += len(data)
     return size, digest.hexdigest()
