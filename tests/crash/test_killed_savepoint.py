@@ -28,7 +28,7 @@ FAR_MS = 1 << 42
 PROGRAM = """
 import itertools, os, signal, sys
 from ashore.base.clock import SystemClock
-from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.state.savepoints.save import save
 from ashore.queries.tools.addresses import find_checkpoint
 from ashore.storage.local import LocalStorage

@@ -8,7 +8,7 @@ import pytest
 from tests.checkpoint_files import list_paths, unpack
 
 from ashore.base.clock import SystemClock
-from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.tools.addresses import find_checkpoint
 from ashore.queries.tools.inspect import inspect
 from ashore.queries.tools.rows import RowsAsked, prepare

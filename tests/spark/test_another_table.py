@@ -29,7 +29,7 @@ from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history, read_log
 from ashore.plans.query import PlannedQuery
 from ashore.queries.state.later_batches import AnotherTable
-from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.tools.addresses import find_checkpoint
 from ashore.queries.tools.another_table import BegunElsewhere, begin_in_another_table
 from ashore.queries.tools.each_query import save_each_query

@@ -14,7 +14,7 @@ from ashore.log.plan_query import CheckpointPosition
 from ashore.queries.spark.sql.settings import FORMAT
 from ashore.queries.state.copies import copy_checkpoint
 from ashore.queries.state.layout import BatchLog
-from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.doctor import DoctorAsked, examine
 from ashore.queries.tools.savepoints import restore_savepoint, take_savepoint

@@ -14,7 +14,7 @@ from tests.plain_spark import CASES, CHANGELOG, COUNTRIES, Case, Rows, feed, fee
 
 from ashore.base.clock import SystemClock
 from ashore.errors import CheckpointUnfit
-from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.inspect import inspect
 from ashore.queries.tools.savepoints import restore_savepoint, take_savepoint

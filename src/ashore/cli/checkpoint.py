@@ -27,14 +27,14 @@ from ashore.cli.output import (
 )
 from ashore.errors import ExitCode
 from ashore.log.progress import StateWork
-from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.tools import savepoints
 from ashore.queries.tools.addresses import find_checkpoint, is_job_file
 from ashore.queries.tools.clean import OLDER_THAN, Cleaned, clean, parse_age
 
 if TYPE_CHECKING:  # the commands beside this one do not load events
     from ashore.jobs.events import StateStep
-    from ashore.queries.tools.rescale_process import RescaleResult, Undo
+    from ashore.queries.tools.rescale import RescaleResult, Undo
 
 _WORK = {
     StateWork.COUNT: "counting the rows",

@@ -16,8 +16,14 @@ from ashore.base.units import parse_duration_ms
 from ashore.errors import CheckpointUnfit, StorageError
 from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.garbage import Unneeded
-from ashore.queries.state.savepoints.manifest import SavepointKind, parse_manifest, write_manifest
-from ashore.queries.state.savepoints.references import PoolFile, parse_references, write_references
+from ashore.queries.state.savepoints.manifest import (
+    PoolFile,
+    SavepointKind,
+    parse_manifest,
+    parse_references,
+    write_manifest,
+    write_references,
+)
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.save import Saved, Shelf, save
 from ashore.queries.state.savepoints.share import is_named_once

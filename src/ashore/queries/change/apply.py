@@ -43,8 +43,7 @@ from ashore.queries.state.migration import (
 )
 from ashore.queries.state.new_table import Beginning, begin
 from ashore.queries.state.resume import read_places
-from ashore.queries.state.savepoints.save import Shelf, save
-from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import Shelf, open_shelf, save
 from ashore.queries.state.savepoints.store import Savepoint
 from ashore.queries.state.savepoints.sweep import remove_savepoint
 from ashore.queries.state.savepoints.transfer import Advance

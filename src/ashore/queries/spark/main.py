@@ -38,8 +38,7 @@ from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.queries.spark.sql.cases import run_cases
 from ashore.queries.spark.sql.query import SqlQuery
 from ashore.queries.spark.sql.validate import describe_queries
-from ashore.queries.state.savepoints.save import save
-from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import open_shelf, save
 from ashore.topics.loop.job import MAIN
 from ashore.topics.loop.job_loop import JobLoop
 from ashore.topics.loop.process import JobProcess, run_process

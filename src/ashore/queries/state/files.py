@@ -6,7 +6,8 @@ What it promises: the one place where code of checkpoints calls a storage. Paths
 the directory. A file is what its path says, and has the size and time that the storage says.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -22,9 +23,14 @@ from ashore.queries.state.layout import (
     parse_path,
 )
 from ashore.storage.base import FileStat, Links, Staged, Storage
+from ashore.storage.local import LocalStorage
 
 PIECE_BYTES = 4 << 20
+_FILE = "file://"
 WORKERS = 32  # calls at a time: closing a small file on HDFS takes a quarter of a second
+# Gives the file at a path of one checkpoint the same path in another; False: it cannot, and nothing
+# happened. Raises PathMissing, PathExists.
+Link = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class CheckpointStore:
     @property
     def place(self) -> str:
         """Where it is, for messages: a path on this machine, or an address."""
-        return self.uri.removeprefix("file://")
+        return self.uri.removeprefix(_FILE)
 
     def full_path(self, path: str) -> str:
         """Return a path of the storage."""
@@ -222,3 +228,17 @@ class CheckpointStore:
             self.delete(each)
         self.delete(directory)
         return len(files)
+
+
+def link_between(source: CheckpointStore, target: CheckpointStore) -> Link | None:
+    """Return what links files of one checkpoint into another; None where they are not both here.
+
+    Where the disk refuses, as across volumes, the link says so, and the file is to be copied.
+    """
+    if not source.uri.startswith(f"{_FILE}/") or not target.uri.startswith(f"{_FILE}/"):
+        return None
+    paths = [each.uri.removeprefix(_FILE) for each in (source, target)]
+    root = posixpath.commonpath(paths)
+    storage = LocalStorage(root)
+    source_root, target_root = (posixpath.relpath(each, root) for each in paths)
+    return lambda path: storage.link(f"{source_root}/{path}", f"{target_root}/{path}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ashore.errors import CheckpointUnfit, check
 from ashore.queries.state.checkpoint import ANY_VERSION, Checkpoint
-from ashore.queries.state.files import CheckpointFile
+from ashore.queries.state.files import CheckpointFile, link_between
 from ashore.queries.state.layout import (
     PARTITIONS,
     BatchLog,
@@ -32,7 +32,6 @@ from ashore.queries.state.layout import (
     TablePath,
 )
 from ashore.queries.state.required_files import Required
-from ashore.queries.state.savepoints.links import link_between
 from ashore.queries.state.savepoints.transfer import ExpectedFile, transfer_files
 from ashore.queries.state.survey import Survey, take_survey
 

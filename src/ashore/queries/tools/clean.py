@@ -21,8 +21,8 @@ from ashore.queries.state.cleaner import AGE_MS
 from ashore.queries.state.garbage import Garbage, Unneeded
 from ashore.queries.state.layout import QueryPath
 from ashore.queries.state.leftovers import LeftAlone, delete_garbage, find_directories, find_garbage
+from ashore.queries.state.savepoints.manifest import PoolFile
 from ashore.queries.state.savepoints.pool import Pool
-from ashore.queries.state.savepoints.references import PoolFile
 from ashore.queries.state.savepoints.store import Savepoint, list_savepoints
 from ashore.queries.state.savepoints.sweep import sweep
 from ashore.queries.tools.addresses import find_attempts, find_checkpoint, is_job_file

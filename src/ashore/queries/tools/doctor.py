@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock, SystemClock
@@ -25,7 +24,7 @@ from ashore.queries.state.diagnosis.lineage import topic_ends
 from ashore.queries.state.diagnosis.observation import Observed, TopicEnds
 from ashore.queries.state.diagnosis.observe import observe
 from ashore.queries.state.diagnosis.repair import RepairPlan, plan_repair, write_repair
-from ashore.queries.state.diagnosis.source_files import ListFiles
+from ashore.queries.state.diagnosis.source_logs import ListFiles
 from ashore.queries.state.directories import open_directory, reach
 from ashore.queries.state.savepoints.restore import require_empty
 from ashore.queries.state.savepoints.transfer import Advance
@@ -156,7 +155,7 @@ def repair(request: DoctorAsked, clock: Clock, advance: Advance) -> Examined | R
     if not examined.findings:
         return examined
     plan = _require_plan(examined)
-    source = _source_of(request, clock)
+    source = find_checkpoint(request.where, request.query, clock)
     trial = _trial_of(target, examined, request, reach(target.uri).options)
     write_repair(source, target, plan, advance, trial.run)
     return Repaired(_of_copy(examined, plan), plan, target.place, trial.result)
@@ -170,7 +169,7 @@ def undo(request: DoctorAsked) -> int:
     Raises CheckpointUnfit where there is none, or batches have run since; LogGrows where the job
     runs, unless it `takes_over`; JobFileInvalid, StorageError.
     """
-    from ashore.queries.tools.rescale_process import take_over  # noqa: PLC0415 - loads much
+    from ashore.queries.tools.rollback import take_over  # noqa: PLC0415 - loads much
 
     if not is_job_file(request.where):
         raise JobFileInvalid(
@@ -213,14 +212,10 @@ def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
 @contextmanager
 def _opened(request: DoctorAsked) -> Iterator[tuple["OpenJob", "StoppedQuery"]]:
     # What opens jobs takes longer to import than a checkpoint to be looked at.
-    from ashore.queries.tools.addresses import choose_query  # noqa: PLC0415 - as said above
-    from ashore.queries.tools.rollback import find_query  # noqa: PLC0415 - as said above
-    from ashore.topics.loop.sinks import sinks_of  # noqa: PLC0415 - as said above
-    from ashore.topics.open_job import open_job  # noqa: PLC0415 - as said above
+    from ashore.queries.tools.rollback import open_query  # noqa: PLC0415 - as said above
 
-    with open_job(Path(request.where)) as opened:
-        chosen = choose_query(request.where, sinks_of(opened.job), request.query)
-        yield opened, find_query(opened, chosen)
+    with open_query(request.where, request.query) as found:
+        yield found
 
 
 def _examine_job(opened: "OpenJob", query: "StoppedQuery", request: DoctorAsked) -> Examined:
@@ -246,7 +241,7 @@ def _for_job(finding: CheckpointFinding) -> CheckpointFinding:
 def _repair_job(
     opened: "OpenJob", query: "StoppedQuery", request: DoctorAsked, advance: Advance
 ) -> Examined | Repaired:
-    from ashore.queries.tools.rescale_process import take_over  # noqa: PLC0415 - loads much
+    from ashore.queries.tools.rollback import take_over  # noqa: PLC0415 - loads much
     from ashore.topics.loop.job import lake_of  # noqa: PLC0415 - loads much
 
     examined = _examine_job(opened, query, request)
@@ -283,10 +278,6 @@ def _require_job_plan(examined: Examined, query: "StoppedQuery", where: str) -> 
 
 
 # ---- of a directory
-
-
-def _source_of(request: DoctorAsked, clock: Clock) -> Checkpoint:
-    return find_checkpoint(request.where, request.query, clock)
 
 
 def _examine(checkpoint: Checkpoint, request: DoctorAsked) -> Examined:

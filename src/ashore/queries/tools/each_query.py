@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, JobFileInvalid
-from ashore.queries.state.savepoints.save import Saved
-from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import Saved, open_shelf
 from ashore.queries.state.savepoints.transfer import Advance
 from ashore.queries.tools.addresses import find_checkpoint
 from ashore.queries.tools.savepoints import take_savepoint

@@ -31,6 +31,7 @@ from ashore.jobs.requests import (
 )
 from ashore.log import names
 from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import link_between
 from ashore.queries.state.layout import (
     CheckpointPath,
     ChecksumPath,
@@ -40,9 +41,12 @@ from ashore.queries.state.layout import (
     TablePath,
     VersionPath,
 )
-from ashore.queries.state.savepoints.links import link_between
 from ashore.queries.state.savepoints.save import TRIES
-from ashore.queries.state.savepoints.transfer import Advance, ExpectedFile, transfer_files
+from ashore.queries.state.savepoints.transfer import (
+    Advance,
+    ExpectedFile,
+    transfer_files,
+)
 from ashore.queries.state.state_tables import choose_tables, plan_tables
 from ashore.queries.state.survey import Survey, require_checkpoint, take_survey
 from ashore.queries.state.versions import KeptVersion, read_kept

@@ -15,8 +15,7 @@ from ashore.errors import NotDone, QueryStopped, fail
 from ashore.log.names import SliceName, checkpoint_directory
 from ashore.log.store.reader import read_log
 from ashore.queries.state.later_batches import OutputSince
-from ashore.queries.state.savepoints.save import Saved
-from ashore.queries.state.savepoints.shelf import open_shelf
+from ashore.queries.state.savepoints.save import Saved, open_shelf
 from ashore.queries.tools.addresses import find_checkpoint
 from ashore.queries.tools.from_savepoint import FromAsked, ResumedQuery, resume_from
 from ashore.queries.tools.savepoint_request import SavepointAsked, save_query

@@ -33,16 +33,14 @@ from ashore.queries.state.contents import (
 from ashore.queries.state.diagnosis.lineage import find_break
 from ashore.queries.state.diagnosis.neighbours import compare_commit, compare_offsets, find_outliers
 from ashore.queries.state.diagnosis.observation import BadFile, Flaw, Looked, Observed
-from ashore.queries.state.diagnosis.source_files import (
+from ashore.queries.state.diagnosis.source_logs import (
     ListFiles,
     Named,
-    compare_with_files,
-    list_named,
-)
-from ashore.queries.state.diagnosis.source_logs import (
     check_entry,
+    compare_with_files,
     find_wrong_ends,
     list_last_entries,
+    list_named,
 )
 from ashore.queries.state.files import WORKERS, CheckpointFile
 from ashore.queries.state.layout import (

@@ -18,7 +18,7 @@ from ashore.queries.state.diagnosis.diagnose import actual_provider, count_sourc
 from ashore.queries.state.diagnosis.findings import CheckpointFinding, Code
 from ashore.queries.state.diagnosis.lineage import kafka_end, topic_ends
 from ashore.queries.state.diagnosis.observation import Observed, TopicEnds
-from ashore.queries.state.files import WORKERS, CheckpointFile
+from ashore.queries.state.files import WORKERS, CheckpointFile, link_between
 from ashore.queries.state.layout import (
     PROVIDER,
     BatchLog,
@@ -34,7 +34,6 @@ from ashore.queries.state.layout import (
     write_kafka,
 )
 from ashore.queries.state.required_files import Required
-from ashore.queries.state.savepoints.links import link_between
 from ashore.queries.state.savepoints.transfer import (
     Advance,
     ExpectedFile,

@@ -1,9 +1,11 @@
 """The log of the files that a source of files has seen: `sources/<source>/<entry>`.
 
 What it is: `check_entry`, for the bytes of an entry; `find_wrong_ends`, for the offsets that name
-entries; `list_last_entries`.
+entries; `list_last_entries`; `compare_with_files`, for the files that entries name.
 What it promises: pure. An entry that lacks whole lines at its end is noticed only in a compacted
-one: nothing else says how many files a batch has found.
+one: nothing else says how many files a batch has found. A path counts as proven only where a file
+is there with the time that the line says; a file that is gone proves nothing: sources delete and
+archive what they have read.
 
     sources/0/5             v1
                             {"path":"file:///data/in/5.json","timestamp":1795431432209,"batchId":5}
@@ -11,11 +13,17 @@ one: nothing else says how many files a batch has found.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
 
 from ashore.queries.state.files import CheckpointFile
 from ashore.queries.state.layout import OffsetsFile, SourcePath, is_number
 from ashore.queries.state.required_files import COMPACTED, have_shared_logs, parse_log_offset
+
+# Returns the files in a directory: when each was modified, by name; None: it cannot be listed.
+ListFiles = Callable[[str], Mapping[str, int] | None]
+Named = frozenset[tuple[str, str]]  # directory and name of each file
 
 
 def check_entry(path: SourcePath, data: bytes) -> str | None:
@@ -104,3 +112,78 @@ def find_wrong_ends(offsets: Mapping[int, OffsetsFile], last: Mapping[str, int])
 def _number(path: SourcePath) -> int | None:
     name = path.rest.removesuffix(COMPACTED)
     return int(name) if is_number(name) else None
+
+
+# ---- the files that entries name
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How an entry compares with the files.
+
+    Arguments:
+        wrong: what is wrong with it; None where nothing was found.
+        is_proven: whether each file is there, with the time that the entry says.
+
+    """
+
+    wrong: str | None
+    is_proven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A file that a source has seen: its directory, its name, and when it was modified."""
+
+    directory: str
+    name: str
+    modified_ms: int
+
+
+def list_named(log: Iterable[bytes]) -> Named:
+    """Return the files that the entries of a log name."""
+    return frozenset((each.directory, each.name) for data in log for each in _parse_files(data))
+
+
+def compare_with_files(entry: bytes, named: Named, list_files: ListFiles) -> Compared:
+    """Compare an entry, which can be parsed, with the files that it names.
+
+    Arguments:
+        entry: its bytes.
+        named: by all entries of the same log: these files have been seen as well.
+        list_files: of a directory.
+
+    """
+    is_proven = True
+    for each in _parse_files(entry):
+        there = list_files(each.directory)
+        if there is not None and there.get(each.name) == each.modified_ms:
+            continue
+        is_proven = False
+        if there is None or each.name in there:
+            continue
+        alike = (
+            name
+            for name, modified_ms in sorted(there.items())
+            if modified_ms == each.modified_ms and (each.directory, name) not in named
+        )
+        other = next(alike, None)
+        if other is not None:
+            text = f"it names {each.directory}/{each.name}, which does not exist; {other} has its"
+            return Compared(f"{text} time, and no entry names it", is_proven=False)
+    return Compared(None, is_proven)
+
+
+def _parse_files(entry: bytes) -> Iterator[_Seen]:
+    """Yield the files of an entry. Lines that are none are left out: they are judged elsewhere."""
+    for line in entry.decode(errors="replace").split("\n")[1:]:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        match found:
+            case {"path": str(path), "timestamp": int(modified_ms)}:
+                directory, _, name = unquote(path).rpartition("/")
+                yield _Seen(directory, name, modified_ms)
+            case _:
+                pass

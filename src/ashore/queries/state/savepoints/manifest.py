@@ -1,25 +1,34 @@
-"""The manifest of a savepoint: which files it has, and that they are what was copied.
+"""Documents beside savepoints: which files one has, and which of a pool it may rely on.
 
-What it promises: pure. Any bytes give a manifest or CheckpointUnfit, which names the file; what is
-written parses to the same value. A manifest that was cut short or edited is refused.
+What it is: the manifest of a savepoint, and lists of files in the pool, of a savepoint or of what a
+sweep is about to delete.
+What it promises: pure. Any bytes give a value or CheckpointUnfit, which names the file; what is
+written parses to the same value. A document has its own checksum: one that was cut short or edited
+is refused.
 
 One line of JSON without spaces, and a line feed; `docs/formats/savepoint.md` describes it.
 """
 
+import hashlib
+import json
 import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
+from ashore.errors import CheckpointUnfit
 from ashore.queries.state.layout import HiddenPath, parse_path
-from ashore.queries.state.savepoints.seals import damaged, seal, unseal
 
-FORMAT_VERSION = 1  # of a full savepoint
-SHARED_VERSION = 2  # of a shared one
+FORMAT_VERSION = 1  # of a full savepoint, and of a list of files in the pool
+SHARED_VERSION = 2  # of a shared savepoint
 _UNIQUE = re.compile(r"[0-9a-f]{16}")
 _KEYS = {
     *("format_version", "query_id", "batch", "planned", "made_ms"),
     *("source", "release", "files", "checksum"),
 }
+_HINT = "choose another savepoint: `ashore checkpoint list DIR` shows them"
 
 
 class SavepointKind(StrEnum):
@@ -113,12 +122,6 @@ def parse_manifest(data: bytes, place: str) -> Manifest:
             raise damaged(place, "a value has another type")
 
 
-def is_plain(path: str) -> bool:
-    """Return whether a path stays below its root, and is of a file that a savepoint has."""
-    is_below = not any(part in {"", ".", ".."} for part in path.split("/"))
-    return is_below and not isinstance(parse_path(path), HiddenPath)
-
-
 def is_unique(name: object) -> bool:
     """Return whether a name is one that savepoints get, and directories of the pool."""
     return isinstance(name, str) and _UNIQUE.fullmatch(name) is not None
@@ -132,8 +135,107 @@ def _parse_file(value: object, place: str, kind: SavepointKind) -> SavedFile:
             found = SavedFile(path, size, checksum, pool)
         case _:
             raise damaged(place, f"it lists {value!r}")
-    if found.size_bytes < 0 or not is_plain(found.path):
+    is_plain = _is_below(found.path) and not isinstance(parse_path(found.path), HiddenPath)
+    if found.size_bytes < 0 or not is_plain:
         raise damaged(place, f"it lists {value!r}")
     if kind is SavepointKind.SHARED and not is_unique(found.pool):
         raise damaged(place, f"it lists {value!r}")
     return found
+
+
+# ---- lists of files in the pool
+
+
+class PoolFile(NamedTuple):
+    """A file of the pool."""
+
+    pool: str  # the directory of the pool: the digits of the savepoint that has copied the file
+    path: str  # below it
+
+
+def write_references(files: Collection[PoolFile]) -> bytes:
+    """Return the file."""
+    by_pool: dict[str, list[str]] = defaultdict(list)
+    for each in sorted(files):
+        by_pool[each.pool].append(each.path)
+    return seal({"format_version": FORMAT_VERSION, "files": by_pool})
+
+
+def parse_references(data: bytes, place: str) -> frozenset[PoolFile]:
+    """Return what the bytes say. Raises CheckpointUnfit; `place` is for its message."""
+    document = unseal(data, place, {FORMAT_VERSION: {"format_version", "files", "checksum"}})
+    files = document["files"]
+    if not isinstance(files, Mapping):
+        raise damaged(place, "a value has another type")
+    return frozenset(_parse_files(files, place))
+
+
+def _parse_files(files: Mapping[object, object], place: str) -> Iterator[PoolFile]:
+    for pool, paths in files.items():
+        match pool, paths:
+            case str(), list() if is_unique(pool):
+                for path in paths:
+                    if not isinstance(path, str) or not _is_below(path):
+                        raise damaged(place, f"it lists {path!r}")
+                    yield PoolFile(pool, path)
+            case _:
+                raise damaged(place, f"it lists {pool!r}")
+
+
+def _is_below(path: str) -> bool:
+    return not any(part in {"", ".", ".."} for part in path.split("/"))
+
+
+# ---- documents with a checksum
+
+
+def seal(document: Mapping[str, object]) -> bytes:
+    """Return the file of a document, with its checksum."""
+    return _dump({**document, "checksum": _digest(document)}) + b"\n"
+
+
+def unseal(data: bytes, place: str, keys: Mapping[int, Collection[str]]) -> Mapping[str, object]:
+    """Return what was sealed. Raises CheckpointUnfit.
+
+    Arguments:
+        data: the file.
+        place: where it is, for messages.
+        keys: that it has, by its format version; `checksum` is one of them.
+
+    """
+    document = _parse_object(data, place)
+    version = document.get("format_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version not in keys:
+        versions = " and ".join(map(str, keys))
+        raise CheckpointUnfit(
+            f"{place} has the format version {version!r}, this release reads {versions}",
+            hint="restore it with the release that took it",
+            why="other_version",
+        )
+    content = {key: value for key, value in document.items() if key != "checksum"}
+    if document.keys() != set(keys[version]) or document["checksum"] != _digest(content):
+        raise damaged(place, "its content does not match its checksum")
+    return document
+
+
+def damaged(place: str, what: str) -> CheckpointUnfit:
+    """Return the error that says so."""
+    return CheckpointUnfit(f"{place} is damaged: {what}", hint=_HINT, why="damaged")
+
+
+def _parse_object(data: bytes, place: str) -> Mapping[str, object]:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        raise damaged(place, "it is not JSON") from None
+    if not isinstance(document, dict):
+        raise damaged(place, "it is not an object")
+    return document
+
+
+def _digest(document: Mapping[str, object]) -> str:
+    return hashlib.blake2b(_dump(document), digest_size=8).hexdigest()
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True).encode()

@@ -26,8 +26,13 @@ from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.log import names
 from ashore.queries.state.files import WORKERS, CheckpointStore
 from ashore.queries.state.layout import QueryPath
-from ashore.queries.state.savepoints.manifest import SavedFile, SavepointKind, is_unique
-from ashore.queries.state.savepoints.references import PoolFile, parse_references
+from ashore.queries.state.savepoints.manifest import (
+    PoolFile,
+    SavedFile,
+    SavepointKind,
+    is_unique,
+    parse_references,
+)
 from ashore.queries.state.savepoints.store import POOL, Savepoint, find_savepoints, list_savepoints
 from ashore.storage.base import FileStat
 

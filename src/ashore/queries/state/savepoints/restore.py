@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, PathExists, StorageError
 from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.files import link_between
 from ashore.queries.state.layout import QueryPath
-from ashore.queries.state.savepoints.links import link_between
 from ashore.queries.state.savepoints.manifest import Manifest, SavedFile
 from ashore.queries.state.savepoints.store import Savepoint
 from ashore.queries.state.savepoints.transfer import (

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from ashore import __version__
 from ashore.base.clock import Clock
+from ashore.base.unique import unique
 from ashore.errors import CheckpointUnfit, InvariantBroken, PathMissing, StorageError
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import CheckpointStore
-from ashore.queries.state.savepoints.links import link_between
+from ashore.queries.state.directories import open_directory
+from ashore.queries.state.files import CheckpointStore, link_between
 from ashore.queries.state.savepoints.manifest import (
     Manifest,
     SavedFile,
@@ -66,6 +67,23 @@ class Shelf(CheckpointStore):
     def savepoint(self, batch: int) -> Savepoint:
         """Return a savepoint that is not there yet."""
         return savepoint_in(self, savepoint_name(batch, self.make_unique()))
+
+
+def open_shelf(to: str, clock: Clock, *, links: bool, is_shared: bool = False) -> Shelf:
+    """Return the directory `to`, for savepoints: nothing is read or written yet.
+
+    Arguments:
+        to: a path on this machine, `file://...` or `hdfs://...`.
+        clock: of the storage.
+        links: whether files may get a second name instead of a copy.
+        is_shared: whether savepoints share files in a pool in that directory.
+
+    Raises JobFileInvalid, NotInstalled.
+
+    """
+    place = open_directory(to, clock)
+    kind = SavepointKind.SHARED if is_shared else SavepointKind.FULL
+    return Shelf(place.storage, place.path, place.uri, unique, links, kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ashore.errors import CheckpointUnfit
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.files import WORKERS
+from ashore.queries.state.files import WORKERS, link_between
 from ashore.queries.state.layout import ChecksumPath, StatePath, TablePath, parse_path
-from ashore.queries.state.savepoints.links import link_between
-from ashore.queries.state.savepoints.manifest import Manifest, SavedFile, write_manifest
+from ashore.queries.state.savepoints.manifest import (
+    Manifest,
+    PoolFile,
+    SavedFile,
+    write_manifest,
+    write_references,
+)
 from ashore.queries.state.savepoints.pool import pool_of
-from ashore.queries.state.savepoints.references import PoolFile, write_references
 from ashore.queries.state.savepoints.store import MANIFEST, REFERENCES, UNFINISHED, Savepoint
 from ashore.queries.state.savepoints.transfer import (
     Advance,

@@ -12,8 +12,13 @@ from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.log import names
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import WORKERS, CheckpointStore
-from ashore.queries.state.savepoints.manifest import Manifest, SavedFile, parse_manifest
-from ashore.queries.state.savepoints.references import PoolFile, parse_references
+from ashore.queries.state.savepoints.manifest import (
+    Manifest,
+    PoolFile,
+    SavedFile,
+    parse_manifest,
+    parse_references,
+)
 
 MANIFEST = "savepoint.json"
 UNFINISHED = "savepoint.json.new"  # the manifest of a shared savepoint, for a moment

@@ -13,8 +13,8 @@ from ashore.errors import CheckpointUnfit, InvariantBroken, PathMissing, Storage
 from ashore.log import names
 from ashore.queries.state.files import WORKERS
 from ashore.queries.state.leftovers import find_directories
+from ashore.queries.state.savepoints.manifest import PoolFile, write_references
 from ashore.queries.state.savepoints.pool import Pool, References, pool_of
-from ashore.queries.state.savepoints.references import PoolFile, write_references
 from ashore.queries.state.savepoints.store import (
     MANIFEST,
     REFERENCES,

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit, PathMissing
-from ashore.queries.state.files import WORKERS, CheckpointStore
+from ashore.queries.state.files import WORKERS, CheckpointStore, Link
 from ashore.queries.state.layout import (
     ChecksumPath,
     OperatorFile,
@@ -22,7 +22,6 @@ from ashore.queries.state.layout import (
     TablePath,
     parse_path,
 )
-from ashore.queries.state.savepoints.links import Link
 from ashore.queries.state.savepoints.manifest import SavedFile
 
 Advance = Callable[[int, int], None]  # files that are done, of how many
