@@ -107,8 +107,6 @@ def plan_logs(files: Iterable[CheckpointFile], kept: KeptBatches) -> Iterator[Ga
                 first = kept.done[0] - (log is BatchLog.OFFSETS)
                 if batch < first and kept.is_old(each):
                     yield Garbage(each.path, each.size_bytes, Unneeded.BATCH)
-            case _:
-                pass
 
 
 def plan_hidden(
@@ -133,8 +131,6 @@ def plan_hidden(
                         yield Garbage(path, each.size_bytes, Unneeded.CHECKSUM)
                 else:
                     yield Garbage(path, each.size_bytes, Unneeded.HALF_MADE)
-            case _:
-                pass
 
 
 # Returns the schemas that an operator names: store and file name.
@@ -165,8 +161,6 @@ def plan_operator(
                 operators[batch] = (path, each)
             case SchemaPath(batch=batch) as path if batch <= kept.done[-1] and kept.is_old(each):
                 schemas[path.store_name, names.leaf(path.path)] = each
-            case _:
-                pass
     holds_from = max((batch for batch in operators if batch <= kept.done[0]), default=None)
     if holds_from is None:
         return
@@ -233,8 +227,6 @@ def _find_base(store: Store, files: Iterable[CheckpointFile], kept: KeptBatches)
         match each.of:
             case StatePath(version=version) as path if not _is_dead(path, store, kept):
                 versions.setdefault(version, set()).add(path)
-            case _:
-                pass
     base: int | None = None  # of the version before
     for version in range(kept.newest + 1):
         found = versions.get(version)

@@ -208,8 +208,6 @@ def _inspect_operator(
                 found[store.name] = says
             case SchemaPath(operator, store_name) if operator == number:
                 found["" if store_name == "default" else store_name] = says
-            case _:
-                pass
     keys = [column.name for says in found.values() for each in says for column in each.key]
     return InspectedOperator(
         operator=number,

@@ -58,12 +58,6 @@ class LeftAlone:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Partition:
-    operator: int
-    number: int
-
-
 def find_garbage(checkpoint: Checkpoint, before_ms: int) -> Iterator[Garbage | LeftAlone]:
     """Yield what `find_in_parts` yields, one by one. Raises as that."""
     for part in find_in_parts(checkpoint, before_ms):
@@ -97,7 +91,7 @@ def find_in_parts(
     for operator in sorted(partitions):
         yield _look_at_operator(checkpoint, operator, kept)
     every = (
-        _Partition(operator, number)
+        Store(operator, number)
         for operator, numbers in sorted(partitions.items())
         for number in numbers
     )
@@ -221,11 +215,10 @@ def _look_at_operator(
 
 
 def _look_through(
-    checkpoint: Checkpoint, at: _Partition, kept: KeptBatches
+    checkpoint: Checkpoint, partition: Store, kept: KeptBatches
 ) -> list[Garbage | LeftAlone]:
     """Return what is garbage of one partition of an operator."""
-    root = names.join(STATE, str(at.operator), str(at.number))
-    files, directories = _list_all(checkpoint, root)
+    files, directories = _list_all(checkpoint, partition.path)
     stores: dict[Store, list[CheckpointFile]] = {}
     for each in files:
         match each.of:
@@ -235,8 +228,6 @@ def _look_through(
                 | TablePath(store=store)
             ):
                 stores.setdefault(store, []).append(each)
-            case _:
-                pass
 
     def read_tables(path: StatePath) -> Iterable[str]:
         return SnapshotFile.read(checkpoint.read(path.path), checkpoint.full_path(path.path)).tables
@@ -251,7 +242,7 @@ def _look_through(
             # one, which names the same tables.
             left.append(LeftAlone(store.path, error.message))
     found = list(_with_hidden(files, kept, found))
-    if kept.partitions is not None and at.number >= kept.partitions:
+    if kept.partitions is not None and partition.partition >= kept.partitions:
         found += list(_find_emptied(files, directories, found))
     return [*found, *left]
 

@@ -351,8 +351,6 @@ def find_plan(storage: Storage, name: SliceName, migration: MigrationState) -> P
                 found = PlanState(body.digest, body.document)
             case Rollback(undo=Migrate() as body) if body.digest == migration.before:
                 found = PlanState(body.digest, body.document)
-            case _:
-                pass
     return found
 
 

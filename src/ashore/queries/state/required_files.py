@@ -135,16 +135,19 @@ class Required:
         return sum(each.size_bytes for each in self.files)
 
 
+def list_batches(files: Iterable[CheckpointFile]) -> dict[BatchLog, list[int]]:
+    """Return the batches of each log, sorted."""
+    found: dict[BatchLog, list[int]] = {log: [] for log in BatchLog}
+    for each in files:
+        if isinstance(each.of, BatchPath):
+            found[each.of.log].append(each.of.batch)
+    return {log: sorted(batches) for log, batches in found.items()}
+
+
 def list_done(files: Iterable[CheckpointFile]) -> list[int]:
     """Return the batches that are done and whose offsets are kept, sorted."""
-    logs: dict[BatchLog, set[int]] = {log: set() for log in BatchLog}
-    for each in files:
-        match each.of:
-            case BatchPath(log, batch):
-                logs[log].add(batch)
-            case _:
-                pass
-    return sorted(logs[BatchLog.OFFSETS] & logs[BatchLog.COMMITS])
+    batches = list_batches(files)
+    return sorted(set(batches[BatchLog.OFFSETS]).intersection(batches[BatchLog.COMMITS]))
 
 
 def plan_required(
@@ -209,8 +212,6 @@ class _Planner:
             match each:
                 case SourcePath(source):
                     files.setdefault(source, []).append(each)
-                case _:
-                    pass
         logs = {source: parse_log_offset(end) for source, end in ends.items()}
         if have_shared_logs(logs, files):
             self.needed.update(self._select_shared(logs, files))
@@ -267,8 +268,6 @@ class _Planner:
             match each:
                 case OperatorPath(operator, batch) if batch is None or batch <= self.batch:
                     fixed.setdefault(operator, []).append(each)
-                case _:
-                    pass
         newest = {
             operator: max(paths, key=lambda path: NO_BATCH if path.batch is None else path.batch)
             for operator, paths in sorted(fixed.items())
@@ -473,8 +472,6 @@ def _group_versions(
         match each:
             case StatePath(store, version) if partitions is None or store.partition < partitions:
                 found.setdefault(store, {}).setdefault(version, []).append(each)
-            case _:
-                pass
     return found
 
 

@@ -187,8 +187,6 @@ def refuse_old_partitions(source: Checkpoint, survey: Survey, count: int) -> Non
                 text = f"{store.path} is of a partition that is not in use: there are {count}"
                 hint = "take a savepoint and restore it: that leaves it out"
                 raise _unfit(source, "old_partitions", text, hint)
-            case _:
-                pass
 
 
 def _refuse_moved(source: Checkpoint, operators: Iterable[OperatorFile]) -> None:

@@ -147,8 +147,6 @@ def _families(operator: int, schemas: Schemas) -> dict[str, StoreSchema]:
                 found[store.name or _DEFAULT] = says[0]
             case SchemaPath(number) if number == operator:
                 found |= {each.family: each for each in says}
-            case _:
-                pass
     return found
 
 

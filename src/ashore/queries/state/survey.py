@@ -12,8 +12,8 @@ from ashore.errors import CheckpointUnfit
 from ashore.queries.state.changelogs import HEAD_BYTES, LZ4, codec_of, find_gaps, list_continuing
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import CheckpointFile
-from ashore.queries.state.layout import BatchPath, QueryPath, StatePath
-from ashore.queries.state.required_files import Required, list_done, plan_required
+from ashore.queries.state.layout import BatchLog, QueryPath, StatePath
+from ashore.queries.state.required_files import Required, list_batches, list_done, plan_required
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,7 @@ def take_survey(checkpoint: Checkpoint, batch: int | None = None) -> Survey:
     chosen = done[-1] if batch is None else batch
     required = plan_required(files, chosen, checkpoint.read_all, place)
     _require_lineages(checkpoint, required)
-    offsets = (each.of for each in files)
-    planned = max(
-        each.batch for each in offsets if isinstance(each, BatchPath) and each.log == "offsets"
-    )
+    planned = list_batches(files)[BatchLog.OFFSETS][-1]
     return Survey(checkpoint, tuple(files), tuple(done), planned, required)
 
 

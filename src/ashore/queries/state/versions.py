@@ -42,21 +42,10 @@ def copy_version(storage: Storage, name: SliceName, fold: Fold, checkpoint: Chec
 def read_owner(checkpoint: Checkpoint) -> SliceName | None:
     """Return the slice whose query a checkpoint is of; None: it does not say.
 
-    Raises StorageError; CheckpointUnfit where its copy is damaged.
+    Raises as `read_kept`.
     """
-    versions = checkpoint.list_versions()
-    if not versions:
-        return None
-    try:
-        body = read_entry(checkpoint.read_version(versions[-1])).body
-        document = json.loads(body.document) if isinstance(body, Version) else {}
-        return SliceName(document["job"], document["slice"])
-    except (EntryInvalid, ValueError, KeyError, TypeError):
-        raise CheckpointUnfit(
-            f"{checkpoint.path}: its copy of version {versions[-1]} of the job is damaged",
-            hint="delete that file: the log has the version, and the next start copies it",
-            why="damaged_version",
-        ) from None
+    kept = read_kept(checkpoint)
+    return kept.owner if kept else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +69,25 @@ def read_kept(checkpoint: Checkpoint) -> KeptVersion | None:
 
     Raises StorageError; CheckpointUnfit where its copy is damaged.
     """
-    owner = read_owner(checkpoint)
-    if owner is None:
+    numbers = checkpoint.list_versions()
+    if not numbers:
         return None
-    number = checkpoint.list_versions()[-1]
-    body = read_entry(checkpoint.read_version(number)).body
     try:
-        content = read_version(body.document) if isinstance(body, Version) else None
+        body = read_entry(checkpoint.read_version(numbers[-1])).body
+        written = body.document if isinstance(body, Version) else "{}"
+        document = json.loads(written)
+        owner = SliceName(document["job"], document["slice"])
+    except (EntryInvalid, ValueError, KeyError, TypeError):
+        raise CheckpointUnfit(
+            f"{checkpoint.path}: its copy of version {numbers[-1]} of the job is damaged",
+            hint="delete that file: the log has the version, and the next start copies it",
+            why="damaged_version",
+        ) from None
+    try:
+        content = read_version(written)
     except Malformed:
         content = None
-    return KeptVersion(number, owner, content)
+    return KeptVersion(numbers[-1], owner, content)
 
 
 def require_migration(name: SliceName, fold: Fold, migration: int) -> None:

@@ -7,7 +7,6 @@ only where one is named.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,8 +35,8 @@ def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
 
     """
     if is_job_file(where):
-        found = find_attempts(where, query, clock)
-        return require_newest(found.attempts, found.query)
+        fills, attempts = find_attempts(where, query, clock)
+        return require_newest(attempts, fills)
     if query is not None:
         raise JobFileInvalid(
             f"{where} is not a job file, so it has no query {query}",
@@ -89,16 +88,8 @@ def choose_query(where: str, queries: Collection[str], query: str | None) -> str
     return chosen
 
 
-@dataclass(frozen=True, slots=True)
-class FoundAttempts:
-    """The attempts of a query of a job."""
-
-    query: str  # the table or topic that it fills
-    attempts: "Attempts"
-
-
-def find_attempts(where: str, query: str | None, clock: Clock) -> FoundAttempts:
-    """Return the attempts of the query of a job file. Raises as `find_checkpoint`."""
+def find_attempts(where: str, query: str | None, clock: Clock) -> tuple[str, "Attempts"]:
+    """Return what the query of a job file fills, and its attempts. Raises as `find_checkpoint`."""
     # What reads a job file takes longer to import than a checkpoint to be looked at.
     from ashore.queries.state.attempts import open_attempts  # noqa: PLC0415 - as said above
     from ashore.topics.loop.job import lake_of, load_job_file  # noqa: PLC0415 - as said above
@@ -109,7 +100,7 @@ def find_attempts(where: str, query: str | None, clock: Clock) -> FoundAttempts:
     chosen = choose_query(where, sinks, query)
     name = sink_slice(job.job, sinks[chosen])
     lake = lake_of(job)
-    return FoundAttempts(chosen, open_attempts(job, name, lake, lake.open(clock), clock))
+    return chosen, open_attempts(job, name, lake, lake.open(clock), clock)
 
 
 def require_newest(attempts: "Attempts", query: str) -> Checkpoint:

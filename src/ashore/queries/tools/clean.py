@@ -116,7 +116,7 @@ def clean(where: str, query: str | None, age_ms: int, clock: Clock, *, explain: 
                 raise
             cleaned.left.append(LeftAlone(place, error.message))
     if is_job_file(where):
-        attempts = find_attempts(where, query, clock).attempts
+        _, attempts = find_attempts(where, query, clock)
         for each in _clean_attempts(attempts, clock.now_ms(), age_ms, explain=explain):
             cleaned.amounts[each.why].add(each)
     return cleaned

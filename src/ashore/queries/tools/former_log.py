@@ -81,8 +81,6 @@ class _Found:
                     self._forget()
                 if body.undo is not None:
                     self._migrate(body.undo)
-            case _:
-                pass
 
     def is_as_read(self, places: Mapping[Place, int]) -> bool:
         """Return whether the batch has ended at some places, as far as its query reads them."""

@@ -16,9 +16,7 @@ from pathlib import Path, PurePosixPath
 from ashore.base.clock import Clock
 from ashore.errors import (
     CheckpointUnfit,
-    InvariantBroken,
     JobFileInvalid,
-    PathMissing,
     StorageError,
 )
 from ashore.jobs.events import Event, StateChanges, StateProgress, StateRows, StateStep
@@ -41,7 +39,7 @@ from ashore.queries.state.layout import (
     TablePath,
     VersionPath,
 )
-from ashore.queries.state.savepoints.save import TRIES
+from ashore.queries.state.savepoints.save import copy_newest
 from ashore.queries.state.savepoints.transfer import (
     Advance,
     ExpectedFile,
@@ -195,34 +193,18 @@ def _listen(events: Iterator[Event], progress: RowsProgress) -> Iterator[StateRo
 def _copy_state(
     checkpoint: Checkpoint, criteria: RowsAsked, directory: Path, advance: Advance
 ) -> _Plan:
-    """Copy the state. A running Spark may delete a file meanwhile: then a newer batch is taken."""
-    for last_try in (*[False] * (TRIES - 1), True):
-        newest = checkpoint.list_finished()[-1:]
-        try:
-            plan = _plan(checkpoint, criteria)
-            selection = StateSelection({each.operator for each in plan.tables}, criteria.partition)
-            extract(plan.survey, selection, _copy(directory, _NOW), advance)
-            if plan.before is not None:
-                extract(plan.before, selection, _copy(directory, _BEFORE), advance)
-        except (PathMissing, CheckpointUnfit) as error:
-            is_newer = checkpoint.list_finished()[-1:] != newest
-            if last_try or criteria.batch is not None or not is_newer:
-                raise _as_unfit(error) from error
-            for each in directory.iterdir():
-                shutil.rmtree(each)
-            continue
+
+    def copy() -> _Plan:
+        for each in directory.iterdir():  # of an older batch
+            shutil.rmtree(each)
+        plan = _plan(checkpoint, criteria)
+        selection = StateSelection({each.operator for each in plan.tables}, criteria.partition)
+        extract(plan.survey, selection, _copy(directory, _NOW), advance)
+        if plan.before is not None:
+            extract(plan.before, selection, _copy(directory, _BEFORE), advance)
         return plan
-    raise InvariantBroken("the last try returns or raises")
 
-
-def _as_unfit(error: PathMissing | CheckpointUnfit) -> CheckpointUnfit:
-    if isinstance(error, CheckpointUnfit):
-        return error
-    return CheckpointUnfit(
-        f"{error.message}: a file of the batch is gone",
-        hint="does the query run? Then omit --batch, or choose a newer one",
-        why="missing",
-    )
+    return copy_newest(checkpoint, criteria.batch, copy)
 
 
 def _plan(checkpoint: Checkpoint, criteria: RowsAsked) -> _Plan:

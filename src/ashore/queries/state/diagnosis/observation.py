@@ -11,8 +11,8 @@ from enum import StrEnum
 
 from ashore.log.plan_query import NO_BATCH
 from ashore.queries.state.files import CheckpointFile
-from ashore.queries.state.layout import BatchLog, BatchPath, CheckpointPath, CommitFile, OffsetsFile
-from ashore.queries.state.required_files import Required, list_done
+from ashore.queries.state.layout import BatchLog, CheckpointPath, CommitFile, OffsetsFile
+from ashore.queries.state.required_files import Required, list_batches, list_done
 
 
 class Flaw(StrEnum):
@@ -119,14 +119,7 @@ class Observed:
     @property
     def batches(self) -> Mapping[BatchLog, Sequence[int]]:
         """The batches of each log, sorted."""
-        found: dict[BatchLog, list[int]] = {log: [] for log in BatchLog}
-        for each in self.files:
-            match each.of:
-                case BatchPath(log, batch):
-                    found[log].append(batch)
-                case _:
-                    pass
-        return {log: sorted(some) for log, some in found.items()}
+        return list_batches(self.files)
 
     @property
     def done(self) -> int:

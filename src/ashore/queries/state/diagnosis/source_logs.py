@@ -71,8 +71,6 @@ def list_last_entries(files: Iterable[CheckpointFile]) -> dict[str, int]:
         match each.of:
             case SourcePath(source) as path if (number := _number(path)) is not None:
                 found[source] = max(number, found.get(source, number))
-            case _:
-                pass
     return found
 
 
@@ -185,5 +183,3 @@ def _parse_files(entry: bytes) -> Iterator[_Seen]:
             case {"path": str(path), "timestamp": int(modified_ms)}:
                 directory, _, name = unquote(path).rpartition("/")
                 yield _Seen(directory, name, modified_ms)
-            case _:
-                pass

@@ -9,6 +9,7 @@ the newest batches, a newer batch is taken.
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ashore import __version__
 from ashore.base.clock import Clock
@@ -40,6 +41,8 @@ from ashore.queries.state.savepoints.transfer import (
     transfer_files,
 )
 from ashore.queries.state.survey import Survey, take_survey
+
+T = TypeVar("T")
 
 TRIES = 5  # with a newer batch each time: Spark keeps a hundred of them by default
 
@@ -127,18 +130,37 @@ def save(
 
     """
     started_s = clock.monotonic_s()
+
+    def take() -> Saved:
+        survey = take_survey(checkpoint, batch)
+        savepoint = shelf.savepoint(survey.required.batch)
+        manifest, linked = _save(survey, savepoint, shelf, clock, advance)
+        return Saved(savepoint, manifest, linked, clock.monotonic_s() - started_s)
+
+    return copy_newest(checkpoint, batch, take)
+
+
+def copy_newest(checkpoint: Checkpoint, batch: int | None, copy: Callable[[], T]) -> T:
+    """Return what `copy` returns; where Spark has deleted a file of a batch, of a newer batch.
+
+    `batch`: that was chosen, and is the only one that is tried; None: the newest.
+
+    Raises CheckpointUnfit where a file of the batch is gone; StorageError; what `copy` raises.
+    """
     for last_try in (*[False] * (TRIES - 1), True):
         newest = checkpoint.list_finished()[-1:]
         try:
-            survey = take_survey(checkpoint, batch)
-            savepoint = shelf.savepoint(survey.required.batch)
-            manifest, linked = _save(survey, savepoint, shelf, clock, advance)
+            return copy()
         except (PathMissing, CheckpointUnfit) as error:
-            if last_try or batch is not None or checkpoint.list_finished()[-1:] == newest:
-                raise _as_unfit(error) from error
-            continue
-        seconds = clock.monotonic_s() - started_s
-        return Saved(savepoint, manifest, linked, seconds)
+            if not last_try and batch is None and checkpoint.list_finished()[-1:] != newest:
+                continue
+            if isinstance(error, CheckpointUnfit):
+                raise
+            raise CheckpointUnfit(
+                f"{error.message}: a file of the batch is gone",
+                hint="is the job running? then omit --batch, so that its newest batch is taken",
+                why="missing",
+            ) from error
     raise InvariantBroken("the last try returns or raises")
 
 
@@ -195,13 +217,3 @@ def _finish(savepoint: Savepoint, manifest: Manifest, shelf: Shelf) -> None:
         with contextlib.suppress(StorageError, CheckpointUnfit):
             remove_savepoint(savepoint, shelf.make_unique)
         raise
-
-
-def _as_unfit(error: PathMissing | CheckpointUnfit) -> CheckpointUnfit:
-    if isinstance(error, CheckpointUnfit):
-        return error
-    return CheckpointUnfit(
-        f"{error.message}: a file of the batch is gone",
-        hint="is the job running? then omit --batch, so that its newest batch is taken",
-        why="missing",
-    )
