@@ -25,7 +25,7 @@ def repair(live: Checkpoint, target: Checkpoint) -> None:
     seen = observe(live, SOURCES)
     plan = plan_repair(seen, diagnose(seen))
     assert plan is not None
-    write_repair(live, target, plan, silent)
+    write_repair(live, target, plan, silent, lambda: None)
 
 
 @pytest.mark.parametrize("strike", but(pytest.mark.slow, STRIKES, lambda kind: kind == EVERY_DAY))

@@ -70,7 +70,7 @@ def test_each_damage_is_found_and_a_copy_does_not_have_it(name: str, tmp_path: P
     assert plan is not None, findings
     assert plan.batch == damage.batch
     copy = tmp_path / "copy"
-    write_repair(opened(root), opened(copy), plan, silent)
+    write_repair(opened(root), opened(copy), plan, silent, lambda: None)
     assert contents(root) == before
     assert look(copy, damage.sources)[1] == []
     assert take_survey(opened(copy)).required.batch == damage.batch

@@ -134,7 +134,7 @@ def test_a_copy_has_checksums_as_hadoop_writes_them(case: str, tmp_path: Path) -
     before = observe(opened(root), deep=lambda _: None)
     plan = plan_repair(before, diagnose(before))
     assert plan is not None
-    write_repair(opened(root), opened(copy), plan, lambda _done, _all: None)
+    write_repair(opened(root), opened(copy), plan, lambda _done, _all: None, lambda: None)
     after = observe(opened(copy))
     assert (diagnose(after), after.unproven) == ([], [])
     assert not [each for each in after.not_looked if "no checksum" in each]
@@ -154,7 +154,7 @@ def test_a_copy_has_no_checksum_of_what_was_not_proven(tmp_path: Path) -> None:
     plan = plan_repair(before, diagnose(before))
     assert plan is not None
     assert len(before.unproven) == 2
-    write_repair(opened(root), opened(copy), plan, lambda _done, _all: None)
+    write_repair(opened(root), opened(copy), plan, lambda _done, _all: None, lambda: None)
     for file in doubtful:
         assert (copy / file).exists()
         assert not (copy / file).with_name(f".{Path(file).name}.crc").exists()

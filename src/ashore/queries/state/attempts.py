@@ -233,7 +233,6 @@ class Attempts(CheckpointStore):
         return found
 
     def _complete_file(self, found: dict[AttemptFile, list[int]], epoch: int) -> str:
-        """Return the name of the file that says of a complete attempt that it is one."""
         is_migrated = epoch in found[AttemptFile.MIGRATED]
         kind = AttemptFile.MIGRATED if is_migrated else AttemptFile.COMPLETE
         return names.attempt_file(kind, epoch)

@@ -30,8 +30,6 @@ Parts = Iterator[Sequence[Garbage | LeftAlone]]
 
 @dataclass(slots=True)
 class _Pass:
-    """One time through a checkpoint, and what it has done so far."""
-
     checkpoint: Checkpoint
     parts: Parts
     files: int = 0

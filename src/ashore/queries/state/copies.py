@@ -151,7 +151,6 @@ def plan_true_copy(
 
 
 def _older(store: Sequence[StatePath]) -> Iterator[StatePath]:
-    """Yield what is older than the snapshots that are kept."""
     snapshots = sorted({each.version for each in store if each.is_whole})
     first = snapshots[-KEPT_SNAPSHOTS] if len(snapshots) >= KEPT_SNAPSHOTS else 0
     return (each for each in store if each.version < first)
@@ -177,7 +176,6 @@ def _read_tables(source: Checkpoint, snapshot: StatePath) -> frozenset[str] | No
 
 
 def _for_each(files: Iterable[F], act: Callable[[F], None]) -> None:
-    """Do something with each file, some at a time. Raises what one of them raises."""
     with ThreadPoolExecutor(WORKERS) as pool:
         for _done in pool.map(act, files):
             pass

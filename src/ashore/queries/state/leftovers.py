@@ -196,7 +196,6 @@ def _read_batch(checkpoint: Checkpoint, log: BatchLog, batch: int) -> tuple[byte
 def _look_at_operator(
     checkpoint: Checkpoint, operator: int, kept: KeptBatches
 ) -> list[Garbage | LeftAlone]:
-    """Return what is garbage of an operator beside its partitions."""
     root = names.join(STATE, str(operator))
     files = [
         file
@@ -217,7 +216,6 @@ def _look_at_operator(
 def _look_through(
     checkpoint: Checkpoint, partition: Store, kept: KeptBatches
 ) -> list[Garbage | LeftAlone]:
-    """Return what is garbage of one partition of an operator."""
     files, directories = _list_all(checkpoint, partition.path)
     stores: dict[Store, list[CheckpointFile]] = {}
     for each in files:
@@ -272,7 +270,6 @@ def _with_hidden(
 def _find_emptied(
     files: Iterable[CheckpointFile], directories: Iterable[str], found: Iterable[Garbage]
 ) -> Iterator[Garbage]:
-    """Yield the directories in which nothing stays."""
     unneeded = {each.path for each in found}
     left = [each.path for each in files if each.path not in unneeded]
     for directory in directories:

@@ -262,7 +262,6 @@ class _Planner:
     # ---- operators
 
     def _plan_operators(self) -> dict[int, OperatorFile]:
-        """Return what each operator says of itself."""
         fixed: dict[int, list[OperatorPath]] = {}
         for each in self.there:
             match each:
@@ -430,7 +429,6 @@ class _Planner:
     # ---- files
 
     def _take(self, path: CheckpointPath) -> tuple[bytes, str]:
-        """Return what a needed file holds, and where it is."""
         self._need(path)
         return self.read([path])[0], self._place(path)
 
@@ -466,7 +464,6 @@ def _order(store: Store) -> tuple[int, int, str]:
 def _group_versions(
     there: Iterable[CheckpointPath], partitions: int | None
 ) -> dict[Store, dict[int, list[StatePath]]]:
-    """Return the versions of each store that is in use."""
     found: dict[Store, dict[int, list[StatePath]]] = {}
     for each in there:
         match each:

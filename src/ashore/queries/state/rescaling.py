@@ -157,7 +157,6 @@ def copy_files(source: Checkpoint, target: Checkpoint, files: Sequence[Checkpoin
 
 
 def _read_operators(source: Checkpoint, required: Required) -> dict[OperatorPath, OperatorFile]:
-    """Return what operators say of themselves, by path."""
     paths = [each.of for each in required.files if isinstance(each.of, OperatorPath)]
     return {path: source.read_operator(path) for path in paths}
 

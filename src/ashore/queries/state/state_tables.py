@@ -186,7 +186,6 @@ def _plan_join(says: OperatorFile, families: Mapping[str, StoreSchema]) -> list[
 def _name_operators(
     tables: Sequence[PlannedTable], version: JobVersion | None
 ) -> dict[int, list[str]]:
-    """Return what each operator may be called by."""
     names = {each.table.operator: [str(each.table.operator)] for each in tables}
     for each in tables:
         names[each.table.operator].append(each.table.operator_name)

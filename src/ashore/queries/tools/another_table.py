@@ -76,8 +76,6 @@ class BegunElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A savepoint that was read."""
-
     savepoint: Savepoint
     manifest: Manifest
     owner: SliceName | None
@@ -91,8 +89,6 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A savepoint with the query that continues from it, and how."""
-
     opened: _Opened
     query: StoppedQuery
     beginning: Beginning
@@ -259,7 +255,6 @@ def _judge(
 
 
 def _require_topics(name: SliceName, ends: Ends, reads: Sequence[Sequence[str]]) -> None:
-    """Raise QueryRefused where a savepoint has read other topics than a query reads."""
     before = [sorted(ends[index]) for index in sorted(ends)]
     is_same = len(before) == len(reads) and all(
         set(one) <= set(other) for one, other in zip(before, reads, strict=True)
@@ -285,7 +280,6 @@ def _require_same_sql(name: SliceName, saved: _Opened, *, is_stated: bool) -> No
 
 
 def _require_same(name: SliceName, former: FormerLog, new: StoredPlan) -> None:
-    """Raise QueryRefused where a plan gives the state another meaning."""
     try:
         old = read_stored(former.plan.document)
     except Malformed as error:
@@ -298,7 +292,6 @@ def _require_same(name: SliceName, former: FormerLog, new: StoredPlan) -> None:
 
 
 def _require_operators(name: SliceName, saved: _Opened, new: StoredPlan) -> None:
-    """Raise QueryRefused where a savepoint has the state of other operators than a plan."""
     stateful = [each for each in describe_graph(new.graph).operators if each.state is not None]
     expected = {
         each.state.operator_id: _SPARK_NAMES.get(each.engine_class)
@@ -320,7 +313,6 @@ def _require_operators(name: SliceName, saved: _Opened, new: StoredPlan) -> None
 
 
 def _read_operators(saved: _Opened) -> Iterator[tuple[int, str]]:
-    """Yield id and name of the operators that a savepoint has the state of."""
     for store, files in saved.savepoint.parts(saved.manifest):
         for each in files:
             if isinstance(parse_path(each.path), OperatorPath):

@@ -151,7 +151,6 @@ def _without_left(found: Iterable[Garbage | LeftAlone], left: list[LeftAlone]) -
 
 
 def _clean_pool(pool: Pool, before_ms: int, cleaned: Cleaned, *, explain: bool) -> None:
-    """Count, or delete, what no savepoint beside a pool needs."""
     cleaned.checkpoints.append(pool.place)
     cleaned.left += [
         LeftAlone(each.place, "an unfinished savepoint: what it may need stays in the pool")
@@ -164,7 +163,6 @@ def _clean_pool(pool: Pool, before_ms: int, cleaned: Cleaned, *, explain: bool) 
 
 
 def _list_checkpoints(named: Checkpoint, *, may_be_none: bool) -> list[Checkpoint]:
-    """Return the checkpoint that was named, or those in the directory that was."""
     if _is_checkpoint(named):
         return [named]
     many = [

@@ -6,10 +6,10 @@ next start on, and with the old one again after `undo`. A checkpoint of a job ne
 its table would be ahead of it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock, SystemClock
@@ -32,7 +32,7 @@ from ashore.queries.tools.addresses import find_checkpoint, is_job_file, require
 
 if TYPE_CHECKING:
     from ashore.queries.tools.rollback import StoppedQuery
-    from ashore.queries.tools.trial import CopyTrial, Trial
+    from ashore.queries.tools.trial import Trial
     from ashore.topics.open_job import OpenJob
     from ashore.topics.read.base import Source
 
@@ -156,9 +156,9 @@ def repair(request: DoctorAsked, clock: Clock, advance: Advance) -> Examined | R
         return examined
     plan = _require_plan(examined)
     source = find_checkpoint(request.where, request.query, clock)
-    trial = _trial_of(target, examined, request, reach(target.uri).options)
-    write_repair(source, target, plan, advance, trial.run)
-    return Repaired(_of_copy(examined, plan), plan, target.place, trial.result)
+    judge = _judge_of(target, examined, request, reach(target.uri).options)
+    trial = write_repair(source, target, plan, advance, judge)
+    return Repaired(_of_copy(examined, plan), plan, target.place, trial)
 
 
 def undo(request: DoctorAsked) -> int:
@@ -253,9 +253,9 @@ def _repair_job(
     examined = _examine_job(opened, query, request)
     plan = _require_job_plan(examined, query, request.where)
     with query.attempts.remake(epoch, newest) as target:
-        trial = _trial_of(target, examined, request, lake_of(opened.job).options)
-        write_repair(newest, target, plan, advance, trial.run)
-    return Repaired(_of_copy(examined, plan), plan, target.place, trial.result)
+        judge = _judge_of(target, examined, request, lake_of(opened.job).options)
+        trial = write_repair(newest, target, plan, advance, judge)
+    return Repaired(_of_copy(examined, plan), plan, target.place, trial)
 
 
 def _of_copy(examined: Examined, plan: RepairPlan) -> Examined:
@@ -322,18 +322,18 @@ def _require_plan(examined: Examined) -> RepairPlan:
     )
 
 
-def _trial_of(
+def _judge_of(
     target: Checkpoint,
     examined: Examined,
     request: DoctorAsked,
     options: tuple[tuple[str, str], ...],
-) -> "CopyTrial":
-    from ashore.queries.tools.trial import CopyTrial  # noqa: PLC0415 - starts a process
+) -> Callable[[], "Trial"]:
+    from ashore.queries.tools.trial import try_copy  # noqa: PLC0415 - starts a process
 
     good = examined.seen.good
     if good is None:
         fail("a copy is made of a batch that was found")
-    return CopyTrial(target, good, options, is_enabled=request.tries)
+    return partial(try_copy, target, good, options, is_enabled=request.tries)
 
 
 # ---- Kafka
@@ -344,7 +344,6 @@ def _topics_of(seen: Observed) -> list[str]:
 
 
 def _ask_kafka(source: "Source", topics: Sequence[str]) -> dict[str, TopicEnds]:
-    """Return what Kafka has of topics. Raises SourceError."""
     if not topics:
         return {}
     there = source.describe_streams(topics)

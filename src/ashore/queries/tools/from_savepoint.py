@@ -55,8 +55,6 @@ class ResumedQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A savepoint, and the query of the job that it is of."""
-
     query: str
     savepoint: Savepoint
     manifest: Manifest

@@ -160,7 +160,6 @@ def _rescaler_of(opened: OpenJob, clock: Clock, report: Report, *, debug: bool) 
 def _copy(
     request: RescaleAsked, source: Checkpoint, partitions: int, rescaler: Rescaler
 ) -> RescaleResult:
-    """Make a checkpoint beside the one that is there, or say what that would be."""
     plan = plan_rescale(source, partitions)
     if request.explains:
         path = request.to or source.place

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ashore.base.clock import Clock
 from ashore.errors import (
@@ -29,6 +29,7 @@ from ashore.jobs.requests import (
 )
 from ashore.log import names
 from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.contents import local_sum_path
 from ashore.queries.state.files import link_between
 from ashore.queries.state.layout import (
     CheckpointPath,
@@ -353,14 +354,10 @@ def extract(
     one is not as it was listed.
     """
     files = [each for each in survey.required.files if selection.has(each.of)]
-    sums = {_sum_of(each.path) for each in files if isinstance(each.of, StatePath | TablePath)}
+    sums = {
+        local_sum_path(each.path) for each in files if isinstance(each.of, StatePath | TablePath)
+    }
     files += [each for each in survey.files if each.path in sums]
     expected = [ExpectedFile(each.path, each.size_bytes) for each in files]
     link = link_between(survey.checkpoint, target)
     transfer_files(expected, survey.checkpoint, target, link, advance)
-
-
-def _sum_of(path: str) -> str:
-    """Return where a local file system of Hadoop keeps the checksum of a file."""
-    found = PurePosixPath(path)
-    return str(found.with_name(f".{found.name}.crc"))

@@ -1,6 +1,6 @@
 """A copy of a checkpoint, tried: Spark loads each of its stores, in a process of its own.
 
-What it is: `CopyTrial`, which runs it, and `Trial`, what became of it.
+What it is: `try_copy`, and `Trial`, its result.
 What it promises: the copy is only read. A copy that could not be tried is not called tried.
 """
 
@@ -19,7 +19,7 @@ NOT_ASKED = "the option --no-trial was set"
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of trying a copy that can be loaded, as far as is known.
+    """The result of the trial of a copy, as far as is known.
 
     Arguments:
         stores: that Spark has loaded, of all operators.
@@ -51,48 +51,43 @@ class Trial:
         return {"done": is_tried, "stores": self.stores, "rows": self.rows, "why": self.why_not}
 
 
-@dataclass(slots=True)
-class CopyTrial:
-    """A copy that is to be tried before its `metadata` is written.
+def try_copy(
+    copy: Checkpoint,
+    required: Required,
+    options: tuple[tuple[str, str], ...],
+    *,
+    is_enabled: bool,
+) -> Trial:
+    """Let Spark load each store of a copy.
 
     Arguments:
-        copy: all of it but `metadata` is written when it is tried.
+        copy: all of it but `metadata` is written.
         required: what its last batch needs.
         options: with which Hadoop reaches it.
         is_enabled: whether it is tried.
-        result: what became of that.
+
+    Raises CheckpointUnfit where a store cannot be loaded.
 
     """
-
-    copy: Checkpoint
-    required: Required
-    options: tuple[tuple[str, str], ...] = ()
-    is_enabled: bool = True
-    result: Trial = Trial(why_not=NOT_ASKED)
-
-    def run(self) -> None:
-        """Let Spark load each store. Raises CheckpointUnfit where it cannot."""
-        if not self.required.chains:
-            self.result = Trial()
-        elif self.is_enabled:
-            self.result = self._load()
-
-    def _load(self) -> Trial:
-        request = LoadRequest(
-            spark=SparkRequest(_MASTER, ()),
-            checkpoint=CheckpointAddress(self.copy.uri, self.options),
-            batch=self.required.batch,
-            state_format=self.required.commit.state_format,
-        )
-        try:
-            events = run_state_process("load", self.copy.uri, request)
-            loaded = take_answer(events, StateLoaded, lambda _step: None)
-        except (NotInstalled, ServiceError) as error:
-            return Trial(why_not=error.message)
-        except AshoreError as error:
-            raise CheckpointUnfit(
-                f"{self.copy.place}: the copy is not a repair, and was deleted: {error.message}",
-                hint="restore a savepoint; nothing else was changed",
-                why="not_loaded",
-            ) from error
-        return Trial(len(self.required.chains), sum(each.rows for each in loaded.stores))
+    if not required.chains:
+        return Trial()
+    if not is_enabled:
+        return Trial(why_not=NOT_ASKED)
+    request = LoadRequest(
+        spark=SparkRequest(_MASTER, ()),
+        checkpoint=CheckpointAddress(copy.uri, options),
+        batch=required.batch,
+        state_format=required.commit.state_format,
+    )
+    try:
+        events = run_state_process("load", copy.uri, request)
+        loaded = take_answer(events, StateLoaded, lambda _step: None)
+    except (NotInstalled, ServiceError) as error:
+        return Trial(why_not=error.message)
+    except AshoreError as error:
+        raise CheckpointUnfit(
+            f"{copy.place}: the copy is not a repair, and was deleted: {error.message}",
+            hint="restore a savepoint; nothing else was changed",
+            why="not_loaded",
+        ) from error
+    return Trial(len(required.chains), sum(each.rows for each in loaded.stores))

@@ -120,8 +120,6 @@ def observe(
 
 @dataclass
 class _Observer:
-    """One look at a checkpoint: what was read of it already."""
-
     checkpoint: Checkpoint
     files: list[CheckpointFile]
     deep: ListFiles | None
@@ -219,7 +217,6 @@ class _Observer:
         return None
 
     def _upto(self, batch: int) -> list[CheckpointFile]:
-        """Return the files without what was planned after a batch."""
         return [
             each
             for each in self.files
@@ -256,7 +253,6 @@ class _Observer:
             left |= without
 
     def _judge_all(self, required: Required) -> list[BadFile]:
-        """Return the files that are not whole, of those that a batch needs."""
         codec = codec_of(required.offsets)
         self.of_files.update(
             each.source
@@ -470,7 +466,6 @@ class _Observer:
 
 
 def _before(broken: int | None, texts: Mapping[int, T]) -> dict[int, T]:
-    """Return the texts of batches before one; all where it is None."""
     return {batch: each for batch, each in texts.items() if broken is None or batch < broken}
 
 
@@ -489,7 +484,6 @@ def _judge_ends(path: BatchPath, offsets: Mapping[int, OffsetsFile]) -> BadFile 
 def _contradict(
     path: BatchPath, offsets: Mapping[int, OffsetsFile], commits: Mapping[int, CommitFile]
 ) -> str | None:
-    """Return how a text of the logs contradicts those of other batches."""
     compare = compare_offsets if path.log is BatchLog.OFFSETS else compare_commit
     return compare(path.batch, offsets, commits)
 

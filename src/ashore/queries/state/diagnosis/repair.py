@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ashore.errors import AshoreError, PathExists, StorageError, check
 from ashore.queries.state.checkpoint import Checkpoint
@@ -40,6 +41,8 @@ from ashore.queries.state.savepoints.transfer import (
     read_whole,
     transfer_files,
 )
+
+T = TypeVar("T")
 
 # Their planned batch is what is wrong, or was planned with what is.
 _UNPLANS = {Code.HALF_DONE_REPARTITION, Code.TOPIC_RECREATED}
@@ -163,7 +166,6 @@ def _list_begun(seen: Observed, good: Required) -> dict[str, TopicEnds]:
 
 
 def _begin_topics(offsets: OffsetsFile, began: Mapping[str, TopicEnds]) -> OffsetsFile:
-    """Return offsets that are at the beginning of the topics that were created again."""
     sources = []
     for each in offsets.sources:
         end = kafka_end(each.end)
@@ -190,9 +192,9 @@ def write_repair(
     target: Checkpoint,
     plan: RepairPlan,
     advance: Advance,
-    judge: Callable[[], None] = lambda: None,
-) -> None:
-    """Make the copy.
+    judge: Callable[[], T],
+) -> T:
+    """Make the copy, and return what `judge` says of it.
 
     `judge`: is called where only `metadata` is left to write; what it raises refuses the copy.
 
@@ -211,7 +213,7 @@ def write_repair(
         _write_edited(target, plan)
         if target.has_checksum_files:
             _write_sums(target, sorted((plan.proven & plan.paths) - {each.path for each in last}))
-        judge()
+        judged = judge()
     except PathExists:
         raise  # another process writes there: what is deleted might be theirs
     except AshoreError:
@@ -223,6 +225,7 @@ def write_repair(
         if target.has_checksum_files and each.path in plan.proven:
             target.create(local_sum_path(each.path), sum_as_hadoop([data]))
         target.create(each.path, data)
+    return judged
 
 
 def _write_sums(target: Checkpoint, files: Iterable[str]) -> None:

@@ -131,8 +131,6 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A file that a source has seen: its directory, its name, and when it was modified."""
-
     directory: str
     name: str
     modified_ms: int

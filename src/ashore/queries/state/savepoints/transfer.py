@@ -168,7 +168,6 @@ _OTHER = "choose another savepoint or batch; `ashore checkpoint list DIR` shows 
 
 
 def _require(checkpoint: CheckpointStore, expected: ExpectedFile, found: tuple[int, str]) -> None:
-    """Raise CheckpointUnfit where a file is not as it has to be."""
     place = f"{checkpoint.place}/{expected.path}"
     checksum = expected.checksum if expected.checksum is not None else found[1]
     if (wrong := _compare(place, found, (expected.size_bytes, checksum))) is not None:
