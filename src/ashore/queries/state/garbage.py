@@ -294,7 +294,7 @@ def _judge_tables(
 ) -> dict[CheckpointPath, Unneeded]:
     """Return the tables that no snapshot names which stays."""
     known = frozenset(unneeded)
-    left = {
+    unnamed = {
         each.of.name: each.of
         for each in files
         if isinstance(each.of, TablePath) and kept.is_old(each)
@@ -305,9 +305,9 @@ def _judge_tables(
         if isinstance(each.of, StatePath) and each.of.kind is StateKind.ROCKSDB_SNAPSHOT
     ]
     for snapshot in sorted(snapshots, key=lambda each: -each.version):
-        if not left:
+        if not unnamed:
             break
         if snapshot not in known:
             for name in read_tables(snapshot):
-                left.pop(name, None)
-    return dict.fromkeys(left.values(), Unneeded.TABLE)
+                unnamed.pop(name, None)
+    return dict.fromkeys(unnamed.values(), Unneeded.TABLE)

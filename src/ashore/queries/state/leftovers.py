@@ -135,8 +135,8 @@ def _delete(checkpoint: CheckpointStore, garbage: Garbage) -> bool:
 
 
 def _in_groups(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    left = iter(items)
-    while some := list(islice(left, size)):
+    remaining = iter(items)
+    while some := list(islice(remaining, size)):
         yield some
 
 
@@ -231,18 +231,18 @@ def _look_through(
         return SnapshotFile.read(checkpoint.read(path.path), checkpoint.full_path(path.path)).tables
 
     found: list[Garbage] = []
-    left: list[LeftAlone] = []
+    unclear: list[LeftAlone] = []
     for store, of_store in stores.items():
         try:
             found += list(plan_store(store, of_store, kept, read_tables))
         except (CheckpointUnfit, PathMissing) as error:
             # Where Spark has deleted a snapshot since it was listed, it may have written another
             # one, which names the same tables.
-            left.append(LeftAlone(store.path, error.message))
+            unclear.append(LeftAlone(store.path, error.message))
     found = list(_with_hidden(files, kept, found))
     if kept.partitions is not None and partition.partition >= kept.partitions:
         found += list(_find_emptied(files, directories, found))
-    return [*found, *left]
+    return [*found, *unclear]
 
 
 def _list_all(
@@ -271,7 +271,7 @@ def _find_emptied(
     files: Iterable[CheckpointFile], directories: Iterable[str], found: Iterable[Garbage]
 ) -> Iterator[Garbage]:
     unneeded = {each.path for each in found}
-    left = [each.path for each in files if each.path not in unneeded]
+    remaining = [each.path for each in files if each.path not in unneeded]
     for directory in directories:
-        if not any(path.startswith(f"{directory}/") for path in left):
+        if not any(path.startswith(f"{directory}/") for path in remaining):
             yield Garbage(directory, 0, Unneeded.EMPTY)

@@ -211,9 +211,9 @@ def start_migration(committer: Committer, attempts: Attempts, wish: MigrationWis
     Raises CheckpointUnfit, QueryRefused, LogDamaged, FilesLost, FileConflict, Fenced, StorageError.
     """
     log = committer.log
-    seen = read_log(committer.storage, log.name)
-    _require_before(log.name, seen, wish)
-    require_done(log.name, seen, attempts.newest())
+    fold = read_log(committer.storage, log.name)
+    _require_before(log.name, fold, wish)
+    require_done(log.name, fold, attempts.newest())
     committer.take_over()
     _require_before(log.name, log.fold, wish)
     return require_done(log.name, log.fold, attempts.newest())

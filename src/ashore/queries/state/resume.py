@@ -166,15 +166,15 @@ def _require_followed(name: SliceName, plan: Resume, landed: Iterable[LandedBatc
     Such a savepoint is from before a rollback: its numbers are those of batches that were taken
     back.
     """
-    known, seen = plan.ends(), set[Place]()
+    known, compared = plan.ends(), set[Place]()
     for batch in landed:
         for read in batch.body.shards:
             place = (read.key.source, read.key.stream, read.key.shard)
             ends = known.get(place, read.offsets.start)
-            if place not in seen and ends != read.offsets.start:
+            if place not in compared and ends != read.offsets.start:
                 text = (
                     f"the savepoint ends at offset {ends} of {read.key}, but the log continues "
                     f"after batch {plan.position.committed} at offset {read.offsets.start}"
                 )
                 raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
-            seen.add(place)
+            compared.add(place)

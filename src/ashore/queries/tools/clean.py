@@ -107,7 +107,7 @@ def clean(where: str, query: str | None, age_ms: int, clock: Clock, *, explain: 
     for checkpoint in checkpoints:
         place = checkpoint.place
         cleaned.checkpoints.append(place)
-        found = _without_left(find_garbage(checkpoint, before_ms), cleaned.left)
+        found = _only_garbage(find_garbage(checkpoint, before_ms), cleaned.left)
         try:
             for each in found if explain else delete_garbage(checkpoint, found):
                 cleaned.amounts[each.why].add(each)
@@ -141,13 +141,15 @@ def _require_stopped(job_file: str, clock: Clock) -> None:
         )
 
 
-def _without_left(found: Iterable[Garbage | LeftAlone], left: list[LeftAlone]) -> Iterator[Garbage]:
+def _only_garbage(
+    found: Iterable[Garbage | LeftAlone], unclear: list[LeftAlone]
+) -> Iterator[Garbage]:
     for each in found:
         match each:
             case Garbage():
                 yield each
             case LeftAlone():
-                left.append(each)
+                unclear.append(each)
 
 
 def _clean_pool(pool: Pool, before_ms: int, cleaned: Cleaned, *, explain: bool) -> None:
@@ -244,7 +246,7 @@ def find_unfinished(pool: Pool) -> list[Savepoint]:
 
 
 def delete_unneeded(
-    pool: Pool, found: Mapping[PoolFile, int], left: list[FileStat], make_unique: Callable[[], str]
+    pool: Pool, found: Mapping[PoolFile, int], lists: list[FileStat], make_unique: Callable[[], str]
 ) -> Iterator[int]:
     """Delete what was found, unless a savepoint has come to need it, and yield the bytes of each.
 
@@ -252,6 +254,6 @@ def delete_unneeded(
     """
     for each in sweep(pool, found, make_unique):
         yield found[each]
-    for file in left:
+    for file in lists:
         if pool.delete(file.path):
             yield file.size

@@ -220,14 +220,14 @@ def _opened(request: DoctorAsked) -> Iterator[tuple["OpenJob", "StoppedQuery"]]:
 
 def _examine_job(opened: "OpenJob", query: "StoppedQuery", request: DoctorAsked) -> Examined:
     newest = require_newest(query.attempts, str(query.name))
-    seen = observe(newest, request.sources, _lister(request))
-    not_looked = [*seen.unproven, *seen.not_looked]
+    observed = observe(newest, request.sources, _lister(request))
+    not_looked = [*observed.unproven, *observed.not_looked]
     try:
-        seen = replace(seen, topics=_ask_kafka(opened.source, _topics_of(seen)))
+        observed = replace(observed, topics=_ask_kafka(opened.source, _topics_of(observed)))
     except SourceError as error:
         not_looked.append(f"topics: {error.message}")
-    findings = [_for_job(each) for each in diagnose(seen)]
-    return Examined(newest.place, seen, findings, not_looked, plan_repair(seen, findings))
+    findings = [_for_job(each) for each in diagnose(observed)]
+    return Examined(newest.place, observed, findings, not_looked, plan_repair(observed, findings))
 
 
 def _for_job(finding: CheckpointFinding) -> CheckpointFinding:
@@ -281,18 +281,18 @@ def _require_job_plan(examined: Examined, query: "StoppedQuery", where: str) -> 
 
 
 def _examine(checkpoint: Checkpoint, request: DoctorAsked) -> Examined:
-    seen = observe(checkpoint, request.sources, _lister(request))
-    not_looked = [*seen.unproven, *seen.not_looked]
-    topics = _topics_of(seen)
+    observed = observe(checkpoint, request.sources, _lister(request))
+    not_looked = [*observed.unproven, *observed.not_looked]
+    topics = _topics_of(observed)
     if topics and request.brokers is None:
         not_looked.append(_TOPICS)
     elif topics and request.brokers is not None:
         from ashore.topics.read.kafka import KafkaSource  # noqa: PLC0415 - only where it is used
 
-        seen = replace(seen, topics=_ask_kafka(KafkaSource(request.brokers, {}), topics))
-    findings = diagnose(seen)
+        observed = replace(observed, topics=_ask_kafka(KafkaSource(request.brokers, {}), topics))
+    findings = diagnose(observed)
     place = checkpoint.place
-    return Examined(place, seen, findings, not_looked, plan_repair(seen, findings))
+    return Examined(place, observed, findings, not_looked, plan_repair(observed, findings))
 
 
 def _lister(request: DoctorAsked) -> ListFiles | None:
@@ -313,12 +313,12 @@ def _lister(request: DoctorAsked) -> ListFiles | None:
 def _require_plan(examined: Examined) -> RepairPlan:
     if examined.plan is not None:
         return examined.plan
-    left = next(each for each in examined.findings if not each.is_repairable)
+    finding = next(each for each in examined.findings if not each.is_repairable)
     raise CheckpointUnfit(
-        f"{examined.place}: {left.sentence}; nothing was changed",
-        hint=left.repair,
-        why=left.code.value,
-        file=left.file,
+        f"{examined.place}: {finding.sentence}; nothing was changed",
+        hint=finding.repair,
+        why=finding.code.value,
+        file=finding.file,
     )
 
 
@@ -339,8 +339,8 @@ def _judge_of(
 # ---- Kafka
 
 
-def _topics_of(seen: Observed) -> list[str]:
-    return sorted(topic_ends(seen.good.offsets)) if seen.good else []
+def _topics_of(observed: Observed) -> list[str]:
+    return sorted(topic_ends(observed.good.offsets)) if observed.good else []
 
 
 def _ask_kafka(source: "Source", topics: Sequence[str]) -> dict[str, TopicEnds]:

@@ -35,89 +35,93 @@ PROVIDERS = {
 _NO_GOOD = "restore a savepoint: no batch that is kept is complete"
 
 
-def diagnose(seen: Observed) -> list[CheckpointFinding]:
+def diagnose(observed: Observed) -> list[CheckpointFinding]:
     """Return all that is wrong, in the order of the codes."""
-    return [finding for find in _FINDERS for finding in find(seen)]
+    return [finding for find in _FINDERS for finding in find(observed)]
 
 
 # ---- the logs
 
 
-def _find_half_done_repartition(seen: Observed) -> Iterator[CheckpointFinding]:
-    done, planned = seen.offsets.get(seen.done), seen.offsets.get(seen.done + 1)
-    if done is None or planned is None or seen.done + 1 in seen.commits:
+def _find_half_done_repartition(observed: Observed) -> Iterator[CheckpointFinding]:
+    done, planned = observed.offsets.get(observed.done), observed.offsets.get(observed.done + 1)
+    if done is None or planned is None or observed.done + 1 in observed.commits:
         return
     before, after = done.partitions, planned.partitions
     if before is None or after is None or before == after:
         return
-    file = BatchPath(BatchLog.OFFSETS, seen.done + 1).path
+    file = BatchPath(BatchLog.OFFSETS, observed.done + 1).path
     yield CheckpointFinding(
         Code.HALF_DONE_REPARTITION,
         file,
-        f"{file} plans {after} state partitions, batch {seen.done} has {before}: a repartition "
+        f"{file} plans {after} state partitions, batch {observed.done} has {before}: a repartition "
         "was started and not finished",
-        f"the copy ends with {_end(seen)}, and does not plan that one",
-        seen.good is not None,
+        f"the copy ends with {_end(observed)}, and does not plan that one",
+        observed.good is not None,
     )
 
 
-def _find_missing_line(seen: Observed) -> Iterator[CheckpointFinding]:
-    done = seen.offsets.get(seen.done)
+def _find_missing_line(observed: Observed) -> Iterator[CheckpointFinding]:
+    done = observed.offsets.get(observed.done)
     if done is None or done.version != 1:
         return
-    expected, lines = count_sources(seen), len(done.sources)
+    expected, lines = count_sources(observed), len(done.sources)
     if expected <= lines:
         return
-    file = BatchPath(BatchLog.OFFSETS, seen.done).path
+    file = BatchPath(BatchLog.OFFSETS, observed.done).path
     yield CheckpointFinding(
         Code.MISSING_LINE,
         file,
         f"{file} has lines of {lines} sources, the query reads {expected}",
         f"the copy has a line `-` for each of the {expected - lines} sources that are new, at the "
         "end: right if they come last in the query",
-        seen.good is not None,
+        observed.good is not None,
     )
 
 
-def count_sources(seen: Observed) -> int:
+def count_sources(observed: Observed) -> int:
     """Return how many sources the query reads, as far as is known."""
-    if seen.expected_sources is not None:
-        return seen.expected_sources
-    return 1 + max((int(each) for each in seen.source_directories if is_number(each)), default=-1)
+    if observed.expected_sources is not None:
+        return observed.expected_sources
+    return 1 + max(
+        (int(each) for each in observed.source_directories if is_number(each)), default=-1
+    )
 
 
-def _find_log_gaps(seen: Observed) -> Iterator[CheckpointFinding]:
-    offsets, commits = seen.batches[BatchLog.OFFSETS], seen.batches[BatchLog.COMMITS]
-    planned = [each for each in offsets if each > seen.done + 1]
+def _find_log_gaps(observed: Observed) -> Iterator[CheckpointFinding]:
+    offsets, commits = observed.batches[BatchLog.OFFSETS], observed.batches[BatchLog.COMMITS]
+    planned = [each for each in offsets if each > observed.done + 1]
     if planned:
         file = BatchPath(BatchLog.OFFSETS, planned[0]).path
-        done = "none is done" if seen.done == NO_BATCH else f"the last one done is {seen.done}"
+        done = (
+            "none is done" if observed.done == NO_BATCH else f"the last one done is {observed.done}"
+        )
         yield CheckpointFinding(
             Code.LOG_GAP,
             file,
             f"{file} plans a batch, but {done}: Spark would run batch {planned[-1]} on the state "
             "of another one",
-            f"the copy ends with {_end(seen)}, and plans at most the next one"
-            if seen.good
+            f"the copy ends with {_end(observed)}, and plans at most the next one"
+            if observed.good
             else _NO_GOOD,
-            seen.good is not None,
+            observed.good is not None,
         )
     for log, batches in ((BatchLog.OFFSETS, offsets), (BatchLog.COMMITS, commits)):
-        for before, after in pairwise(each for each in batches if each <= seen.done):
+        for before, after in pairwise(each for each in batches if each <= observed.done):
             if after > before + 1:
                 file = BatchPath(log, before + 1).path
                 yield CheckpointFinding(
                     Code.LOG_GAP,
                     file,
                     f"{file} is missing: {log} go from batch {before} to {after}",
-                    f"the copy begins after the gap{_back(seen)}",
-                    seen.good is not None,
+                    f"the copy begins after the gap{_back(observed)}",
+                    observed.good is not None,
                 )
 
 
-def _find_two_lineages(seen: Observed) -> Iterator[CheckpointFinding]:
-    yield from _find_state_ahead(seen)
-    broken = find_break(seen.offsets)
+def _find_two_lineages(observed: Observed) -> Iterator[CheckpointFinding]:
+    yield from _find_state_ahead(observed)
+    broken = find_break(observed.offsets)
     if broken is not None:
         file = BatchPath(BatchLog.OFFSETS, broken).path
         yield CheckpointFinding(
@@ -126,19 +130,19 @@ def _find_two_lineages(seen: Observed) -> Iterator[CheckpointFinding]:
             f"{file} was planned earlier than batch {broken - 1} and ends before it: two programs "
             "have written to this checkpoint",
             f"the copy ends with a batch before {broken}: the sink gets later batches again",
-            seen.good is not None,
+            observed.good is not None,
         )
 
 
-def _find_state_ahead(seen: Observed) -> Iterator[CheckpointFinding]:
+def _find_state_ahead(observed: Observed) -> Iterator[CheckpointFinding]:
     """Find state of batches that were never planned: what the next ones write would meet it."""
-    planned = max(seen.batches[BatchLog.OFFSETS], default=NO_BATCH)
+    planned = max(observed.batches[BatchLog.OFFSETS], default=NO_BATCH)
     ahead = [
         each.of
-        for each in seen.files
+        for each in observed.files
         if isinstance(each.of, StatePath) and each.of.version > planned + 1
     ]
-    if ahead and seen.done != NO_BATCH:
+    if ahead and observed.done != NO_BATCH:
         first = min(ahead, key=lambda path: (path.version, path.path))
         last = max(path.version for path in ahead)
         yield CheckpointFinding(
@@ -146,43 +150,44 @@ def _find_state_ahead(seen: Observed) -> Iterator[CheckpointFinding]:
             first.path,
             f"{len(ahead):,} files of state are of batches up to {last - 1}, but batch {planned} "
             "is the last one that was planned: offsets and commits were taken back without them",
-            f"the copy has no state after {_end(seen)}",
-            seen.good is not None,
+            f"the copy has no state after {_end(observed)}",
+            observed.good is not None,
         )
 
 
 # ---- files
 
 
-def _find_bad_files(seen: Observed) -> Iterator[CheckpointFinding]:
-    for bad in seen.bad:
-        yield _judge_bad(seen, bad)
+def _find_bad_files(observed: Observed) -> Iterator[CheckpointFinding]:
+    for bad in observed.bad:
+        yield _judge_bad(observed, bad)
 
 
-def _find_commits_alone(seen: Observed) -> Iterator[CheckpointFinding]:
+def _find_commits_alone(observed: Observed) -> Iterator[CheckpointFinding]:
     """Find newer commits whose offsets are gone: what the batch was planned with is not known."""
-    offsets = set(seen.batches[BatchLog.OFFSETS])
-    for batch in seen.batches[BatchLog.COMMITS]:
-        if batch > seen.done and batch not in offsets:
+    offsets = set(observed.batches[BatchLog.OFFSETS])
+    for batch in observed.batches[BatchLog.COMMITS]:
+        if batch > observed.done and batch not in offsets:
             file = BatchPath(BatchLog.OFFSETS, batch).path
             text = f"{file} is missing, and its batch is done"
-            yield _judge_bad(seen, BadFile(file, Flaw.MISSING, text))
+            yield _judge_bad(observed, BadFile(file, Flaw.MISSING, text))
 
 
-def _judge_bad(seen: Observed, bad: BadFile) -> CheckpointFinding:
-    is_planned = bad.file == BatchPath(BatchLog.OFFSETS, seen.done + 1).path
-    is_repairable = seen.good is not None
-    repair = _NO_GOOD if seen.good is None else f"the copy ends with batch {seen.good.batch}"
-    if seen.good is not None and seen.good.batch == _newest(seen) and not is_planned:
+def _judge_bad(observed: Observed, bad: BadFile) -> CheckpointFinding:
+    is_planned = bad.file == BatchPath(BatchLog.OFFSETS, observed.done + 1).path
+    good = observed.good
+    is_repairable = good is not None
+    repair = _NO_GOOD if good is None else f"the copy ends with batch {good.batch}"
+    if good is not None and good.batch == _newest(observed) and not is_planned:
         repair = f"{repair}, which does not need that file: older ones say the same"
-    elif seen.good is not None and seen.good.batch < _newest(seen):
+    elif good is not None and good.batch < _newest(observed):
         repair = f"{repair}, the last complete one: the sink gets later batches again"
     match bad.flaw:
         case Flaw.EDITED:
             code = Code.STALE_CHECKSUM
-            is_repairable = seen.good is not None and not _is_needed(seen.good, bad.file)
+            is_repairable = good is not None and not _is_needed(good, bad.file)
             repair = (
-                f"the copy ends with {_end(seen)}, which does not need that file"
+                f"the copy ends with {_end(observed)}, which does not need that file"
                 if is_repairable
                 else "restore the file, or a savepoint; if you edited it on purpose, delete "
                 f"{local_sum_path(bad.file)} and run the command again"
@@ -193,7 +198,7 @@ def _judge_bad(seen: Observed, bad: BadFile) -> CheckpointFinding:
             code = Code.MISSING_FILE
         case Flaw.DAMAGED:
             code = Code.DAMAGED_FILE
-    if is_planned and seen.good is not None and bad.flaw is not Flaw.EDITED:
+    if is_planned and good is not None and bad.flaw is not Flaw.EDITED:
         repair = f"{repair}, without that batch: Spark plans it again, maybe with other offsets"
     return CheckpointFinding(code, bad.file, bad.text, repair, is_repairable)
 
@@ -205,13 +210,13 @@ def _is_needed(good: Required, file: str) -> bool:
 # ---- operators and state
 
 
-def _find_moved(seen: Observed) -> Iterator[CheckpointFinding]:
-    if seen.good is None:
+def _find_moved(observed: Observed) -> Iterator[CheckpointFinding]:
+    if observed.good is None:
         return
-    for operator, says in seen.good.operators.items():
-        elsewhere = says.find_elsewhere(seen.uri)
+    for operator, says in observed.good.operators.items():
+        elsewhere = says.find_elsewhere(observed.uri)
         if elsewhere:
-            file = _operator_file(seen, operator)
+            file = _operator_file(observed, operator)
             yield CheckpointFinding(
                 Code.MOVED,
                 file,
@@ -220,47 +225,49 @@ def _find_moved(seen: Observed) -> Iterator[CheckpointFinding]:
             )
 
 
-def _find_stale_partitions(seen: Observed) -> Iterator[CheckpointFinding]:
-    partitions = seen.good.offsets.partitions if seen.good else None
-    if seen.good is None or partitions is None:
+def _find_stale_partitions(observed: Observed) -> Iterator[CheckpointFinding]:
+    good = observed.good
+    partitions = good.offsets.partitions if good else None
+    if good is None or partitions is None:
         return
     old = [
         each.of
-        for each in seen.files
+        for each in observed.files
         if isinstance(each.of, StatePath) and each.of.store.partition >= partitions
     ]
     if old:
         yield CheckpointFinding(
             Code.STALE_PARTITIONS,
             old[0].path,
-            f"{len(old):,} files are of partitions that are not in use: batch {seen.good.batch} "
+            f"{len(old):,} files are of partitions that are not in use: batch {good.batch} "
             f"has {partitions}",
             "the copy has no files of these partitions",
         )
-    for operator, says in seen.good.operators.items():
+    for operator, says in good.operators.items():
         numbers = sorted({each.partitions for each in says.stores} - {partitions})
         if numbers:
-            file = _operator_file(seen, operator)
+            file = _operator_file(observed, operator)
             yield CheckpointFinding(
                 Code.STALE_PARTITIONS,
                 file,
-                f"{file} says {numbers[0]} partitions, batch {seen.good.batch} has {partitions}",
+                f"{file} says {numbers[0]} partitions, batch {good.batch} has {partitions}",
                 f"the copy says {partitions}",
             )
 
 
-def _find_other_formats(seen: Observed) -> Iterator[CheckpointFinding]:
-    if seen.good is None:
+def _find_other_formats(observed: Observed) -> Iterator[CheckpointFinding]:
+    good = observed.good
+    if good is None:
         return
-    state_format = seen.good.commit.state_format
+    state_format = good.commit.state_format
     has_ids = state_format > 1
     other = [
         each.of
-        for each in seen.files
+        for each in observed.files
         if isinstance(each.of, StatePath) and bool(each.of.unique) != has_ids
     ]
     if other:
-        batch = seen.good.batch
+        batch = good.batch
         yield CheckpointFinding(
             Code.WRONG_FORMAT,
             other[0].path,
@@ -269,10 +276,10 @@ def _find_other_formats(seen: Observed) -> Iterator[CheckpointFinding]:
             "`checkpointFormatVersion`",
             f"the copy has only files of format {state_format}; start the query with that",
         )
-    actual = actual_provider(seen)
-    provider = _conf(seen.good.offsets).get(PROVIDER)
+    actual = actual_provider(observed)
+    provider = _conf(good.offsets).get(PROVIDER)
     if actual is not None and provider in set(PROVIDERS.values()) - {actual}:
-        file = BatchPath(BatchLog.OFFSETS, seen.good.batch).path
+        file = BatchPath(BatchLog.OFFSETS, good.batch).path
         yield CheckpointFinding(
             Code.WRONG_FORMAT,
             file,
@@ -282,13 +289,13 @@ def _find_other_formats(seen: Observed) -> Iterator[CheckpointFinding]:
         )
 
 
-def actual_provider(seen: Observed) -> str | None:
+def actual_provider(observed: Observed) -> str | None:
     """Return the class of the state store whose files the batch needs; None: unknown."""
-    if seen.good is None:
+    if observed.good is None:
         return None
     kinds = {
         path.kind
-        for chain in seen.good.chains
+        for chain in observed.good.chains
         for path in (chain.snapshot, *chain.changes)
         if path is not None
     }
@@ -299,14 +306,14 @@ def actual_provider(seen: Observed) -> str | None:
 # ---- topics
 
 
-def _find_recreated(seen: Observed) -> Iterator[CheckpointFinding]:
-    if seen.good is None or seen.topics is None:
+def _find_recreated(observed: Observed) -> Iterator[CheckpointFinding]:
+    if observed.good is None or observed.topics is None:
         return
-    file = BatchPath(BatchLog.OFFSETS, seen.good.batch).path
-    for topic, partitions in sorted(topic_ends(seen.good.offsets).items()):
-        text = _compare_topic(topic, partitions, seen.topics.get(topic))
+    file = BatchPath(BatchLog.OFFSETS, observed.good.batch).path
+    for topic, partitions in sorted(topic_ends(observed.good.offsets).items()):
+        text = _compare_topic(topic, partitions, observed.topics.get(topic))
         if text is not None:
-            is_there = bool(seen.topics.get(topic, TopicEnds({}, {})).end)
+            is_there = bool(observed.topics.get(topic, TopicEnds({}, {})).end)
             yield CheckpointFinding(
                 Code.TOPIC_RECREATED,
                 file,
@@ -345,23 +352,23 @@ def _conf(offsets: OffsetsFile) -> Mapping[str, str]:
     return offsets.settings.conf if offsets.settings else {}
 
 
-def _newest(seen: Observed) -> int:
-    return max([seen.done, *seen.batches[BatchLog.COMMITS]])
+def _newest(observed: Observed) -> int:
+    return max([observed.done, *observed.batches[BatchLog.COMMITS]])
 
 
-def _back(seen: Observed) -> str:
-    return f", and ends with batch {seen.good.batch}" if seen.good else ""
+def _back(observed: Observed) -> str:
+    return f", and ends with batch {observed.good.batch}" if observed.good else ""
 
 
-def _end(seen: Observed) -> str:
-    return f"batch {seen.good.batch}" if seen.good else "its last batch"
+def _end(observed: Observed) -> str:
+    return f"batch {observed.good.batch}" if observed.good else "its last batch"
 
 
-def _operator_file(seen: Observed, operator: int) -> str:
+def _operator_file(observed: Observed, operator: int) -> str:
     """Return the file in which an operator says what it is, of those that the batch needs."""
     found = [
         each.path
-        for each in (seen.good.files if seen.good else ())
+        for each in (observed.good.files if observed.good else ())
         if isinstance(each.of, OperatorPath) and each.of.operator == operator
     ]
     return found[0] if found else OperatorPath(operator).path

@@ -106,11 +106,11 @@ def observe(
     for _try in range(TRIES):
         before = checkpoint.list_batches(BatchLog.OFFSETS).keys()
         try:
-            seen = _Observer(checkpoint, checkpoint.list_files(), deep).observe()
+            observed = _Observer(checkpoint, checkpoint.list_files(), deep).observe()
         except PathMissing:
             continue  # deleted since it was listed
         if checkpoint.list_batches(BatchLog.OFFSETS).keys() == before:
-            return replace(seen, expected_sources=expected_sources)
+            return replace(observed, expected_sources=expected_sources)
     raise CheckpointUnfit(
         f"{checkpoint.place}: a query writes to it while it is looked at",
         hint="stop the query first",
@@ -230,27 +230,29 @@ class _Observer:
 
         Where a snapshot is not, an older one may do with the changes since; as Spark does it.
         """
-        left: set[StatePath] = set()
+        excluded: set[StatePath] = set()
         while True:
-            usable = [each for each in files if each.of not in left]
+            usable = [each for each in files if each.of not in excluded]
             try:
                 found = plan_required(usable, batch, self.checkpoint.read_all)
             except CheckpointUnfit as error:
                 bad = _bad_file(error)
                 # What an older snapshot would need, or an older batch, may be gone for long.
-                if bad.flaw is not Flaw.MISSING or (is_newest and not left):
+                if bad.flaw is not Flaw.MISSING or (is_newest and not excluded):
                     self._note(bad)
                 without = _snapshots_of(parse_path(bad.file), usable, batch)
             else:
                 wrong = self._judge_all(found)
                 if not wrong:
-                    is_whole = self._is_connected(found, is_newest=is_newest, is_left=bool(left))
+                    is_whole = self._is_connected(
+                        found, is_newest=is_newest, is_left=bool(excluded)
+                    )
                     return found if is_whole else None
                 some = [_snapshots_of(parse_path(each.file), usable, batch) for each in wrong]
                 without = set().union(*some) if all(some) else set()
             if not without:
                 return None
-            left |= without
+            excluded |= without
 
     def _judge_all(self, required: Required) -> list[BadFile]:
         codec = codec_of(required.offsets)

@@ -80,35 +80,37 @@ class RepairPlan:
         return frozenset([*(each.path for each in self.copied), *offsets, *operators])
 
 
-def plan_repair(seen: Observed, findings: list[CheckpointFinding]) -> RepairPlan | None:
+def plan_repair(observed: Observed, findings: list[CheckpointFinding]) -> RepairPlan | None:
     """Return how a copy is made; None where nothing was found, or something cannot be repaired."""
-    if seen.good is None or not findings or not all(each.is_repairable for each in findings):
+    if observed.good is None or not findings or not all(each.is_repairable for each in findings):
         return None
     codes = tuple(dict.fromkeys(each.code for each in findings))
-    unplanned = BatchPath(BatchLog.OFFSETS, seen.good.batch + 1)
-    left = {unplanned} if _UNPLANS & set(codes) else set()
-    offsets = _edit_offsets(seen, seen.good, codes)
-    operators = _edit_operators(seen.good) if Code.STALE_PARTITIONS in codes else {}
+    unplanned = BatchPath(BatchLog.OFFSETS, observed.good.batch + 1)
+    excluded = {unplanned} if _UNPLANS & set(codes) else set()
+    offsets = _edit_offsets(observed, observed.good, codes)
+    operators = _edit_operators(observed.good) if Code.STALE_PARTITIONS in codes else {}
     edited: set[CheckpointPath] = {
         *(BatchPath(BatchLog.OFFSETS, batch) for batch in offsets),
         *operators,
     }
     return RepairPlan(
-        batch=seen.good.batch,
-        is_back=seen.good.batch < max([seen.done, *seen.batches[BatchLog.COMMITS]]),
+        batch=observed.good.batch,
+        is_back=observed.good.batch < max([observed.done, *observed.batches[BatchLog.COMMITS]]),
         codes=codes,
-        copied=tuple(each for each in seen.good.files if each.of not in {*left, *edited}),
-        offsets={batch: each for batch, each in offsets.items() if batch_path(batch) not in left},
+        copied=tuple(each for each in observed.good.files if each.of not in {*excluded, *edited}),
+        offsets={
+            batch: each for batch, each in offsets.items() if batch_path(batch) not in excluded
+        },
         operators=operators,
-        proven=frozenset(_list_proven(seen, seen.good)),
+        proven=frozenset(_list_proven(observed, observed.good)),
     )
 
 
-def _list_proven(seen: Observed, good: Required) -> Iterator[str]:
+def _list_proven(observed: Observed, good: Required) -> Iterator[str]:
     """Yield the files that a checksum was compared with: Hadoop's, Spark's, or their own."""
-    there = {each.path for each in seen.files}
+    there = {each.path for each in observed.files}
     for each in good.files:
-        has_own = isinstance(each.of, StatePath | TablePath) and each.of not in seen.doubted
+        has_own = isinstance(each.of, StatePath | TablePath) and each.of not in observed.doubted
         if has_own or local_sum_path(each.path) in there:
             yield each.path
 
@@ -119,7 +121,7 @@ def batch_path(batch: int) -> BatchPath:
 
 
 def _edit_offsets(
-    seen: Observed, good: Required, codes: tuple[Code, ...]
+    observed: Observed, good: Required, codes: tuple[Code, ...]
 ) -> dict[int, OffsetsFile]:
     """Return the offsets that the copy has instead, of the batches whose offsets it has."""
     needed = [
@@ -127,13 +129,13 @@ def _edit_offsets(
         for each in good.files
         if isinstance(each.of, BatchPath) and each.of.log is BatchLog.OFFSETS
     ]
-    edited, began = {}, _list_begun(seen, good) if Code.TOPIC_RECREATED in codes else {}
+    edited, began = {}, _list_begun(observed, good) if Code.TOPIC_RECREATED in codes else {}
     for batch in needed:
-        before = after = seen.offsets[batch]
+        before = after = observed.offsets[batch]
         if Code.MISSING_LINE in codes:
-            after = _add_lines(after, count_sources(seen))
+            after = _add_lines(after, count_sources(observed))
         if Code.WRONG_FORMAT in codes:
-            after = _name_provider(after, actual_provider(seen))
+            after = _name_provider(after, actual_provider(observed))
         if Code.TOPIC_RECREATED in codes:
             after = _begin_topics(after, began)
         if after != before:
@@ -155,9 +157,9 @@ def _name_provider(offsets: OffsetsFile, provider: str | None) -> OffsetsFile:
     return replace(offsets, settings=replace(settings, conf=conf))
 
 
-def _list_begun(seen: Observed, good: Required) -> dict[str, TopicEnds]:
+def _list_begun(observed: Observed, good: Required) -> dict[str, TopicEnds]:
     """Return the topics that were created again, from the last batch: for all batches."""
-    topics = seen.topics or {}
+    topics = observed.topics or {}
     return {
         topic: topics[topic]
         for topic, partitions in topic_ends(good.offsets).items()
