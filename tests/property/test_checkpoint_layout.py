@@ -16,11 +16,11 @@ from ashore.queries.state.layout import (
     OffsetsFile,
     QueryFile,
     Settings,
+    SnapshotFile,
     SourceEnd,
     UnknownPath,
     parse_kafka,
     parse_path,
-    read_tables,
     write_kafka,
 )
 
@@ -36,7 +36,7 @@ PARSERS: dict[str, Callable[[bytes], object]] = {
     "metadata": lambda data: QueryFile.parse(data, "p"),
     "offsets/1": lambda data: OffsetsFile.parse(data, "p"),
     "commits/1": lambda data: CommitFile.parse(data, "p"),
-    "snapshot": lambda data: read_tables(data, "p"),
+    "snapshot": lambda data: SnapshotFile.read(data, "p"),
     "end": lambda data: parse_kafka(data.decode(errors="replace"), "p"),
 }
 FILES = [

@@ -25,11 +25,11 @@ from ashore.queries.spark.sql.settings import CHANGELOG, FORMAT, JOIN_FORMAT, RO
 from ashore.queries.state.layout import (
     PROVIDER,
     OffsetsFile,
+    SnapshotFile,
     TablePath,
     UnknownPath,
     parse_kafka,
     parse_path,
-    parse_tables,
     write_kafka,
 )
 
@@ -105,7 +105,11 @@ def test_every_file_of_a_checkpoint_is_known(site: Site, name: str) -> None:
     found = [parse_path(path) for path in paths]
     assert [path for path in found if isinstance(path, UnknownPath)] == []
     tables = {path.name for path in found if isinstance(path, TablePath)}
-    assert parse_tables(texts[TABLES], TABLES) <= tables if TABLES in texts else not tables
+    assert (
+        SnapshotFile.parse(texts[TABLES], TABLES).tables.keys() <= tables
+        if TABLES in texts
+        else not tables
+    )
     for path, data in texts.items():
         assert path == TABLES or write_again(path, data) == data
         if path.startswith("offsets"):

@@ -21,6 +21,7 @@ from ashore.queries.state.layout import (
     QueryPath,
     SchemaPath,
     Settings,
+    SnapshotFile,
     SourceEnd,
     SourcePath,
     StateKind,
@@ -32,8 +33,6 @@ from ashore.queries.state.layout import (
     Wrong,
     parse_kafka,
     parse_path,
-    parse_tables,
-    read_tables,
     write_kafka,
 )
 
@@ -277,10 +276,10 @@ def archive(content: bytes, name: str = "metadata") -> bytes:
 
 def test_a_snapshot_names_its_tables() -> None:
     data = golden("bases", TABLES)
-    found = read_tables(archive(data), "p")
-    assert found == parse_tables(data, "p")
-    assert {name.partition("-")[0] for name in found} == {"000008", "000015", "000016"}
-    assert all(isinstance(parse_path(f"state/0/0/SSTs/{name}"), TablePath) for name in found)
+    found = SnapshotFile.read(archive(data), "p")
+    assert found == SnapshotFile.parse(data, "p")
+    assert {name.partition("-")[0] for name in found.tables} == {"000008", "000015", "000016"}
+    assert all(isinstance(parse_path(f"state/0/0/SSTs/{name}"), TablePath) for name in found.tables)
 
 
 BROKEN = [
@@ -299,7 +298,7 @@ BROKEN = [
 @pytest.mark.parametrize(("data", "text"), BROKEN, ids=range(len(BROKEN)))
 def test_snapshots_that_do_not_tell(data: bytes, text: str) -> None:
     with pytest.raises(CheckpointUnfit, match=text):
-        read_tables(data, "p")
+        SnapshotFile.read(data, "p")
 
 
 def test_the_page_shows_the_files_of_spark() -> None:

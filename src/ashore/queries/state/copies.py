@@ -15,7 +15,7 @@ needs is copied.
     all others              taken as they are
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -29,11 +29,11 @@ from ashore.queries.state.layout import (
     CheckpointPath,
     HiddenPath,
     OperatorPath,
+    SnapshotFile,
     StateKind,
     StatePath,
     Store,
     TablePath,
-    read_tables,
 )
 
 F = TypeVar("F")
@@ -122,7 +122,7 @@ def _is_left_out(file: CheckpointFile, position: CheckpointPosition) -> bool:
 
 
 def plan_true_copy(
-    files: Sequence[CheckpointFile], read_snapshot: Callable[[StatePath], frozenset[str] | None]
+    files: Sequence[CheckpointFile], read_snapshot: Callable[[StatePath], Collection[str] | None]
 ) -> list[CheckpointFile]:
     """Return those of `files` that a start needs.
 
@@ -165,12 +165,12 @@ def _is_unused(path: CheckpointPath, kept: Mapping[Store, frozenset[str]]) -> bo
             return False
 
 
-def _read_tables(source: Checkpoint, snapshot: StatePath) -> frozenset[str] | None:
+def _read_tables(source: Checkpoint, snapshot: StatePath) -> Collection[str] | None:
     """Return the tables that a snapshot names; None where it does not name them, or has none."""
     if snapshot.kind is not StateKind.ROCKSDB_SNAPSHOT:
         return None
     try:
-        return read_tables(source.read(snapshot.path), snapshot.path)
+        return SnapshotFile.read(source.read(snapshot.path), snapshot.path).tables.keys()
     except CheckpointUnfit:
         return None
 

@@ -95,7 +95,7 @@ from ashore.queries.state.layout.paths import (
     parse_path,
 )
 from ashore.queries.state.layout.schemas import SchemaField, StoreSchema, parse_schemas, with_nulls
-from ashore.queries.state.layout.snapshots import SnapshotFile, parse_tables, read_tables
+from ashore.queries.state.layout.snapshots import SnapshotFile
 
 __all__ = [
     "HINT",
@@ -142,8 +142,6 @@ __all__ = [
     "parse_kafka",
     "parse_path",
     "parse_schemas",
-    "parse_tables",
-    "read_tables",
     "schema_names",
     "with_nulls",
     "write_kafka",

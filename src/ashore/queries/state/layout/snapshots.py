@@ -63,16 +63,6 @@ class SnapshotFile:
         return cls(dict(_table(each, place) for each in tables), counted)
 
 
-def read_tables(data: bytes, place: str) -> frozenset[str]:
-    """Return the names of the files in `SSTs` of a snapshot. Raises CheckpointUnfit."""
-    return frozenset(SnapshotFile.read(data, place).tables)
-
-
-def parse_tables(member: bytes, place: str) -> frozenset[str]:
-    """Return the same from the one file of the archive that names them."""
-    return frozenset(SnapshotFile.parse(member, place).tables)
-
-
 def _table(value: object, place: str) -> tuple[str, int | None]:
     found = value if isinstance(value, dict) else {}
     name, size = found.get("dfsSstFileName"), found.get("sizeBytes")

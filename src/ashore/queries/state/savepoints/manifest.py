@@ -47,6 +47,11 @@ class SavedFile:
     checksum: str  # BLAKE2b-64, hexadecimal
     pool: str = ""  # the directory of the pool that holds it; empty: the savepoint has it itself
 
+    @property
+    def in_pool(self) -> "PoolFile":
+        """The same as a file of the pool. Requires: it is there."""
+        return PoolFile(self.pool, self.path)
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -151,6 +156,11 @@ class PoolFile(NamedTuple):
 
     pool: str  # the directory of the pool: the digits of the savepoint that has copied the file
     path: str  # below it
+
+    @property
+    def path_in_pool(self) -> str:
+        """Where it is, below the pool."""
+        return f"{self.pool}/{self.path}"
 
 
 def write_references(files: Collection[PoolFile]) -> bytes:

@@ -18,7 +18,7 @@ sees the other, whatever comes between.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -122,16 +122,11 @@ class Pool(CheckpointStore):
             for file in each.manifest.files
         }
 
-    def find_missing(self, files: Iterable[SavedFile]) -> frozenset[PoolFile]:
-        """Return which files are not there with their size. Raises StorageError."""
+    def stat_files(self, files: Collection[PoolFile]) -> dict[PoolFile, FileStat]:
+        """Return those of some files that are there. Raises StorageError."""
         with ThreadPoolExecutor(WORKERS) as pool:
-            missing = pool.map(self._look_for, files)
-            return frozenset(each for each in missing if each is not None)
-
-    def _look_for(self, file: SavedFile) -> PoolFile | None:
-        found = self.stat(names.join(file.pool, file.path))
-        is_there = found is not None and found.size == file.size_bytes
-        return None if is_there else PoolFile(file.pool, file.path)
+            found = pool.map(lambda each: self.stat(each.path_in_pool), files)
+            return {file: stat for file, stat in zip(files, found, strict=True) if stat}
 
 
 def pool_of(savepoint: Savepoint) -> Pool:
@@ -145,7 +140,7 @@ def _read_needed(savepoint: Savepoint) -> frozenset[PoolFile]:
     unread: CheckpointUnfit | None = None
     try:
         files = savepoint.read_manifest().files
-        return frozenset(PoolFile(each.pool, each.path) for each in files if each.pool)
+        return frozenset(each.in_pool for each in files if each.pool)
     except CheckpointUnfit as error:
         if savepoint.is_taken():
             unread = error

@@ -17,7 +17,6 @@ from ashore.queries.state.files import WORKERS, link_between
 from ashore.queries.state.layout import ChecksumPath, StatePath, TablePath, parse_path
 from ashore.queries.state.savepoints.manifest import (
     Manifest,
-    PoolFile,
     SavedFile,
     write_manifest,
     write_references,
@@ -63,11 +62,18 @@ def share_files(
     """
     pool = pool_of(savepoint)
     candidates = plan_sharing(files, pool.find_saved())
-    references = write_references([PoolFile(each.pool, each.path) for each in candidates.values()])
-    savepoint.create(REFERENCES, references)
+    references = [each.in_pool for each in candidates.values()]
+    savepoint.create(REFERENCES, write_references(references))
     # Only now: a sweep that has not seen the references has condemned its files before.
-    unfit = pool.read_condemned() | pool.find_missing(candidates.values())
-    fit = [each for each in candidates.values() if PoolFile(each.pool, each.path) not in unfit]
+    condemned = pool.read_condemned()
+    there = pool.stat_files(references)
+    fit = [
+        each
+        for each in candidates.values()
+        if each.in_pool not in condemned
+        and (found := there.get(each.in_pool))
+        and found.size == each.size_bytes
+    ]
     shared = {each.path: each for each in _find_same(source, fit)}
     copied = [each for each in files if each.path not in shared]
     part = pool.part(savepoint.unique)

@@ -77,8 +77,8 @@ def count_removed(savepoint: Savepoint) -> int:
     pool = pool_of(savepoint)
     references = pool.read_references(without=savepoint)
     own = _list_part(pool, savepoint.unique)
-    candidates = {*_read_own_references(savepoint), *own}
-    there = candidates - _list_missing(pool, candidates - own)
+    candidates = own | _read_own_references(savepoint)
+    there = own.union(pool.stat_files(candidates - own))
     return count + sum(each not in references for each in there)
 
 
@@ -101,14 +101,10 @@ def sweep(
     references = pool.read_references()
     doomed = [each for each in doomed if each not in references]
     with ThreadPoolExecutor(WORKERS) as workers:
-        deleted = list(workers.map(lambda each: pool.delete(_path(each)), doomed))
+        deleted = list(workers.map(lambda each: pool.delete(each.path_in_pool), doomed))
     _remove_emptied(pool, {each.pool for each in doomed}, references)
     pool.delete(condemned)
     return [each for each, was_there in zip(doomed, deleted, strict=True) if was_there]
-
-
-def _path(file: PoolFile) -> str:
-    return names.join(file.pool, file.path)
 
 
 def _remove_emptied(pool: Pool, parts: Iterable[str], references: References) -> None:
@@ -137,15 +133,6 @@ def _read_own_references(savepoint: Savepoint) -> frozenset[PoolFile]:
 
 def _list_part(pool: Pool, name: str) -> set[PoolFile]:
     return {PoolFile(name, each.path) for each in pool.part(name).list_files()}
-
-
-def _list_missing(pool: Pool, files: Iterable[PoolFile]) -> set[PoolFile]:
-    with ThreadPoolExecutor(WORKERS) as workers:
-
-        def look(file: PoolFile) -> PoolFile | None:
-            return file if pool.stat(_path(file)) is None else None
-
-        return {each for each in workers.map(look, files) if each is not None}
 
 
 def _remove_directory(savepoint: Savepoint) -> int:
