@@ -21,7 +21,7 @@ from ashore.errors import (
     CheckpointUnfit,
     PathExists,
     StorageError,
-    check,
+    fail,
 )
 from ashore.log import names
 from ashore.log.names import AttemptFile, SliceName
@@ -91,7 +91,10 @@ class Attempts(CheckpointStore):
         newest = self.newest()
         if newest is not None and (is_mine or self._is_released(epoch - 1)):
             return newest
-        return self._make(epoch, newest)
+        with self._making(epoch, newest) as made:
+            if newest is not None:
+                copy_checkpoint(newest, made)
+        return made
 
     def cut(self, epoch: int, batch: int) -> Checkpoint:
         """Make an attempt in which a batch of the newest attempt is the last one.
@@ -102,11 +105,10 @@ class Attempts(CheckpointStore):
         is caught up with the table.
         Raises StorageError.
         """
-        newest = self.newest()
-        check(newest is not None, "an attempt is cut from another")
-        upto = CheckpointPosition(newest.read_query_id() if newest else None, batch, batch)
-        made = self._make(epoch, newest, upto)
-        self.release(epoch)
+        newest = self.newest() or fail("an attempt is cut from another")
+        upto = CheckpointPosition(newest.read_query_id(), batch, batch)
+        with self.remake(epoch, newest) as made:
+            copy_checkpoint(newest, made, upto)
         return made
 
     @contextlib.contextmanager
@@ -141,15 +143,6 @@ class Attempts(CheckpointStore):
             if names.checkpoint_attempt(self.path, each) != attempt.path
         ]
         return self.attempt(older[-1]) if older else None
-
-    def _make(
-        self, epoch: int, newest: Checkpoint | None, upto: CheckpointPosition | None = None
-    ) -> Checkpoint:
-        """Make an attempt: empty, or a copy of the newest one."""
-        with self._making(epoch, newest) as made:
-            if newest is not None:
-                copy_checkpoint(newest, made, upto)
-        return made
 
     @contextlib.contextmanager
     def _making(
