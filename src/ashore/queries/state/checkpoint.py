@@ -44,7 +44,10 @@ ANY_VERSION = (1, 2)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint(CheckpointStore):
-    """A checkpoint at `path` of a storage, which Spark knows as `uri`."""
+    """A checkpoint at `path` of a storage, which Spark knows as `uri`.
+
+    Every call may raise StorageError; one that parses a file, CheckpointUnfit.
+    """
 
     @property
     def has_checksum_files(self) -> bool:
@@ -55,7 +58,7 @@ class Checkpoint(CheckpointStore):
         return self.uri.startswith("file:")
 
     def read_position(self) -> CheckpointPosition:
-        """Return how far it has come. Raises StorageError, CheckpointUnfit.
+        """Return how far it has come.
 
         If its owner continues in the meantime, what is done is never ahead of what is planned.
         """
@@ -85,17 +88,17 @@ class Checkpoint(CheckpointStore):
     def read_offsets(
         self, batch_id: int, versions: Collection[int] = OFFSETS_VERSIONS
     ) -> OffsetsFile:
-        """Return what a batch was planned with. Raises StorageError, CheckpointUnfit."""
+        """Return what a batch was planned with."""
         place, data = self._read(BatchPath(BatchLog.OFFSETS, batch_id))
         return OffsetsFile.parse(data, place, versions)
 
     def read_commit(self, batch_id: int) -> CommitFile:
-        """Return what a batch that is done leaves. Raises StorageError, CheckpointUnfit."""
+        """Return what a batch that is done leaves."""
         place, data = self._read(BatchPath(BatchLog.COMMITS, batch_id))
         return CommitFile.parse(data, place)
 
     def read_operator(self, path: OperatorPath) -> OperatorFile:
-        """Return what an operator says of itself. Raises StorageError, CheckpointUnfit."""
+        """Return what an operator says of itself."""
         return OperatorFile.parse(self.read(path.path), self.full_path(path.path))
 
     def plan(self, batch_id: int, offsets: OffsetsFile) -> None:
@@ -103,24 +106,20 @@ class Checkpoint(CheckpointStore):
 
         Requires: the batch before is done, or Spark does not start here yet.
         If interrupted: the batch is planned, or it is not.
-        Raises StorageError.
         """
         self.create(BatchPath(BatchLog.OFFSETS, batch_id).path, offsets.write())
 
     def commit(self, batch_id: int, commit: CommitFile) -> None:
-        """Write that a batch is done, as Spark would have done it. Requires: its state is there.
-
-        Raises StorageError.
-        """
+        """Write that a batch is done, as Spark would have done it. Requires: its state is there."""
         self.create(BatchPath(BatchLog.COMMITS, batch_id).path, commit.write())
 
     def list_versions(self) -> list[int]:
-        """Return the versions of the job that it has copies of, sorted. Raises StorageError."""
+        """Return the versions of the job that it has copies of, sorted."""
         found = (parse_path(each) for each in self.list_names())
         return sorted(each.version for each in found if isinstance(each, VersionPath))
 
     def read_version(self, version: int) -> bytes:
-        """Return a copy of a version. Raises StorageError."""
+        """Return a copy of a version."""
         return self.read(VersionPath(version).path)
 
     def keep_version(self, version: int, data: bytes) -> None:
@@ -128,42 +127,35 @@ class Checkpoint(CheckpointStore):
 
         Requires: Spark has begun the checkpoint: it refuses to begin one that is not empty.
         If interrupted: the copy is there, or it is not.
-        Raises StorageError.
         """
         with contextlib.suppress(PathExists):
             self.create(VersionPath(version).path, data)
 
     def read_migration(self) -> int:
-        """Return the migration that has rewritten its state, by its epoch; 0: none.
-
-        Raises StorageError.
-        """
+        """Return the migration that has rewritten its state, by its epoch; 0: none."""
         return find_migration(self.list_names())
 
     def mark_migration(self, attempt: int) -> None:
-        """Say that a migration has rewritten the state. `attempt`: the epoch of this one.
-
-        Raises StorageError.
-        """
+        """Say that a migration has rewritten the state. `attempt`: the epoch of this one."""
         self.create(MigrationPath(attempt).path, b"{}\n")
 
     def list_batches(self, log: BatchLog) -> dict[int, FileStat]:
-        """Return the files of a log, by their batches. Raises StorageError."""
+        """Return the files of a log, by their batches."""
         listed = self.list_entries(log)
         found = [(names.leaf(each.path), each) for each in listed if not each.is_directory]
         return {int(name): each for name, each in found if is_number(name)}
 
     def list_finished(self) -> list[int]:
-        """Return the batches that are done and still kept, sorted. Raises StorageError."""
+        """Return the batches that are done and still kept, sorted."""
         done = self.list_batches(BatchLog.COMMITS)
         return sorted(done.keys() & self.list_batches(BatchLog.OFFSETS).keys())
 
     def count_sources(self) -> int:
-        """Return how many sources have files of their own. Raises StorageError."""
+        """Return how many sources have files of their own."""
         return len(self.list_directory(SOURCES).directories)
 
     def has_state(self) -> bool:
-        """Return whether an operator of the query keeps state. Raises StorageError."""
+        """Return whether an operator of the query keeps state."""
         return bool(self.list_entries(STATE))
 
     def _newest(self, log: BatchLog) -> int:
