@@ -7,25 +7,23 @@ from ashore.storage.deadline import (
     count_calls,
     count_hanging_calls,
 )
-from ashore.storage.failover import ActiveServer, FailoverStatistics, FailoverStorage
+from ashore.storage.failover import ActiveServer, FailoverStorage
 from ashore.storage.local import LocalStorage
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import open_storage
 from ashore.storage.paths import is_temporary
-from ashore.storage.retry import Backoff, RetryingStorage, RetryStatistics
+from ashore.storage.retry import Backoff, RetryingStorage
 
 __all__ = [
     "ActiveServer",
     "Backoff",
     "DeadlineStatistics",
     "DeadlineStorage",
-    "FailoverStatistics",
     "FailoverStorage",
     "FileStat",
     "FileWriter",
     "LocalStorage",
     "MemoryStorage",
-    "RetryStatistics",
     "RetryingStorage",
     "Storage",
     "count_calls",

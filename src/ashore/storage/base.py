@@ -6,9 +6,12 @@ overwritten. An answer is one of: done; PathMissing or PathExists; any other Sto
 means that the call may have been applied, or may be applied later, once or twice.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+
+T = TypeVar("T")
 
 
 class FileStat(NamedTuple):
@@ -147,3 +150,44 @@ class Confirms(Protocol):
     def confirm(self, path: str) -> None:
         """Make a change without an effect near `path`. Raises StorageError on a replaced server."""
         ...
+
+
+class ForwardingStorage(ABC):
+    """A Storage around others. `_forward` decides how a call is made of them."""
+
+    def create(self, path: str, data: bytes) -> None:
+        """See Storage."""
+        self._forward(f"create {path}", lambda inner: inner.create(path, data))
+
+    def open_write(self, path: str) -> FileWriter:
+        """See Storage."""
+        return self._forward(f"open {path}", lambda inner: inner.open_write(path))
+
+    def publish(self, staged: Staged, final: str) -> None:
+        """See Storage."""
+        self._forward(f"move {staged} to {final}", lambda inner: inner.publish(staged, final))
+
+    def stat(self, path: str) -> FileStat | None:
+        """See Storage."""
+        return self._forward(f"look at {path}", lambda inner: inner.stat(path), path)
+
+    def list(self, directory: str) -> list[FileStat]:
+        """See Storage."""
+        return self._forward(f"list {directory}", lambda inner: inner.list(directory), directory)
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """See Storage."""
+        return self._forward(f"read {path}", lambda inner: inner.read(path, start, length), path)
+
+    def delete(self, path: str) -> None:
+        """See Storage."""
+        self._forward(f"delete {path}", lambda inner: inner.delete(path))
+
+    def sync(self, directories: Sequence[str]) -> None:
+        """See Storage."""
+        what = f"sync {len(directories)} directories"
+        self._forward(what, lambda inner: inner.sync(directories))
+
+    @abstractmethod
+    def _forward(self, what: str, call: Callable[[Storage], T], looked_at: str | None = None) -> T:
+        """Make a call. `what`: in words. `looked_at`: of a call that changes nothing, its path."""

@@ -11,14 +11,14 @@ import logging
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, CallsHang, NotApplied, PathExists, PathMissing, check
-from ashore.storage.base import Confirms, FileStat, FileWriter, Links, Staged, Storage
+from ashore.storage.base import Confirms, FileWriter, ForwardingStorage, Links, Storage
 from ashore.storage.writer import GuardedWriter
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class DeadlineStatistics(NamedTuple):
     answered_late: int  # of these, calls that came back after all
 
 
-class DeadlineStorage:
+class DeadlineStorage(ForwardingStorage):
     """A Storage that never waits longer than `deadline_s` for one call."""
 
     def __init__(
@@ -54,38 +54,18 @@ class DeadlineStorage:
         with self._lock:
             return DeadlineStatistics(self._abandoned, self._answered_late)
 
-    def create(self, path: str, data: bytes) -> None:
-        """See Storage."""
-        self.call(f"create {path}", lambda: self._inner.create(path, data))
-
     def open_write(self, path: str) -> FileWriter:
         """See Storage."""
         inner = self.call(f"open {path}", lambda: self._inner.open_write(path), late=_abandon)
         return _DeadlineWriter(self, inner, path)
 
-    def publish(self, staged: Staged, final: str) -> None:
-        """See Storage."""
-        self.call(f"move {staged} to {final}", lambda: self._inner.publish(staged, final))
-
-    def stat(self, path: str) -> FileStat | None:
-        """See Storage."""
-        return self.call(f"look at {path}", lambda: self._inner.stat(path))
-
-    def list(self, directory: str) -> list[FileStat]:
-        """See Storage."""
-        return self.call(f"list {directory}", lambda: self._inner.list(directory))
-
-    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """See Storage."""
-        return self.call(f"read {path}", lambda: self._inner.read(path, start, length))
-
-    def delete(self, path: str) -> None:
-        """See Storage."""
-        self.call(f"delete {path}", lambda: self._inner.delete(path))
-
-    def sync(self, directories: Sequence[str]) -> None:
-        """See Storage."""
-        self.call(f"sync {len(directories)} directories", lambda: self._inner.sync(directories))
+    def _forward(
+        self,
+        what: str,
+        call: Callable[[Storage], T],
+        looked_at: str | None = None,  # noqa: ARG002 - see ForwardingStorage
+    ) -> T:
+        return self.call(what, lambda: call(self._inner))
 
     def link(self, source: str, target: str) -> bool:
         """See Links."""

@@ -11,10 +11,10 @@ returned only once the same server has made a change: one that was replaced and 
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, StorageError, check
-from ashore.storage.base import Confirms, FileStat, FileWriter, Staged, Storage
+from ashore.storage.base import Confirms, FileWriter, ForwardingStorage, Storage
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,6 @@ class ActiveServer:
     def __init__(self, index: int = 0) -> None:
         self._lock = threading.Lock()
         self.index = index
-        self.changes = 0
         self._failures = 0
         self._settled = 0  # as many failures had been seen when a server was last confirmed
 
@@ -56,18 +55,9 @@ class ActiveServer:
         with self._lock:
             if index != self.index and instead_of in (None, self.index):
                 self.index = index
-                self.changes += 1
 
 
-class FailoverStatistics(NamedTuple):
-    """What the calls came to."""
-
-    changes: int  # of the server that is asked first, over all storages that share it
-    not_taken: int  # calls that a server refused, not being active
-    unanswered: int  # calls that a server gave no answer to
-
-
-class FailoverStorage:
+class FailoverStorage(ForwardingStorage):
     """A Storage that asks the next server where the first does not serve.
 
     Arguments:
@@ -83,52 +73,25 @@ class FailoverStorage:
         self._active = active or ActiveServer()
         self._lock = threading.Lock()
         self._storages: dict[int, Storage] = {}
-        self._not_taken = 0
-        self._unanswered = 0
-
-    def statistics(self) -> FailoverStatistics:
-        """Return the counts since the start."""
-        with self._lock:
-            return FailoverStatistics(self._active.changes, self._not_taken, self._unanswered)
-
-    def create(self, path: str, data: bytes) -> None:
-        """See Storage."""
-        self._ask(lambda storage: storage.create(path, data))
 
     def open_write(self, path: str) -> FileWriter:
         """See Storage. Also asks on after no answer: what that may leave is an empty file.
 
         Where that is in the way of the next server, AnswerUnknown says so, and not PathExists.
         """
-        return self._ask(lambda storage: storage.open_write(path), asks_on=True)
-
-    def publish(self, staged: Staged, final: str) -> None:
-        """See Storage."""
-        self._ask(lambda storage: storage.publish(staged, final))
-
-    def stat(self, path: str) -> FileStat | None:
-        """See Storage."""
-        return self._look(path, lambda storage: storage.stat(path))
-
-    def list(self, directory: str) -> list[FileStat]:
-        """See Storage."""
-        return self._look(directory, lambda storage: storage.list(directory))
-
-    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """See Storage."""
-        return self._look(path, lambda storage: storage.read(path, start, length))
-
-    def delete(self, path: str) -> None:
-        """See Storage."""
-        self._ask(lambda storage: storage.delete(path))
-
-    def sync(self, directories: Sequence[str]) -> None:
-        """See Storage."""
-        self._ask(lambda storage: storage.sync(directories))
+        return self._ask_where(lambda storage: storage.open_write(path), asks_on=True)[0]
 
     def describe(self) -> str:
         """See Storage."""
         return self._open(self._active.index).describe()
+
+    def _forward(
+        self,
+        what: str,  # noqa: ARG002 - see ForwardingStorage
+        call: Callable[[Storage], T],
+        looked_at: str | None = None,
+    ) -> T:
+        return self._ask_where(call)[0] if looked_at is None else self._look(looked_at, call)
 
     def _look(self, path: str, call: Callable[[Storage], T]) -> T:
         """Ask what changes nothing: without an answer, nothing was applied."""
@@ -174,9 +137,6 @@ class FailoverStorage:
             self._active.settle(doubt)
         return confirmed == index
 
-    def _ask(self, call: Callable[[Storage], T], *, asks_on: bool = False) -> T:
-        return self._ask_where(call, asks_on=asks_on)[0]
-
     def _ask_where(self, call: Callable[[Storage], T], *, asks_on: bool = False) -> tuple[T, int]:
         """Ask each server once, the active one first, until one answers, if only with an error.
 
@@ -221,11 +181,7 @@ class FailoverStorage:
         self._active.set((index + 1) % len(self._servers), instead_of=index)
         self._active.fail()
         with self._lock:
-            if isinstance(error, NotApplied):
-                self._not_taken += 1
-                return
-            self._unanswered += 1
-            if self._storages.get(index) is storage:
+            if isinstance(error, AnswerUnknown) and self._storages.get(index) is storage:
                 del self._storages[index]
 
 

@@ -8,14 +8,13 @@ sync never repeated.
 
 import logging
 import random
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ashore.base.clock import Clock
 from ashore.errors import NotApplied, PathExists, PathMissing, StorageError, SyncFailed, check
-from ashore.storage.base import FileStat, FileWriter, Links, Staged, Storage
+from ashore.storage.base import ForwardingStorage, Links, Storage
 
 _log = logging.getLogger(__name__)
 
@@ -48,15 +47,12 @@ class Backoff:
             delay_s = min(2 * delay_s, self.max_s)
 
 
-class RetryStatistics(NamedTuple):
-    """What the tries came to."""
+class RetryingStorage(ForwardingStorage):
+    """A Storage that asks again where nothing was changed.
 
-    repeated: int  # tries after the first
-    given_up: int  # calls whose last try failed too
-
-
-class RetryingStorage:
-    """A Storage that asks again where nothing was changed."""
+    Of an unclear change the caller looks whether it was made; an unclear `open_write` is made under
+    another name. A failed sync is never repeated: the system forgets what it did not write.
+    """
 
     def __init__(
         self,
@@ -73,57 +69,26 @@ class RetryingStorage:
         self._attempts = attempts
         self._backoff = backoff or Backoff()
         self._jitter = jitter
-        self._lock = threading.Lock()
-        self._repeated = 0
-        self._given_up = 0
-
-    def statistics(self) -> RetryStatistics:
-        """Return the counts since the start."""
-        with self._lock:
-            return RetryStatistics(self._repeated, self._given_up)
-
-    def create(self, path: str, data: bytes) -> None:
-        """See Storage. An appender looks at the number before trying an unclear one again."""
-        self._again(lambda: self._inner.create(path, data))
-
-    def open_write(self, path: str) -> FileWriter:
-        """See Storage. After an unclear one the next try takes another name."""
-        return self._again(lambda: self._inner.open_write(path))
-
-    def publish(self, staged: Staged, final: str) -> None:
-        """See Storage. The caller looks at both names before trying an unclear one again."""
-        self._again(lambda: self._inner.publish(staged, final))
-
-    def stat(self, path: str) -> FileStat | None:
-        """See Storage."""
-        return self._again(lambda: self._inner.stat(path), self._attempts)
-
-    def list(self, directory: str) -> list[FileStat]:
-        """See Storage."""
-        return self._again(lambda: self._inner.list(directory), self._attempts)
-
-    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """See Storage."""
-        return self._again(lambda: self._inner.read(path, start, length), self._attempts)
-
-    def delete(self, path: str) -> None:
-        """See Storage."""
-        self._again(lambda: self._inner.delete(path))
-
-    def sync(self, directories: Sequence[str]) -> None:
-        """See Storage. A failed one is never repeated: the system forgets what it did not write."""
-        self._again(lambda: self._inner.sync(directories))
 
     def link(self, source: str, target: str) -> bool:
         """See Links."""
         inner = self._inner
-        return isinstance(inner, Links) and self._again(lambda: inner.link(source, target))
+        return isinstance(inner, Links) and self._again(lambda: inner.link(source, target), 1)
 
     def describe(self) -> str:
         """See Storage."""
         return self._inner.describe()
 
-    def _again(self, call: Callable[[], T], attempts: int = 1) -> T:
+    def _forward(
+        self,
+        what: str,  # noqa: ARG002 - see ForwardingStorage
+        call: Callable[[Storage], T],
+        looked_at: str | None = None,
+    ) -> T:
+        attempts = 1 if looked_at is None else self._attempts
+        return self._again(lambda: call(self._inner), attempts)
+
+    def _again(self, call: Callable[[], T], attempts: int) -> T:
         """Make a call `attempts` times at most, not counting the tries that no server took."""
         delays_s = self._backoff.delays_s(self._jitter)
         end_s = self._clock.monotonic_s() + self._backoff.within_s
@@ -137,11 +102,7 @@ class RetryingStorage:
                 attempt += not isinstance(error, NotApplied)
                 is_late = isinstance(error, NotApplied) and self._clock.monotonic_s() >= end_s
                 if is_late or attempt >= attempts:
-                    with self._lock:
-                        self._given_up += 1
                     raise
                 delay_s = next(delays_s)
                 _log.warning("again in %.1f s: %s", delay_s, error)
-            with self._lock:
-                self._repeated += 1
             self._clock.sleep(delay_s)
