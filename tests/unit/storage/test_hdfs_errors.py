@@ -3,7 +3,7 @@
 import pytest
 
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, PathMissing, StorageError
-from ashore.storage.hdfs_errors import storage_errors
+from ashore.storage.hdfs import storage_errors
 
 STACK = "\\n\\tat org.apache.hadoop.hdfs.server.namenode.FSNamesystem.mkdirs(FSNamesystem.java)"
 
