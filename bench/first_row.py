@@ -21,11 +21,11 @@ from statistics import median
 from typing import NamedTuple
 
 from ashore.jobs.class_archive import find_archive
-from ashore.topics.read.producer import Producer, create_topics
 from ashore.topics.run.spark.daemon import PLAIN
 from ashore.topics.run.spark.session import DAEMON, DRIVER_OPTIONS, LIGHT_JVM
 from ashore.topics.use.warm_up import warm_up
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import Producer, create_topics
 from bench.start_up import RECORDS
 from bench.table import Row
 

@@ -19,8 +19,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ashore.topics.read.producer import create_topics
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import create_topics
 from bench.rescale import INPUT_PARTITIONS, TOPIC, Run, fill, watch
 from bench.table import Row
 

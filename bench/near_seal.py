@@ -27,9 +27,9 @@ from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
 from ashore.tables.catalog.hive_wire import Address
-from ashore.topics.read.producer import Producer, create_topics
 from ashore_lab.services.hive import Hive
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import Producer, create_topics
 from bench.table import Row
 
 SPEED = 120

@@ -27,8 +27,8 @@ import psutil
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.jobs.jars import jar_paths
-from ashore.topics.read.producer import create_topics
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import create_topics
 from bench.peers.workload import Sender
 from bench.table import Row
 

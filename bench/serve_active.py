@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 from ashore.fleet.records.layout import ServerFiles
-from ashore.topics.read.producer import create_topics
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import create_topics
 from bench.serve import cpu_percent, phases, serving
 
 SETTLE_S, MEASURED_S = 20.0, 30.0

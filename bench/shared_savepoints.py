@@ -17,9 +17,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from ashore.topics.read.producer import create_topics
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import create_topics
 from bench.rescale import FROM, INPUT_PARTITIONS, TOPIC, fill, watch
 from bench.table import Row
 

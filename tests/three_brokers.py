@@ -4,8 +4,8 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.kafka_tools import WAIT_S, wait_for_partitions, wait_until
 
-from ashore.topics.read.producer import wait_for_replicas
 from ashore_lab.services.kafka_cluster import KafkaCluster
+from ashore_lab.services.producer import wait_for_replicas
 
 
 class ThreeBrokers(KafkaCluster):

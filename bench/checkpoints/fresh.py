@@ -17,8 +17,8 @@ from collections import deque
 from pathlib import Path
 
 from ashore.jobs.launch import JobLaunch
-from ashore.topics.read.producer import create_topics
 from ashore_lab.services.kafka import BrokerOptions, Kafka
+from ashore_lab.services.producer import create_topics
 from bench.checkpoints.modes import CORES, KEEP_S, Case, overrides
 from bench.checkpoints.results import Fresh
 from bench.checkpoints.run import Site, now

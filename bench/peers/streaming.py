@@ -18,7 +18,7 @@ from typing import Self
 import numpy as np
 import pyarrow.parquet as pq
 
-from ashore.topics.read.producer import create_topics
+from ashore_lab.services.producer import create_topics
 from bench.peers.measure import is_visible
 from bench.peers.peer import Order
 from bench.peers.run import PeerProcess, table_path

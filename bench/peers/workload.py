@@ -19,7 +19,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from ashore.topics.read.producer import create_topics
+from ashore_lab.services.producer import create_topics
 from bench.peers.shapes import LARGE, SEED, SHAPES, SMALL, Shape
 
 __all__ = ["LARGE", "SHAPES", "SMALL", "Sender", "Shape", "fill_topic", "make_records"]

@@ -34,7 +34,7 @@ from ashore.proof import retire as command
 from ashore.proof.verify.job import verify_job
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
-from ashore.tables.catalog import Catalog, MemoryCatalog
+from ashore.tables.catalog import Catalog
 from ashore.topics.loop import retention
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.worker import Tick
@@ -52,6 +52,7 @@ from ashore_lab.testing import (
     RecordedSource,
     StopProcess,
 )
+from ashore_lab.testing.memory_catalog import MemoryCatalog
 
 NAME, TABLE = SliceName("shop", "main"), "ods.clicks"
 CLICKS = StreamShard("clicks", "0")

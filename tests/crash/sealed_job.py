@@ -41,7 +41,6 @@ from ashore.log.positions import StreamShard
 from ashore.log.progress import Quiet
 from ashore.storage import MemoryStorage, Storage
 from ashore.storage.open import LakeAddress
-from ashore.tables.catalog import MemoryCatalog
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore_lab.testing import (
     Call,
@@ -57,6 +56,7 @@ from ashore_lab.testing import (
     StopProcess,
     read_rows,
 )
+from ashore_lab.testing.memory_catalog import MemoryCatalog
 
 JOB, CLICKS, ORDERS = "shop", "clicks", "orders"
 SLICES = {CLICKS: SliceName(JOB, "main"), ORDERS: SliceName(JOB, "orders")}

@@ -38,9 +38,9 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.log import names
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
-from ashore.topics.read.producer import Producer, create_topics
 from ashore.topics.run.spark.session import DRIVER_OPTIONS, LIGHT_JVM
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import Producer, create_topics
 
 PARTITIONS = 4
 RECORDS_A_SECOND = 500

@@ -18,9 +18,9 @@ from ashore.queries.state.directories import open_directory
 from ashore.queries.state.layout import OffsetsFile
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.doctor import DoctorAsked, Repaired, examine, repair
-from ashore.topics.read.producer import Producer, create_topics, replace_topic
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import Producer, create_topics, replace_topic
 
 RECORDS = 5
 

@@ -22,11 +22,11 @@ from ashore.tables.catalog import (
     open_catalog,
 )
 from ashore.tables.catalog.hive import HiveCatalog
-from ashore.tables.catalog.hive_locations import load_locations
 from ashore.tables.catalog.hive_wire import Address, Connection, thrift
 from ashore.tables.ddl import parse_ddl
 from ashore_lab.services import proxy
 from ashore_lab.services.hive import Hive
+from ashore_lab.services.hive_locations import load_locations
 from ashore_lab.services.ports import find_free_ports, is_listening
 from ashore_lab.services.process import Command, ServerProcess
 

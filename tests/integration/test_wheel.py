@@ -115,7 +115,7 @@ def test_what_an_extra_is_for_names_it_where_it_is_not_installed(
     ("extra", "modules"),
     [
         ("hdfs", ["ashore.storage.hdfs"]),
-        ("hive", ["ashore.tables.catalog.hive", "ashore.tables.catalog.hive_locations"]),
+        ("hive", ["ashore.tables.catalog.hive"]),
     ],
 )
 def test_an_extra_brings_what_it_is_for(

@@ -123,7 +123,7 @@ class Demo:
         return DemoResult(verdict, self.directory, self.job_file, killed_at)
 
     def _prepare(self) -> None:
-        from ashore.topics.read.producer import create_topics  # noqa: PLC0415 - loads the client
+        from ashore_lab.services.producer import create_topics  # noqa: PLC0415 - loads the client
 
         self.lake.mkdir(parents=True, exist_ok=True)
         servers = self._kafka.bootstrap_servers
@@ -134,7 +134,7 @@ class Demo:
 
     def _produce(self) -> None:
         """Send clickstream records of the last three hours, a few of them not valid JSON."""
-        from ashore.topics.read.producer import Producer  # noqa: PLC0415 - loads the client
+        from ashore_lab.services.producer import Producer  # noqa: PLC0415 - loads the client
 
         tails = _tails()
         start_ms, step_ms = SystemClock().now_ms() - HOURS_MS, HOURS_MS / self.records

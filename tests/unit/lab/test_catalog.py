@@ -4,7 +4,7 @@ import pytest
 
 from ashore.errors import CatalogError, CatalogUnreachable
 from ashore.storage import MemoryStorage
-from ashore.tables.catalog import CatalogPartition, CatalogTable, MemoryCatalog
+from ashore.tables.catalog import CatalogPartition, CatalogTable
 from ashore.tables.ddl import parse_ddl
 from ashore_lab.testing import (
     FailAfterEffect,
@@ -16,6 +16,7 @@ from ashore_lab.testing import (
     ProcessStopped,
     StopProcess,
 )
+from ashore_lab.testing.memory_catalog import MemoryCatalog
 
 TABLE = CatalogTable(
     "ods", "clicks", parse_ddl("id BIGINT"), parse_ddl("date STRING"), "file:///lake/ods.db/clicks",

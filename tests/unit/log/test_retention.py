@@ -18,7 +18,6 @@ from ashore.log.store.reader import read_history, read_log
 from ashore.proof.verify.job import verify_job
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import LakeAddress
-from ashore.tables.catalog import MemoryCatalog
 from ashore.topics.loop import retention as retirer_module
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.slice_loop import SliceLoop
@@ -26,6 +25,7 @@ from ashore.topics.loop.worker import Tick
 from ashore.topics.open_job import OpenJob
 from ashore_lab.drills.sites.memory import TaskRunner
 from ashore_lab.testing import FailBefore, FakeClock, FaultyStorage, RecordedSource
+from ashore_lab.testing.memory_catalog import MemoryCatalog
 
 NAME = SliceName("clicks", "main")
 TABLE, DEAD = "ods.clicks", "ods.clicks__dead"

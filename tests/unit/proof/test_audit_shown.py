@@ -25,9 +25,10 @@ from ashore.proof.audit.auditor import CATALOG_EVERY_MS, Auditor
 from ashore.proof.audit.result import AuditFinding, AuditReport, Pace
 from ashore.proof.evidence.adopted_files import adopted_path, write_adopted
 from ashore.proof.evidence.result import ProblemKind
-from ashore.tables.catalog import CatalogPartition, MemoryCatalog
+from ashore.tables.catalog import CatalogPartition
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.loop.registrar import TableShape
+from ashore_lab.testing.memory_catalog import MemoryCatalog
 
 EVEN, ODD = f"{DATE}/hour=00", f"{DATE}/hour=01"
 DEFINITION = TableDefinition(

@@ -19,11 +19,12 @@ from ashore.proof import retire as retire_module
 from ashore.proof.evidence.result import ProblemKind
 from ashore.proof.retire import apply_retire, parse_age, plan_retire
 from ashore.storage.base import Staged
-from ashore.tables.catalog import CatalogPartition, CatalogTable, MemoryCatalog
+from ashore.tables.catalog import CatalogPartition, CatalogTable
 from ashore.tables.ddl import Atom, Field, Schema
 from ashore.topics import open_job
 from ashore.topics.loop.retirement import RetirePartition
 from ashore_lab.testing import FailBefore, FaultyStorage
+from ashore_lab.testing.memory_catalog import MemoryCatalog
 
 EVEN = f"{DATE}/hour=00"
 DIRECTORY = names.join(names.table_path(TABLE), EVEN)

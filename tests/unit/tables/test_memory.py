@@ -6,12 +6,12 @@ from tests.unit.tables.contract import COLUMNS, CatalogContract, partition
 from ashore.errors import CatalogUnreachable, InvariantBroken
 from ashore.tables.catalog import (
     CatalogTable,
-    MemoryCatalog,
     NoCatalog,
     PartitionSeal,
     TableChange,
 )
 from ashore.tables.ddl import parse_ddl
+from ashore_lab.testing.memory_catalog import MemoryCatalog
 
 TABLE = CatalogTable(
     database="ods",

@@ -5,11 +5,10 @@ from ashore.tables.catalog.base import (
     CatalogPartition,
     CatalogTable,
     CatalogTableSeen,
+    NoCatalog,
     PartitionSeal,
     TableChange,
 )
-from ashore.tables.catalog.memory import MemoryCatalog
-from ashore.tables.catalog.none import NoCatalog
 from ashore.tables.catalog.open import open_catalog
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "CatalogPartition",
     "CatalogTable",
     "CatalogTableSeen",
-    "MemoryCatalog",
     "NoCatalog",
     "PartitionSeal",
     "TableChange",

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from ashore.errors import JobFileInvalid, NotInstalled
-from ashore.tables.catalog.base import Catalog
-from ashore.tables.catalog.none import NoCatalog
+from ashore.tables.catalog.base import Catalog, NoCatalog
 
 PORT = 9083  # where metastores listen unless configured otherwise
 
@@ -34,16 +33,6 @@ def open_catalog(uris: str | None, *, timeout_s: float = 30.0, user: str = "") -
         from ashore.tables.catalog.hive_wire import Address  # noqa: PLC0415 - an extra
     made = tuple(Address(host, port) for host, port in addresses)
     return HiveCatalog(ClientSettings(made, timeout_s, user))
-
-
-def load_locations(uri: str, table: str) -> dict[str, str]:
-    """Return where a Hive metastore says that the partitions of a table are.
-
-    As `hive_locations.load_locations`. Raises NotInstalled besides.
-    """
-    with _needing_extra():
-        from ashore.tables.catalog import hive_locations  # noqa: PLC0415 - an extra
-    return hive_locations.load_locations(uri, table)
 
 
 @contextmanager

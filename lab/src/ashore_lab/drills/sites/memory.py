@@ -24,7 +24,7 @@ from ashore.log.positions import OffsetRange, ShardRange, StreamShard
 from ashore.log.progress import BatchLanded, Quiet, Step
 from ashore.storage.base import Storage
 from ashore.storage.memory import MemoryStorage
-from ashore.tables.catalog import Catalog, MemoryCatalog, NoCatalog
+from ashore.tables.catalog import Catalog, NoCatalog
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.job import lake_of
 from ashore.topics.loop.splits import plan_splits
@@ -75,6 +75,7 @@ from ashore_lab.testing import (
     StopProcess,
     fetched_batch,
 )
+from ashore_lab.testing.memory_catalog import MemoryCatalog
 
 INTERVAL_S = 1.0
 LAKE = "file:///drill"

@@ -23,16 +23,8 @@ from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.log.positions import StreamShard
 from ashore.storage.base import Storage
-from ashore.tables.catalog.open import load_locations
 from ashore.topics.open_job import OpenJob, open_job
 from ashore.topics.read.kafka import KafkaSource
-from ashore.topics.read.producer import (
-    Producer,
-    create_topics,
-    delete_records,
-    replace_topic,
-    wait_for_replicas,
-)
 from ashore_lab.drills.checkers.in_flight import judge_flight
 from ashore_lab.drills.faults import (
     HALF_DONE_STEPS,
@@ -76,8 +68,16 @@ from ashore_lab.drills.verdict import Flight
 from ashore_lab.drills.workloads.numbers import Produced
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.hive import Hive
+from ashore_lab.services.hive_locations import load_locations
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.kafka_cluster import KafkaCluster
+from ashore_lab.services.producer import (
+    Producer,
+    create_topics,
+    delete_records,
+    replace_topic,
+    wait_for_replicas,
+)
 
 SAMPLE_EVERY_S = 0.5
 A_LITTLE_S = 0.002  # less than a batch takes from its first file to its last move
