@@ -76,7 +76,7 @@ def test_a_job_without_a_heartbeat_here_is_asked_by_its_lake(
     assert [job.ask("count", "{}", PATIENCE)[1] for _ in range(2)] == ["1", "2"]
     with pytest.raises(QueryRefused, match="not this one"):
         job.ask("refuse", "{}", PATIENCE)
-    with pytest.raises(NotDone, match="cannot be asked to dance"):
+    with pytest.raises(NotDone, match="to dance"):
         job.ask("dance", "{}", PATIENCE)
     files = [each.path.rpartition(".")[2] for each in storage.list(".ashore/clicks/_requests")]
     assert files == ["process"], "requests and answers are taken away"
@@ -118,7 +118,7 @@ def test_an_announcement_that_a_dead_process_has_left(
     monkeypatch.setattr(ask, "ACCEPTED_BY_LAKE_S", 0.1)
     elsewhere = replace(own, host="elsewhere", started_ms=own.started_ms - 1)
     assert list(LakeMailbox(storage, "clicks", elsewhere).requests()) == []
-    with pytest.raises(JobNotAnswering, match=r"on elsewhere has not answered"):
+    with pytest.raises(JobNotAnswering, match="on elsewhere has"):
         job.ask("count", "{}", PATIENCE)
     assert list(LakeMailbox(storage, "clicks", own).requests()) == [], "it is withdrawn"
     assert LakeMailbox(storage, "clicks").find_process() == own

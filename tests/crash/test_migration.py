@@ -392,7 +392,7 @@ def test_it_is_applied_undone_and_applied_again(contents: dict[str, bytes]) -> N
     undo(storage)
     assert start(storage) == "old"
     assert read_log(storage, NAME).migration == 0
-    with pytest.raises(QueryRefused, match="no migration is in force"):
+    with pytest.raises(QueryRefused, match="no migration is"):
         undo(storage)
     fold = apply(storage)
     assert start(storage) == "new"
@@ -404,7 +404,7 @@ def test_what_was_landed_since_is_taken_back_on_request_only(contents: dict[str,
     apply(storage)
     go_on(storage)
     end = read_log(storage, NAME).end
-    with pytest.raises(QueryRefused, match="in 1 batches, 12 to 12, since the migration"):
+    with pytest.raises(QueryRefused, match="in 1 batches, 12 to 12, "):
         undo(storage, rolls_back=False)
     assert read_log(storage, NAME).end == end, "nothing was appended"
     undo(storage)
@@ -434,7 +434,7 @@ def test_a_checkpoint_from_before_is_not_taken_for_the_new_one(contents: dict[st
     position = first.read_position()
     wanted = Resume(position, dict, None, "ana", "back", first.read_migration())
     resuming = resume(committer_of(storage), attempts_of(storage), wanted)
-    with pytest.raises(CheckpointUnfit, match="not that of the migration after batch 11"), resuming:
+    with pytest.raises(CheckpointUnfit, match="the migration after batch 11"), resuming:
         pass
     undo(storage)
     with resume(committer_of(storage), attempts_of(storage), wanted):
@@ -480,7 +480,7 @@ def test_a_batch_that_is_planned_and_not_done_is_refused(contents: dict[str, byt
     first = attempts_of(storage).attempt(1)
     first.plan(BATCH + 1, first.read_offsets(BATCH))
     end = read_log(storage, NAME).end
-    with pytest.raises(CheckpointUnfit, match="has planned batch 12 and finished 11"):
+    with pytest.raises(CheckpointUnfit, match="planned batch 12 and finished 11"):
         apply(storage)
     assert read_log(storage, NAME).end == end
 

@@ -70,7 +70,7 @@ def test_below_a_server_an_inner_address_has_to_be_allowed(monkeypatch: pytest.M
         post_json(f"{url}/alone", b"{}")
         monkeypatch.setenv(ALLOW, "")
         for host in (url, url.replace("127.0.0.1", "localhost")):
-            with pytest.raises(OSError, match="not a public address: who runs the server"):
+            with pytest.raises(OSError, match="not a public"):
                 post_json(f"{host}/refused", b"{}")
         monkeypatch.setenv(ALLOW, "127.0.0.0/8")
         post_json(f"{url}/listed", b"{}")

@@ -47,7 +47,8 @@ def test_a_nameservice_that_nobody_knows_has_its_line(
     path = job_on(tmp_path, "hdfs://nn1/x")
     code, _, err = invoke("run", path)
     assert code == 2
-    assert f"{path}:2: lake: 'nn1' is not a nameservice" in err
+    assert f"{path}:2: lake: 'nn1' " in err
+    assert "not a nameservice" in err
     assert "hdfs://nn1:8020/" in err
 
 
@@ -60,7 +61,8 @@ def test_a_namenode_that_is_not_there_is_told_in_seconds(
     code, _, err = invoke("run", path)
     assert time.monotonic() - began_s < 10
     assert code == 1
-    assert f"{path}:2: lake: no NameNode can be reached: 127.0.0.1" in err
+    assert f"{path}:2: lake: no NameNode" in err
+    assert ": 127.0.0.1" in err
     assert "start the NameNode" in err
     assert "create the directory" not in err
 

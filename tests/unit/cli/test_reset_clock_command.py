@@ -53,7 +53,8 @@ def test_it_shows_what_goes_back_and_then_it_does(job_file: Path, storage: Local
     end = read_log(storage, NAME).end
     code, shown, _ = invoke("reset-clock", job_file, "--explain")
     assert code == 0
-    assert "clicks/main: the log is set back from 20" in shown
+    assert "clicks/main: " in shown
+    assert "set back from 20" in shown
     assert "watermark of ods.clicks: 20" in shown
     assert "1 batches were landed ahead" in shown
     assert read_log(storage, NAME).end == end
@@ -65,10 +66,7 @@ def test_it_shows_what_goes_back_and_then_it_does(job_file: Path, storage: Local
     assert (last.body.why, last.body.now_ms) == ("NTP", reported["now_ms"])
     assert abs(SystemClock().now_ms() - read_log(storage, NAME).latest_ms) < YEARS_MS / 100
     code, shown, _ = invoke("reset-clock", job_file, "--why", "again")
-    assert (code, shown) == (
-        0,
-        "no log of the job is ahead of this machine's clock: nothing to do\n",
-    )
+    assert (code, "nothing to do" in shown) == (0, True)
     assert read_log(storage, NAME).end == last.number
 
 

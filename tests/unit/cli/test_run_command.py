@@ -45,7 +45,7 @@ def test_a_table_of_another_job_is_reported_before_spark_is_started(
     assert (code, TableOwned.code in err) == (TableOwned.exit_code, True)
     assert JavaMissing.code not in err
     assert err.startswith("20")
-    assert "checking lake, log and topics of job clicks" in err.splitlines()[0]
+    assert "of job clicks" in err.splitlines()[0]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_without_a_graceful_stop_there_is_none_and_the_command_says_so(
 ) -> None:
     shelf = tmp_path / "saved"
     code, _, err = invoke("run", stopping, "--savepoint", "/")
-    assert (code, "name a directory below the root" in err) == (2, True)
+    assert (code, "below the root" in err) == (2, True)
     monkeypatch.setattr(run_view, "show_run", lambda *_: 137)
     code, out, err = invoke("run", stopping, "--savepoint", shelf)
     assert (code, "no savepoint was taken" in err) == (137, True)
@@ -91,5 +91,5 @@ def test_without_a_graceful_stop_there_is_none_and_the_command_says_so(
     monkeypatch.setattr(run_view, "show_run", lambda *_: 0)
     monkeypatch.setattr(each_query, "save_each_query", interrupt)
     code, out, err = invoke("run", stopping, "--savepoint", shelf)
-    assert (code, "ended before its savepoints were taken" in err) == (1, True)
+    assert (code, "before its savepoints" in err) == (1, True)
     assert out == ""

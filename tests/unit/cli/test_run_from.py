@@ -66,14 +66,14 @@ def test_choices_without_a_savepoint_are_no_command(stopping: Path) -> None:
 def test_what_cannot_be_gone_on_from_is_refused_and_nothing_is_changed(stopping: Path) -> None:
     nowhere = stopping.parent / "nowhere"
     code, _, err = invoke("run", stopping, "--from", nowhere)
-    assert (code, f"{nowhere} is not a complete savepoint" in err) == (4, True)
+    assert (code, f"{nowhere} is not" in err) == (4, True)
     own(stopping, SliceName("clicks", "ods__big"))
     found = save(stopping)
     before = files(stopping.parent / "lake")
     code, _, err = invoke("run", stopping, "--from", found, "--from", found)
-    assert (code, "ods.big has more than one savepoint" in err) == (4, True)
+    assert (code, "more than one savepoint" in err) == (4, True)
     code, _, err = invoke("run", stopping, "--from", found)
-    assert (code, "the log has no batch" in err) == (4, True)
+    assert (code, "has no batch" in err) == (4, True)
     assert files(stopping.parent / "lake") == before
 
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_gone_on_from_is_refused_and_nothing_is_changed(stopping:
 def test_a_savepoint_of_another_job_or_query_is_refused(stopping: Path, owner: SliceName) -> None:
     own(stopping, owner)
     code, _, err = invoke("run", stopping, "--from", save(stopping))
-    assert (code, f"is of {owner}, which is no query of" in err) == (4, True)
+    assert (code, f"is of {owner}, " in err) == (4, True)
     assert "checkpoint-unfit" in err
     assert ("--of-another-job" in err) == (owner.job != "clicks")
     assert "--output another-table" in err
@@ -98,7 +98,7 @@ def test_another_table_goes_on_from_a_savepoint_of_another_job_only_when_told(
     stopping: Path,
 ) -> None:
     code, err = begin(stopping)
-    assert (code, "does not say which job it is of" in err) == (4, True)
+    assert (code, "which job" in err) == (4, True)
     assert "add `--of-another-job`" in err
 
 
@@ -115,7 +115,7 @@ def test_which_of_two_empty_tables_goes_on_is_not_guessed(
     own(stopping, owner)
     if told:
         code, err = begin(stopping)
-        assert (code, f"is of {owner}, and this is job clicks" in err) == (4, True)
+        assert (code, f"is of {owner}, " in err) == (4, True)
         shutil.rmtree(stopping.parent / "saved")
     code, err = begin(stopping, *told)
     assert (code, "2 queries of" in err, "have an empty log" in err) == (2, True, True)
@@ -147,6 +147,7 @@ def test_the_command_tells_what_the_table_gets_and_what_was_not_checked(
     told = ("--output", "another-table", "--of-another-job", "--same-sql")
     code, _, err = invoke("run", stopping, "--from", "/saved/savepoint-1", *told)
     assert code == 0, err
-    assert "ods.big continues from the savepoint /saved/savepoint-1 of other/ods__x" in err
+    assert "ods.big continues from" in err
+    assert "/saved/savepoint-1 of other/ods__x" in err
     assert "ods.big gets what comes after" in err
     assert asked == [AnotherTable(("/saved/savepoint-1",), True, True)]

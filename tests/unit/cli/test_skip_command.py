@@ -41,7 +41,8 @@ def test_explain_shows_what_is_done_then() -> None:
         0,
         {"place": "clicks/0", "skipped": [100, 130], "done": True},
     )
-    assert invoke(*skip)[:2] == (0, "clicks/0 continues there already: nothing to skip\n")
+    code, out, _ = invoke(*skip)
+    assert (code, out.endswith(": nothing to skip\n")) == (0, True)
 
 
 @pytest.mark.usefixtures("lake")

@@ -43,8 +43,8 @@ def test_a_window_has_a_start_and_an_end_and_a_terminal_is_left_alone(
         *(r"D\x1b[31mE\n", "12345678901234567890", "NULL"),
     ]
     assert "\x1b[31m" not in out
-    assert "there are more: --limit shows them" in err
-    assert "columns are named by Spark" in err
+    assert "there are more" in err
+    assert "named by Spark" in err
 
 
 def test_no_rows_are_said_and_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +95,7 @@ def test_rows_as_json_are_as_spark_wrote_them() -> None:
 def test_options_that_choose_rows_need_them() -> None:
     code, _, err = invoke("checkpoint", "inspect", "somewhere", "--limit", 3, "--key", "a=1")
     assert code == 2
-    assert "--key, --limit choose rows: give --rows as well" in " ".join(err.split())
+    assert "--key, --limit choose rows" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(

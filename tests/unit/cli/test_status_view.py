@@ -38,14 +38,16 @@ def test_the_partitions_with_the_most_lag_are_listed(show) -> None:
     lines = show(status_with(list(range(1_000))))
     rows = [line.split()[0] for line in lines if line.startswith("clicks/")]
     assert rows == [f"clicks/{number}" for number in range(999, 979, -1)]
-    assert f"980 more topic partitions, lag {sum(range(980)):,}; --json lists all" in lines
+    (rest,) = (line for line in lines if line.startswith("980 more "))
+    assert f", lag {sum(range(980)):,}; --json" in rest
 
 
 def test_a_lag_that_is_not_known_is_not_taken_for_none(show) -> None:
     lines = show(status_with([5, *[None] * 24]))
     rows = [line.split()[0] for line in lines if line.startswith("clicks/")]
     assert rows == [f"clicks/{number}" for number in range(20)]
-    assert "5 more topic partitions, lag not known; --json lists all" in lines
+    (rest,) = (line for line in lines if line.startswith("5 more "))
+    assert "lag not known" in rest
 
 
 def test_few_partitions_are_all_listed_by_name(show) -> None:

@@ -37,7 +37,7 @@ def test_a_file_is_followed_from_its_offsets_to_its_seal_and_its_end(
     entry = lake.land({lake.key(1): (0, 10)})
     path = lake.final(entry)
     partition = "/".join(path.split("/")[2:-1])
-    assert "not known: no later entry says how its move ended" in trace(tmp_path / path)
+    assert "no later entry" in trace(tmp_path / path)
     closed = lake.append(Commit("idle"))
     sealed = SealedPartition(TABLE, partition, 1, 10, 10, 0)
     seal = lake.append(Seal((sealed,), (Action.SUCCESS_FILE,), ()))
@@ -56,7 +56,7 @@ def test_a_file_is_followed_from_its_offsets_to_its_seal_and_its_end(
     assert found["there"] == "final"
     (tmp_path / path).unlink()
     said = trace(tmp_path / path)
-    assert "it is neither in its table nor staged" in said
+    assert "nor staged" in said
     assert f"entry {seal.number}  sealed" in said
 
 
@@ -67,11 +67,11 @@ def test_a_file_that_no_log_lists_does_not_count(tmp_path: Path, lake: Lake) -> 
     stranger = path.with_name("-".join([*rest, "0" * len(unique)]) + path.suffix)
     said = json.loads(trace(tmp_path / stranger, "--json"))
     assert said["steps"] == []
-    assert said["unknown"][0].startswith("no log of a job of this lake lists the file")
+    assert said["unknown"][0].startswith("no log")
 
 
 @pytest.mark.parametrize("path", ["x.parquet", "ods.db/clicks/x.parquet", "/etc/passwd"])
 def test_what_is_no_data_file_is_refused_with_an_example(path: str) -> None:
     found = CliRunner().invoke(app, ["trace", path])
     assert found.exit_code == 2
-    assert "is not a data file of a table" in found.output
+    assert "not a data file" in found.output

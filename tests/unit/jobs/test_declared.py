@@ -132,7 +132,7 @@ def test_what_is_wrong_is_told_with_its_line_in_the_sql(
     with pytest.raises(JobFileInvalid) as refused:
         load(tmp_path, SQL.replace(old, new))
     assert words in refused.value.message
-    assert "tables: this key is required" not in refused.value.message
+    assert "tables: " not in refused.value.message
 
 
 def test_both_may_say_of_a_table_what_does_not_differ(tmp_path: Path) -> None:
@@ -202,13 +202,13 @@ def test_what_is_wrong_with_a_topic_is_told(tmp_path: Path, old: str, new: str, 
 
 def test_the_job_file_and_the_sql_may_not_differ_about_a_topic(tmp_path: Path) -> None:
     both = JOB.replace("sql}", "sql, topics: [{topic: clicks-by-country, key: [day]}]}")
-    with pytest.raises(JobFileInvalid, match=r"sql\.topics\[0\]\.key: the SQL has another value"):
+    with pytest.raises(JobFileInvalid, match=r"sql\.topics\[0\]\.key: .* another value"):
         load(tmp_path, SQL + TOPIC, both)
 
 
 def test_a_file_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB, "utf-8")
-    with pytest.raises(JobFileInvalid, match=r"sql\.file: declared\.sql cannot be read"):
+    with pytest.raises(JobFileInvalid, match=r"sql\.file: declared\.sql cannot"):
         load_job(tmp_path / "job.yaml")
 
 

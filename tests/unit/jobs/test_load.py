@@ -337,7 +337,7 @@ def test_aliases_of_aliases_end() -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "none.yaml"
-    with pytest.raises(JobFileInvalid, match="there is no such file") as caught:
+    with pytest.raises(JobFileInvalid, match="no such file") as caught:
         load_job(missing)
     assert str(missing) in str(caught.value)
 
@@ -350,7 +350,7 @@ def test_a_directory_is_no_job_file(tmp_path: Path) -> None:
 def test_bytes_that_are_not_utf8_are_located(tmp_path: Path) -> None:
     file = tmp_path / "latin.yaml"
     file.write_bytes(b"job: a\n# caf\xe9\n")
-    with pytest.raises(JobFileInvalid, match=r"latin\.yaml:2: the file is not UTF-8"):
+    with pytest.raises(JobFileInvalid, match=r"latin\.yaml:2: .*not UTF-8"):
         load_job(file)
 
 
@@ -527,7 +527,7 @@ def test_sql_needs_spark() -> None:
 def test_what_is_no_master_of_spark_is_refused(master: str) -> None:
     _, key, message, instead = only(f"{SMALL}spark: {{master: '{master}'}}\n")
     assert key == "spark.master"
-    assert f"{master} is not a Spark master" in message
+    assert f"{master} is not a Spark" in message
     assert "local[*]" in instead
 
 

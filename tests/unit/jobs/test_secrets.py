@@ -124,7 +124,7 @@ def test_a_missing_variable_is_named() -> None:
     line, key, message, instead = only(WITH_SECRET, environment=without)
     assert (line, key) == (10, "source.kafka.options.client.id")
     assert "variable CLIENT is not set" in message
-    assert instead == "set CLIENT where ashore is started"
+    assert instead.startswith("set CLIENT ")
 
 
 def test_a_variable_is_replaced_once_only() -> None:

@@ -215,12 +215,10 @@ def test_a_topic_and_a_table_may_not_share_the_name_of_an_insert() -> None:
 
 def test_two_tables_may_not_share_the_name_of_an_insert() -> None:
     text = changed(SQL_JOB, ("- table: ods.big", "- table: a__b.c\n  - table: a.b__c"))
-    assert only(text)[:4] == (
-        14,
-        "tables[3].table",
-        "SQL would write a__b.c and a.b__c through one log, a__b__c",
-        "choose another name for one: `__` stands where the dot of a table is",
-    )
+    line, key, message, hint = only(text)[:4]
+    assert (line, key) == (14, "tables[3].table")
+    assert "a__b.c and a.b__c through one log, a__b__c" in message
+    assert "another name" in hint
 
 
 VIEWS_JOB = """\
@@ -238,7 +236,7 @@ sql: "INSERT INTO ods.web_all SELECT * FROM clicks;"
 def test_a_topic_may_not_become_the_dead_letters_of_a_table_that_sql_feeds() -> None:
     text = changed(VIEWS_JOB, ("table: ods.web_all", "table: ods.web_all, on_error: dead_letter"))
     assert job(text).tables[-1].sink_tables == ("ods.web_all", "ods.web_all__dead")
-    with pytest.raises(JobFileInvalid, match=r"the topic web\.all__dead .* which SQL writes"):
+    with pytest.raises(JobFileInvalid, match=r"topic web\.all__dead .* SQL writes"):
         match_topics(job(text), ["raw", "web.all__dead"])
 
 
@@ -260,13 +258,13 @@ def test_a_topic_that_is_found_later_may_not_become_a_table_that_sql_writes(topi
 
 def test_nor_may_a_table_that_sql_writes_be_its_dead_letters() -> None:
     text = changed(VIEWS_JOB, ("table: ods.web_all", "table: ods.web__dead"))
-    with pytest.raises(JobFileInvalid, match=r"which SQL writes, is reserved for ods\.web"):
+    with pytest.raises(JobFileInvalid, match=r"is reserved for ods\.web"):
         match_topics(job(text), ["raw", "web"])
 
 
 def test_two_tables_may_not_share_the_name_of_a_view() -> None:
     loaded = job(changed(VIEWS_JOB, ("/web.*/", "/.*s/")))
     views = match_topics(loaded, ["raw", "Clicks"])
-    with pytest.raises(JobFileInvalid, match=r"ods\.Clicks and raw\.clicks would both be"):
+    with pytest.raises(JobFileInvalid, match=r"ods\.Clicks and raw\.clicks would"):
         check_views(loaded, views.values())
     check_views(loaded, match_topics(loaded, ["raw", "users"]).values())

@@ -335,7 +335,7 @@ def staged_files(job: Job) -> list[str]:
 def test_a_batch_of_too_many_files_is_planned_again_with_fewer_records(monkeypatch):
     monkeypatch.setattr(slice_loop, "FILES_MAX", 0)
     job = Job("clicks", records=10)
-    with pytest.raises(TooManyFiles, match="at most: until the job is started again a batch has"):
+    with pytest.raises(TooManyFiles, match="at most: until the"):
         job.loop.run()
     assert job.slices[0].plan.limits.records == 1
     assert job.fold("clicks").next_batch == 0, "nothing was prepared"

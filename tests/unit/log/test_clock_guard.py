@@ -289,7 +289,8 @@ def test_a_log_that_is_ahead_is_refused_until_it_is_set_back(poisoned: Lake):
     shown = "\n".join(planned.explain())
     assert "2 batches were landed ahead" in shown
     assert "    ods.clicks date=2036-11-15/hour=11: 2 rows" in shown
-    assert f"ods.clicks {TODAY} was sealed ahead, as version 1: it stays sealed" in shown
+    assert f"ods.clicks {TODAY} was sealed ahead" in shown
+    assert "version 1" in shown
     (done,) = reset_clock.apply(lake.opened(), "NTP was wrong", takes_over=True)
     *_, before, last = read_history(lake.storage, NAME)
     assert isinstance(before.body, Open)

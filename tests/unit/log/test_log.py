@@ -113,7 +113,7 @@ def test_an_entry_of_the_same_epoch_by_another_is_damage(lake: Lake):
     log = lake.opened()
     draft = Draft(1, "f" * 32, 1, 0, log.fold.last, NOTHING, BODY)
     lake.storage.create(names.entry_path(NAME, 1), write_entry(draft)[1])
-    with pytest.raises(LogDamaged, match="written by another process in the same epoch 1"):
+    with pytest.raises(LogDamaged, match="in the same epoch 1"):
         log.append(BODY, NOTHING)
     with pytest.raises(LogDamaged):
         log.look()
@@ -238,14 +238,14 @@ def given_up(lake: Lake, fault: type, log_end: int = 0) -> LandingLog:
         faults = [replace(each, after=None) for each in faults]
     log = lake.opened(lake.faulty(*faults))
     join(log) if log_end else None
-    with pytest.raises(AnswerUnknown, match="may or may not be in the log"):
+    with pytest.raises(AnswerUnknown, match="may or may not"):
         log.append(Commit("given up"), NOTHING)
     return log
 
 
 def test_after_giving_up_a_writer_goes_on_only_through_a_new_open(lake: Lake):
     log = given_up(lake, FailBefore)
-    with pytest.raises(InvariantBroken, match="a log must be opened again"):
+    with pytest.raises(InvariantBroken, match="be opened again"):
         log.append(BODY, NOTHING)
     log.open()
     log.append(BODY, NOTHING)
@@ -520,7 +520,7 @@ def test_a_writer_that_finds_its_log_shorter_than_it_was_appends_nothing(lake: L
     for number in (2, 3):
         lake.storage.delete(names.entry_path(NAME, number))
     before = lake.listed()
-    with pytest.raises(LogLost, match="ends at entry 1, but it had entry 3"):
+    with pytest.raises(LogLost, match=r"at entry 1, .* entry 3"):
         log.open()
     assert lake.listed() == before
 

@@ -111,7 +111,7 @@ def test_append_without_a_look(lake: Lake, monkeypatch, is_mutated: bool):
         if is_mutated:
             zombie.append(body, closing)
             finish(zombie, lake.storage)
-            assert (lake.wrong() or "").endswith("is final and no prepare names it")
+            assert (lake.wrong() or "").endswith("no prepare names it")
         else:
             with pytest.raises(Fenced):
                 zombie.append(body, closing)
@@ -141,7 +141,7 @@ def test_remove_what_an_earlier_release_may_try(lake: Lake, monkeypatch, is_muta
         if is_mutated:
             zombie.append(body, closing)
             finish(zombie, lake.storage)
-            assert (lake.wrong() or "").endswith("is final and no prepare names it")
+            assert (lake.wrong() or "").endswith("no prepare names it")
         else:
             with pytest.raises(Fenced):
                 zombie.append(body, closing)
@@ -207,7 +207,7 @@ def test_retry_with_other_content(lake: Lake, is_mutated: bool):
         with pytest.raises(LogDamaged, match="written by another process"):  # I6: it was itself
             log.append(other, None)
     else:
-        with pytest.raises(InvariantBroken, match="a log must be opened again"):
+        with pytest.raises(InvariantBroken, match="be opened again"):
             log.append(other, None)
         log.open()
         assert log.fold.unclosed.body == body
@@ -349,7 +349,8 @@ def test_read_at_or_below_the_snapshot(lake: Lake, monkeypatch, is_mutated: bool
     if is_mutated:
         monkeypatch.setattr(log_reader, "newest_snapshot", lambda *_: EMPTY)
         monkeypatch.setattr(log_reader, "_entries_from", files_first)
-        assert lake.wrong() == ("I6: entry 6 (commit) does not follow: it has another predecessor")
+        assert (lake.wrong() or "").startswith("I6: entry 6 (commit) ")
+        assert (lake.wrong() or "").endswith("another predecessor")
     else:
         assert lake.wrong() is None
         assert replace(late.fold, base=-1) == lake.truth()
@@ -428,7 +429,7 @@ def test_go_on_over_a_gap(lake: Lake, is_mutated: bool):
     join(log)
     gap = ShardRange(key_of(), OffsetRange(0, 5))
     if is_mutated:
-        with pytest.raises(InvariantBroken, match="while 0 is the next offset"):
+        with pytest.raises(InvariantBroken, match="0 is the next offset"):
             log.append(write_batch(lake, _after(log, gap)), None)
     else:
         log.append(Skip((gap,), None, (), (), "job", "gap: skip"), None)
@@ -530,7 +531,7 @@ def test_give_up_without_a_look(lake: Lake, is_mutated: bool):
             replace(NOTHING, entry=second.fold.unclosed.number),
         )
         assert second.fold.shards[key_of()].lost == 3
-        assert lake.wrong() == "I5: entry 2 is closed and its file not final"
+        assert (lake.wrong() or "").startswith("I5: entry 2 is closed")
     else:
         assert open_and_find_lost(committer) is None
         assert second.fold.shards[key_of()].lost == 0
@@ -565,7 +566,7 @@ def test_land_again_as_a_new_batch(lake: Lake, is_mutated: bool):
     again = land_again(lake, log, lost)
     if is_mutated:
         body = replace(batch, batch=batch.batch + 1, files=again.files)
-        with pytest.raises(InvariantBroken, match="while 3 is the next offset"):
+        with pytest.raises(InvariantBroken, match="3 is the next offset"):
             log.append(body, closing)
     else:
         log.append(again, closing)

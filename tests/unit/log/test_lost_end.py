@@ -31,7 +31,7 @@ def test_the_latest_come_first_and_are_reported():
     later = find_later(END, [Trace("a", 4), Trace("b", 5, 9), Trace("c", 5, 8), Trace("d", 4, 7)])
     assert [each.path for each in later] == ["b", "c", "d", "a"]
     reported = describe_loss(END, later)
-    assert "ends at entry 12, epoch 3, before batch 7" in reported
+    assert "entry 12, epoch 3, before batch 7" in reported
     assert "b (epoch 5, batch 9)" in reported
     assert "and 1 more" in reported
     assert "there is no log" in describe_loss(LogEnd(), later)

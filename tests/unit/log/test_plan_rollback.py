@@ -127,7 +127,7 @@ def test_files_that_are_gone_on_purpose_are_not_named() -> None:
 
 def test_what_cannot_be_rolled_back_is_refused() -> None:
     chain = chain_of(3)
-    assert "no batch of the query" in refusal(Chain.started(KEY), 0)
+    assert "no batch" in refusal(Chain.started(KEY), 0)
     assert "not after batch 2" in refusal(chain, 2)
     assert "does not have batch 0" in refusal(chain, 1, batches_of(chain, 1))
     partition = next(iter(chain.fold.partitions.values()))

@@ -89,7 +89,7 @@ def test_rows_of_all_slices_count_and_an_unclosed_batch_of_another_blocks():
     due_ms = end_ms + RULE.delay_ms
     blocked = sealed(own, due_ms, due_ms, {"second": other.fold})
     assert blocked.partitions == ()
-    assert "slice second is not closed" in blocked.blocked[0].why
+    assert "slice second is not" in blocked.blocked[0].why
     other.commit()
     found = sealed(own, due_ms, due_ms, {"second": other.fold}).partitions
     assert [each.rows for each in found] == [13]

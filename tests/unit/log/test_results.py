@@ -50,7 +50,7 @@ def test_ranges_that_tile_the_order_may_hold_nothing() -> None:
 @pytest.mark.parametrize("missing", range(len(WHOLE)))
 def test_a_result_that_does_not_come_fails_the_batch(missing: int) -> None:
     come = [each for number, each in enumerate(WHOLE) if number != missing]
-    with pytest.raises(BatchFailed, match=r"no task has read clicks/. \[10, 20\) to its end"):
+    with pytest.raises(BatchFailed, match=r"no task .* clicks/. \[10, 20\) "):
         merge_results(an_order(), results(*come))
 
 
@@ -170,7 +170,7 @@ def test_each_task_of_a_query_tells_what_it_wrote() -> None:
 
 @pytest.mark.parametrize("come", [[], [0, 1], [1, 2], [0, 2]])
 def test_a_task_of_a_query_that_does_not_tell_fails_the_batch(come: list[int]) -> None:
-    with pytest.raises(BatchFailed, match="have not reported what they wrote"):
+    with pytest.raises(BatchFailed, match="have not reported"):
         check_tasks(rows_of(*come), 3)
 
 

@@ -299,7 +299,7 @@ def test_a_partition_with_files_of_others_stays_as_a_whole_and_that_is_reported_
     assert lake.retired() == []
     assert old in lake.registered()
     (reported,) = lake.reported.warnings
-    assert f"{TABLE} {old} is kept: it has 1 files" in reported
+    assert f"{TABLE} {old} is kept: " in reported
     lake.machine.delete(f"{directory}/part-0.jsonl")
     lake.land()
     assert lake.retired()[:1] == [old]

@@ -306,7 +306,7 @@ def test_an_effect_of_a_later_release_is_named_and_stays_owed():
     assert job.success()["rows"] == 1
     (deferred,) = read_log(job.storage, NAME).deferred.values()
     assert (type(deferred.action), deferred.action) == (str, "snapshot")
-    assert "does not support the effect snapshot" in job.fold.failing["snapshot"].error
+    assert "the effect snapshot" in job.fold.failing["snapshot"].error
     job.start()  # nothing of it stops a start, nor is it forgotten
     assert job.loop.tick() is Tick.IDLE
     assert job.fold.failing["snapshot"].times == 2

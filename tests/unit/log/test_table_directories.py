@@ -37,7 +37,7 @@ def test_a_table_whose_directory_is_gone_stops_the_job(has_more: bool) -> None:
     if has_more:
         fill(lake.source, "clicks", 0, 5)
     for _ in range(2):
-        with pytest.raises(Stopped, match="but the log counts rows there") as no:
+        with pytest.raises(Stopped, match="counts rows there") as no:
             check_job(lake.opened())
         assert (no.value.exit_code, no.value.fields) == (4, GONE)
         assert "create it empty" in no.value.hint
@@ -98,7 +98,7 @@ def test_a_directory_that_tasks_have_created_again_is_none():
     lake.append(Commit("stop"))
     delete_tree(lake.storage, table_path(TABLE))
     lake.storage.create(f"{table_path(TABLE)}/.ashore/clicks/main/1/staged", b"")
-    with pytest.raises(Stopped, match="but the log counts rows there") as stopped:
+    with pytest.raises(Stopped, match="counts rows there") as stopped:
         check_job(lake.opened())
     assert stopped.value.fields == GONE
 
@@ -111,6 +111,6 @@ def test_a_directory_that_goes_while_a_job_runs_stops_it():
     directories.require([TABLE])
     delete_tree(storage, table_path(TABLE))
     storage.create(f"{table_path(TABLE)}/.ashore/clicks/main/1/staged", b"")
-    with pytest.raises(Stopped, match="as it had when the job was started") as stopped:
+    with pytest.raises(Stopped, match="job was started") as stopped:
         directories.require([TABLE])
     assert (stopped.value.exit_code, stopped.value.fields) == (4, GONE)

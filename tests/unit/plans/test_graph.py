@@ -97,7 +97,7 @@ def test_a_join_that_would_forget_too_early_or_never() -> None:
         return replace(graph, nodes=(*graph.nodes[:place], made, *graph.nodes[place + 1 :]))
 
     check_graph(changed("LeftOuter", left, right), appends=False)
-    with pytest.raises(QueryRefused, match="a left outer join emits rows without a match"):
+    with pytest.raises(QueryRefused, match="a left outer join"):
         check_graph(changed("LeftOuter", replace(left, is_bounded=False), right), appends=False)
     other_side = changed("RightOuter", replace(left, is_bounded=False), right)
     check_graph(other_side, appends=False)

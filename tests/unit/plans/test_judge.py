@@ -62,4 +62,5 @@ def test_lines_and_document_say_the_same() -> None:
     for operator in operators:
         assert isinstance(operator, dict)
         assert str(operator["name"]) in text
-    assert list(judged_lines([])) == ["the job has no SQL: it keeps no state"]
+    (line,) = judged_lines([])
+    assert line.endswith("keeps no state")

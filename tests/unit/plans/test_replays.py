@@ -21,14 +21,14 @@ def test_what_is_made_of_a_random_value_is_random() -> None:
     random = Term(TermKind.CALL, "Rand", arguments=(0,))
     plan = graph_of(seed, random, COLUMN, Term(TermKind.CALL, "Multiply", arguments=(1, 2)))
     assert find_random(plan) == {1, 3}
-    assert warn_of_replays(plan, []) == ("`rand()` has another value when a batch is run again",)
+    (warning,) = warn_of_replays(plan, [])
+    assert warning.startswith("`rand()` has another value")
 
 
 def test_a_condition_warns_as_a_column_does_and_once() -> None:
     plan = graph_of(COLUMN, Term(TermKind.CALL, "Uuid"), shown=1, condition=1)
-    assert warn_of_replays(plan, ["SELECT uuid()"]) == (
-        "`uuid()` has another value when a batch is run again",
-    )
+    (warning,) = warn_of_replays(plan, ["SELECT uuid()"])
+    assert warning.startswith("`uuid()` has another value")
 
 
 @pytest.mark.parametrize(

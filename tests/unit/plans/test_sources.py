@@ -92,7 +92,7 @@ def test_a_topic_that_is_read_once_more_is_refused(
     plans = [StoredPlan("one", (), (), union(*each)) for each in (old, new)]
     found = judge_query(*plans)
     assert found.verdict is StateVerdict.REFUSED
-    assert "is read once more: Spark reads both readings from one offset" in found.why[0]
+    assert "is read once more: " in found.why[0]
     assert judge_query(plans[0], plans[0]).verdict is StateVerdict.FULL
 
 

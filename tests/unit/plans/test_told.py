@@ -22,12 +22,12 @@ def operator(name: str, *columns: tuple[str, StateVerdict], why: str = "") -> Op
 def test_operators_and_columns_that_change_are_told_the_worst_first() -> None:
     changed = operator("sums", ("k", FULL), ("avg(v)", PARTIAL), ("sum(v)", LOST))
     kept = operator("kept", ("k", FULL))
-    new = operator("new", why="it starts empty")
+    new = operator("new", why="empty")
     verdict = QueryVerdict(LOST, ("of all",), (changed, kept, new), ())
     assert list(describe_verdict(verdict)) == [
         "of all",
         "`sums` is lost (lost sum(v); partial avg(v))",
-        "`new` is partial (it starts empty)",
+        "`new` is partial (empty)",
     ]
 
 
@@ -39,9 +39,9 @@ def test_of_many_columns_the_rest_is_counted() -> None:
 
 def test_sources_are_told_before_operators() -> None:
     kept = SourceVerdict("clicks", FULL, (), 0, 0)
-    gone = SourceVerdict("views", LOST, ("it is no longer read",), 1, None)
+    gone = SourceVerdict("views", LOST, ("not read",), 1, None)
     verdict = QueryVerdict(LOST, (), (operator("new"),), (), sources=(kept, gone))
     assert list(describe_verdict(verdict)) == [
-        "`views` is lost (it is no longer read)",
+        "`views` is lost (not read)",
         "`new` is partial",
     ]

@@ -155,7 +155,7 @@ def test_a_process_with_too_many_hanging_calls_makes_no_more() -> None:
             PromptDeadline(faulty).create("a", b"")
     assert count_hanging_calls() == before + 2
     storage = PromptDeadline(faulty, hanging_max=before + 2)
-    with pytest.raises(CallsHang, match="hang: look at a is not attempted"):
+    with pytest.raises(CallsHang, match="hang: look at a "):
         storage.stat("a")
     assert len(faulty.calls) == 2
 

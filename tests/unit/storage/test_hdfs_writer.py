@@ -63,7 +63,7 @@ def test_an_abandoned_file_is_not_closed() -> None:
 def test_a_file_is_not_gone_on_with_after_any_error() -> None:
     file = RecordingFile(RuntimeError(STANDBY))
     writer = HdfsWriter(file, "a", None)
-    with pytest.raises(AnswerUnknown, match="cannot write a: not supported in state standby"):
+    with pytest.raises(AnswerUnknown, match=r"cannot write a: .*standby"):
         writer.write(b"x")
     with pytest.raises(StorageError):
         writer.close()

@@ -34,7 +34,7 @@ class CatalogContract:
         catalog.check_table(wider)  # writes nothing
         assert catalog.ensure_table(wider).added == ("First", "last")
         assert catalog.ensure_table(wider).added == ()
-        with pytest.raises(SchemaConflict, match="column first is only in the catalog") as refused:
+        with pytest.raises(SchemaConflict, match="column first is only") as refused:
             catalog.ensure_table(table)
         assert f"MSCK REPAIR TABLE {table.full_name}" in refused.value.hint
 
@@ -119,7 +119,7 @@ class CatalogContract:
     ):
         catalog.ensure_table(table)
         good = partition("2026-11-21")
-        with pytest.raises(InvariantBroken, match="is not a partition of"):
+        with pytest.raises(InvariantBroken, match="a partition of"):
             catalog.add_partitions(table, [good, CatalogPartition(path)])
         assert self.seals_of(catalog, table) == {}
 
