@@ -47,4 +47,5 @@ def test_only_some_of_many_are_told() -> None:
     many = [CaseLetter("clicks", 0, number, "no JSON") for number in range(15)]
     *shown, rest = letter_problems(Expected(table="ods.clicks", dead_letters=()), many)
     assert len(shown) == 10
-    assert rest == "ods.clicks: dead letter not expected: 5 more records"
+    assert rest.startswith("ods.clicks: dead letter not")
+    assert rest.endswith(": 5 more records")

@@ -84,7 +84,7 @@ def test_a_topic_that_is_read_twice_ends_twice() -> None:
 )
 def test_what_cannot_be_followed(offsets: bytes, commit: bytes) -> None:
     there = checkpoint(offsets, commit)
-    with pytest.raises(CheckpointUnfit, match="batch 2 cannot follow batch 1 of memory:ck: "):
+    with pytest.raises(CheckpointUnfit, match="batch 2 cannot follow batch 1 "):
         write_offsets(there, NAME, landed())
     assert [each.path for each in there.storage.list("ck/offsets")] == ["ck/offsets/1"]
 
@@ -95,5 +95,5 @@ def test_a_checkpoint_that_has_lost_the_batch_before() -> None:
 
 
 def test_a_topic_that_the_batch_before_did_not_read() -> None:
-    with pytest.raises(CheckpointUnfit, match="a topic that the batch before did not read"):
+    with pytest.raises(CheckpointUnfit, match="batch before did not"):
         write_offsets(checkpoint(), NAME, landed(read("other", "0", 5)))

@@ -124,7 +124,7 @@ def test_copies_of_versions_go_along(tmp_path: Path) -> None:
 
 def test_a_batch_that_is_not_kept_is_refused(tmp_path: Path) -> None:
     checkpoint = opened(unpack("stateless", tmp_path))
-    with pytest.raises(CheckpointUnfit, match="has batches 0 to 5, not batch 6"):
+    with pytest.raises(CheckpointUnfit, match="batches 0 to 5, not batch 6"):
         take_survey(checkpoint, 6)
 
 

@@ -57,7 +57,8 @@ def test_times_may_go_back_by_a_day() -> None:
     now = 100 * DAY_MS
     assert find([offsets(topic(each), at_ms=now - each) for each in range(3)]) == {}
     found = find([offsets(topic(each), at_ms=now - 2 * DAY_MS * (each == 2)) for each in range(3)])
-    assert found["offsets/2"] == "the time goes back between it and offsets/1"
+    assert found["offsets/2"].startswith("the time goes back")
+    assert found["offsets/2"].endswith("offsets/1")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_what_nothing_contradicts_is_not_proven(tmp_path: Path) -> None:
     edit(root / f"commits/{LAST}", lambda data: data.replace(b"244700000", b"944700000"))
     seen = observe(opened(root))
     assert diagnose(seen) == []
-    assert seen.unproven[0].startswith("2 texts of the newest batches")
+    assert seen.unproven[0].startswith("2 texts ")
 
 
 def without_sums(directory: Path) -> Path:

@@ -78,7 +78,7 @@ def test_a_checkpoint_of_another_job_or_query_is_refused(
 def test_a_damaged_copy_is_named(storage: MemoryStorage, damage: bytes) -> None:
     checkpoint = Checkpoint(storage, "somewhere/3", "memory:somewhere/3")
     checkpoint.keep_version(7, damage)
-    with pytest.raises(CheckpointUnfit, match="version 7 of the job is damaged"):
+    with pytest.raises(CheckpointUnfit, match=r"version 7 of .* damaged"):
         read_owner(checkpoint)
 
 
