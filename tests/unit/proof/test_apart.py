@@ -76,5 +76,5 @@ def test_lines_that_are_no_objects_reach_no_parser(content: bytes) -> None:
     file = storage.open_write("file")
     file.write(content)
     file.close()
-    with pytest.raises(Unreadable, match="a line is not a JSON object"):
+    with pytest.raises(Unreadable, match="not a JSON"):
         read_file(storage, "file", len(content), ("jsonl", Role.MAIN))

@@ -101,13 +101,13 @@ def test_a_file_that_was_there_before_the_job_may_be_data():
     lake.storage.create("ods.db/clicks/mine.parquet", b"x")
     lake.clock.advance(1)
     claim_tables(lake.storage, [TABLE], "clicks", lake.clock.now_ms())
-    assert "1 files were there before the job took the table" in refusal(lake)
+    assert "1 files were there before" in refusal(lake)
 
 
 def test_a_file_with_a_name_of_ashore_is_left():
     lake = make_closed()
     lake.storage.create("ods.db/clicks/a-main-1-7-0001-00000000c0ffee00.parquet", b"x")
-    assert "have names of Ashore, but no entry lists them" in refusal(lake)
+    assert "no entry lists" in refusal(lake)
 
 
 def test_files_of_connect_are_not_foreign():
@@ -124,7 +124,7 @@ def test_files_of_connect_are_not_foreign():
 def test_files_that_are_gone():
     lake = make_closed()
     lake.storage.delete(lake.final(lake.entries[2]))
-    assert "1 files that the log lists are gone" in refusal(lake)
+    assert "log lists are gone" in refusal(lake)
 
 
 def test_files_that_were_given_up_are_not_missed():
@@ -154,20 +154,20 @@ def test_files_of_an_unclosed_entry_may_be_on_their_way():
 def test_files_of_an_unclosed_entry_that_are_lost():
     lake = make_unclosed()
     lake.storage.delete(lake.files(lake.entries[-1])[0][1])
-    assert "1 files of the unclosed entry are lost" in refusal(lake)
+    assert "unclosed entry are lost" in refusal(lake)
 
 
 def test_files_of_another_size():
     lake = make_closed()
     lake.overwrite(lake.final(lake.entries[2]), b"other")
-    assert "1 files have other sizes than the log says" in refusal(lake)
+    assert "1 files have other sizes" in refusal(lake)
 
 
 def test_a_table_of_another_job():
     lake = make_lake()
     lake.append(Commit("stop"))
     claim_tables(lake.storage, [TABLE], "other", lake.clock.now_ms())
-    assert "the table belongs to job other" in refusal(lake)
+    assert "belongs to job other" in refusal(lake)
 
 
 # --- the log
@@ -228,7 +228,7 @@ def test_no_snapshot_is_written_while_an_entry_is_unclosed():
     lake.storage.create(f"{LOG}/_snapshot-1.json", b"")
     left, (aside,) = treated(lake)
     assert isinstance(aside.step, MoveAside)
-    assert any("the job writes the next one" in note for note in left.notes)
+    assert any("writes the next" in note for note in left.notes)
     assert read_log(lake.storage, lake.name).end == 3
 
 

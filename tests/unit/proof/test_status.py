@@ -51,7 +51,8 @@ def test_a_job_that_has_read_everything():
 def test_a_state_has_a_since_and_a_reason():
     lake = make_lake()
     found = status_of(lake)
-    assert (found.since_ms, found.why) == (found.now_ms, "its log has just grown")
+    assert found.since_ms == found.now_ms
+    assert "just grown" in found.why
     lake.append(Commit("stop"))
     lake.clock.advance(100)
     found = status_of(lake)
@@ -217,11 +218,13 @@ def test_what_a_job_passes_over_keeps_no_topic_waiting() -> None:
     assert "wait" not in only_warning(lake).text
     lake = two_topics(topic="/orders.*/")
     lake.source.delete("orders")  # of an expression: it may come and go
-    assert only_warning(lake).text == "topic orders does not exist"
+    assert only_warning(lake).text.startswith("topic orders does")
+    assert "wait" not in only_warning(lake).text
     lake = two_topics()
     lake.job = parse_job(JOB)
     lake.source.delete("orders")  # which this job no longer lands
-    assert only_warning(lake).text == "topic orders does not exist"
+    assert only_warning(lake).text.startswith("topic orders does")
+    assert "wait" not in only_warning(lake).text
 
 
 @pytest.mark.parametrize("cut_at", [None, 45])
@@ -253,7 +256,8 @@ def test_offsets_that_went_back():
     )
     warned = only_warning(lake)
     assert warned.kind == "went_back"
-    assert "ends at 40, but records are landed up to 50" in warned.text
+    assert "ends at 40, " in warned.text
+    assert "landed up to 50" in warned.text
 
 
 def test_a_transaction_that_holds_a_partition_up():
@@ -274,7 +278,7 @@ def test_what_keeps_partitions_from_being_sealed_is_named():
     blocked = status_of(lake).blocked_seals
     assert {each.table for each in blocked} == {TABLE}  # not that of dead letters
     assert len(blocked) == 2
-    assert all("had no record with an event time" in each.why for each in blocked)
+    assert all("an event time" in each.why for each in blocked)
 
 
 def test_what_is_owed_is_shown():
@@ -303,9 +307,9 @@ def test_what_is_owed_in_vain_is_warned_of_with_since_when_how_often_and_why():
     )
     warned = only_warning(lake)
     assert (warned.kind, warned.subject) == ("deferred", "main")
-    assert warned.text == (
-        "1 x register deferred: failing for 39.0 s, tried 4 times, the last 8.0 s ago: still none"
-    )
+    assert warned.text.startswith("1 x register deferred: ")
+    for part in ("failing for 39.0 s, ", "tried 4 times, ", "last 8.0 s ago: still none"):
+        assert part in warned.text
     lake.append(Commit("idle"), closing=Closing(None, 0, 0, False, (), ("register:x",)))
     found = status_of(lake)
     assert (found.warnings, found.slices[0].deferred_by_action) == ((), ())
