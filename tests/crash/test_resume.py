@@ -211,8 +211,8 @@ def test_without_a_choice_it_is_refused_and_says_what_was_landed() -> None:
 @pytest.mark.parametrize(
     ("query_id", "batch", "said"),
     [
-        pytest.param("query-2", SAVED, "the log is that of query", id="of another query"),
-        pytest.param("query-1", LAST + 1, "the log ends with batch", id="ahead of the table"),
+        pytest.param("query-2", SAVED, "that of query", id="of another query"),
+        pytest.param("query-1", LAST + 1, "ends with batch", id="ahead of the table"),
     ],
 )
 def test_a_savepoint_that_is_not_of_the_log_is_refused(

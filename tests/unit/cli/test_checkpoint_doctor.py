@@ -155,7 +155,7 @@ def read_topics(root: Path) -> None:
     ("now", "text"),
     [
         (TopicEnds({"0": 0, "1": 0}, {"0": 3, "1": 4}), "clicks/0 ends at offset 3"),
-        (TopicEnds({"0": 0}, {"0": 30}), "clicks no longer has partition 1"),
+        (TopicEnds({"0": 0}, {"0": 30}), "no longer has partition 1"),
         (None, "topic clicks does not exist"),
     ],
 )
@@ -213,10 +213,10 @@ def test_a_checkpoint_that_is_written_all_the_time_is_refused(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["{here}/nothing"], 4, "is not a checkpoint of Spark: it does not exist"),
+        (["{here}/nothing"], 4, "does not exist"),
         (["{root}", "--to", "{here}"], 4, "{here} is not empty"),
-        (["{root}", "--repair"], 2, "is a directory: it is repaired into another one"),
-        (["{root}", "--undo"], 2, "is not a job file: there is nothing to undo"),
+        (["{root}", "--repair"], 2, "is a directory: "),
+        (["{root}", "--undo"], 2, "nothing to undo"),
     ],
 )
 def test_what_cannot_be_done_is_said(

@@ -126,7 +126,7 @@ def test_without_a_batch_the_table_follows_its_checkpoint(
     ("arguments", "code", "said"),
     [
         (("ods.bit",), 2, "did you mean `ods.big`?"),
-        (("ods.clicks",), 2, "is not a sink table"),
+        (("ods.clicks",), 2, "not a sink"),
         (("ods.big", "--to-batch", "0"), 4, "has batches 1 to 3, not batch 0"),
         (("ods.big", "--to-batch", "-1"), 2, "to-batch"),
     ],

@@ -55,11 +55,11 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     (one, key), (_, other) = make(tmp_path, "one"), make(tmp_path, "other")
     _, hidden = make(tmp_path, "hidden", "secret")
     for certificate, key_, password, words in (
-        (one, other, "", "is not that of the certificate"),
-        (one, None, "", "no certificate with its key"),
+        (one, other, "", "of the certificate"),
+        (one, None, "", "no certificate with"),
         (key, one, "", "in PEM"),
-        (one, hidden, "", "encrypted, and its password is not set"),
-        (one, hidden, "wrong", "encrypted, and its password does not open it"),
+        (one, hidden, "", "encrypted, .*is not set"),
+        (one, hidden, "wrong", "encrypted, .*does not open"),
         (tmp_path / "missing.pem", key, "", "cannot be read"),
     ):
         with pytest.raises(RequestInvalid, match=words):
@@ -82,7 +82,7 @@ def test_files_that_are_renewed_apply_to_the_next_connection(tmp_path: Path) -> 
     assert served_name(context, one, ssl.TLSVersion.TLSv1_2) == "one"
     assert not certificate.renew(), "nothing has changed"
     one.write_bytes(two.read_bytes())
-    with pytest.raises(RequestInvalid, match="is not that of the certificate"):
+    with pytest.raises(RequestInvalid, match="of the certificate"):
         certificate.renew()
     assert not certificate.renew(), "it is said once"
     key.write_bytes(second.read_bytes())

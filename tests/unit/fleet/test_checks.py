@@ -110,7 +110,7 @@ def test_no_job_file_is_parsed_where_requests_are_answered(served: Served) -> No
                 await client.get("/ui/jobs/clicks/migrate"),
                 await client.post("/ui/write", data=sent),
             ]
-            assert "The job file can be run" in answers[-1].text
+            assert "can be run" in answers[-1].text
             return [each.status_code for each in answers]
 
     with Entered() as entered:
@@ -146,7 +146,7 @@ def test_a_job_file_that_takes_minutes_is_refused(checks: CheckProcesses, tmp_pa
     path = write_simulated_job(tmp_path, "clicks")
     assert checks.load_job(path).job == "clicks"
     path.write_text(FLAT[: BYTES_MAX - 10])
-    with pytest.raises(JobFileInvalid, match=r"clicks\.yaml: this text takes more than"):
+    with pytest.raises(JobFileInvalid, match=r"clicks\.yaml: .* takes more"):
         checks.load_job(path)
     with pytest.raises(JobFileInvalid, match="takes more than"):
         Verbs(files, load=checks.load_job).deploy("large", path.read_text())
@@ -190,7 +190,7 @@ def test_a_text_with_many_problems_is_answered_with_the_first_of_them(served: Se
     with login(served, served.read["authorization"].split()[1]) as client:
         fields = {"csrf": form_word(client), "do": "check", "name": "x"}
         found = client.post("/ui/write", data={**fields, "text": FLAT[:5_000]})
-        assert f"of which the first {PROBLEMS_MAX} are listed" in found.text
+        assert f"the first {PROBLEMS_MAX} are listed" in found.text
         assert found.text.count("need-broken") == PROBLEMS_MAX
         found = client.post("/ui/write", data={**fields, "text": FLAT[:300_000]})
         assert "more than 200,000 characters" in found.text, "it is not cut and then checked"

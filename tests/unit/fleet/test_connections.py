@@ -275,7 +275,7 @@ def test_a_port_that_is_taken_is_said_before_a_job_is_started(tmp_path: Path) ->
         port = taken.getsockname()[1]
         found = CliRunner().invoke(app, ["serve", str(tmp_path), "--port", str(port)])
     assert found.exit_code == ServerRefused.exit_code
-    assert f"nothing can listen at 127.0.0.1 port {port}" in found.output
+    assert f"listen at 127.0.0.1 port {port}" in found.output
     assert "--port" in found.output
 
 

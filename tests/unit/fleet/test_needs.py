@@ -47,9 +47,8 @@ def test_a_decision_comes_first_and_commands_name_the_job_file():
 def test_a_file_that_cannot_be_read_says_how_to_correct_it():
     error = JobFileInvalid("line 3 is wrong", hint="write x")
     (found,) = find_needs(seen(row=FleetRow("clicks", None, (), error)))
-    assert (found.level, found.text, found.hint) == (
-        *(Level.DECIDE, "its file cannot be run: line 3 is wrong", "write x"),
-    )
+    assert (found.level, found.hint) == (Level.DECIDE, "write x")
+    assert found.text.endswith(": line 3 is wrong")
 
 
 def test_what_the_status_says_of_records_is_there_once_and_hides_no_other_warning():
@@ -63,7 +62,7 @@ def test_what_the_status_says_of_records_is_there_once_and_hides_no_other_warnin
     assert [each.text for each in needs if each.subject != "main"] == [told[1], warned.text]
     (alone,) = find_needs(seen(warnings=told))
     assert alone.text.startswith("40 of the last 40")
-    assert alone.hint == "for the reason, run: ashore status /jobs/clicks.yaml"
+    assert alone.hint.endswith("run: ashore status /jobs/clicks.yaml")
 
 
 def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup():
@@ -100,7 +99,7 @@ def test_what_is_said_twice_is_said_as_the_gravest():
 def test_what_the_server_starts_again_asks_nobody_to_start_it():
     killed = supervised(phase="backing-off", why="killed", hint=f"`dmesg` says; then {AGAIN}")
     (found,) = find_needs(seen(supervised=killed))
-    assert found.hint == "`dmesg` says. the server starts it again by itself"
+    assert found.hint.startswith("`dmesg` says. the server starts")
 
 
 def test_what_waits_for_a_person_is_a_decision():
@@ -139,6 +138,6 @@ def test_each_problem_of_a_job_file_has_its_line_and_what_to_write_instead():
     with pytest.raises(JobFileInvalid) as refused:
         parse_job("job: clicks\nlake: nowhere\n", path="clicks.yaml")
     found = find_needs(seen(row=FleetRow("clicks", None, (), refused.value)))
-    texts = {each.text: each.hint for each in found}
-    assert texts["its file cannot be run: line 2: lake: a lake is a URI"] == "write file:///path"
+    (hint,) = [each.hint for each in found if "line 2: lake: " in each.text]
+    assert hint == "write file:///path"
     assert len(found) == 3

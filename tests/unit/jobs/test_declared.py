@@ -122,7 +122,7 @@ def test_five_lines_and_a_file_of_sql_are_a_job(tmp_path: Path) -> None:
         (
             "INSERT",
             "CREATE TABLE ods.clicks (id INT);\nINSERT",
-            "declared.sql:10:1: ods.clicks is declared more than once",
+            "declared.sql:10:1: ods.clicks is declared",
         ),
     ],
 )
@@ -189,8 +189,8 @@ def test_both_may_say_of_a_topic_what_does_not_differ(tmp_path: Path) -> None:
     [
         ("'upsert'", "'insert'", "declared.sql:13: CREATE TABLE clicks-by-country: mode: must be"),
         ("mode", "late", "declared.sql:13: CREATE TABLE clicks-by-country: late: 'late' is not"),
-        ("'key' = 'country, day'", "", "clicks-by-country: key: upsert keeps the newest row"),
-        ("INSERT", TOPIC, "clicks-by-country is declared more than once"),
+        ("'key' = 'country, day'", "", "clicks-by-country: key: upsert keeps"),
+        ("INSERT", TOPIC, "clicks-by-country is declared"),
         ("USING kafka", "PARTITIONED BY (day) USING kafka", "partition_by"),
     ],
 )

@@ -193,12 +193,11 @@ def test_twins_are_compared_row_by_row() -> None:
     assert compare_rows(tested, control) == []
     row = next(iter(tested))
     changed = tested - Counter([row]) + Counter([(*row[:-1], ("ts", 0))])
-    assert [each[:27] for each in compare_rows(changed, control)] == [
-        "1 rows of the control group",
-        "1 rows are not those of the",
-    ]
-    twice = compare_rows(tested + Counter([row]), control)
-    assert [each[:27] for each in twice] == ["1 rows are not those of the"]
+    missing, more = compare_rows(changed, control)
+    assert missing.startswith("1 rows of the control")
+    assert more.startswith("1 rows are not")
+    (twice,) = compare_rows(tested + Counter([row]), control)
+    assert twice.startswith("1 rows are not")
 
 
 def test_a_twin_that_is_not_registered_has_no_rows() -> None:

@@ -35,14 +35,15 @@ def play_kill(moment: Moment) -> Verdict:
 def test_a_kill_with_nothing_in_flight_proves_nothing(step: str) -> None:
     verdict = play_kill(Moment(step))
     assert verdict.exit_code == 6
-    assert verdict.doubts == ("kill: nothing was in flight whenever it struck: 1 times",)
+    assert len(verdict.doubts) == 1
+    assert verdict.doubts[0].startswith("kill: nothing ")
 
 
 def test_what_was_in_flight_is_reported() -> None:
     written, prepared = play_kill(Moment("prepare")), play_kill(Moment("move"))
     assert (written.exit_code, prepared.exit_code) == (0, 0)
-    assert any("files written and in no entry" in note for note in written.notes)
-    assert any("of a batch that is prepared are not moved" in note for note in prepared.notes)
+    assert any("in no entry" in note for note in written.notes)
+    assert any("are not moved" in note for note in prepared.notes)
 
 
 def test_what_a_kill_must_find_is_more_than_a_backlog() -> None:
@@ -85,7 +86,7 @@ def test_a_drill_that_hangs_is_red_in_time(monkeypatch: pytest.MonkeyPatch) -> N
     finally:
         release.set()
     assert verdict.exit_code == 5
-    assert "was not over after 0.2 s" in verdict.problems[0]
+    assert "not over after 0.2 s" in verdict.problems[0]
     assert "release.wait" in "\n".join(verdict.notes)  # where it hung
     assert verdict.took_s < 30
 

@@ -144,7 +144,7 @@ def test_so_many_answers_are_dropped_and_no_more(site: Site):
 
 
 def test_a_proxy_that_is_gone_is_an_error():
-    with pytest.raises(ServiceError, match="the proxy does not answer"):
+    with pytest.raises(ServiceError, match="the proxy does"):
         set_mode(find_free_ports(1)[0], 0, Mode.PASS)
 
 

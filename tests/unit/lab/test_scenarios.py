@@ -95,8 +95,8 @@ def test_its_faults_follow_from_seed_and_length(name: str) -> None:
 @pytest.mark.slow
 def test_a_release_that_cannot_be_rolled_back_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     OWN_MUTANTS["write a format that is new"][1](monkeypatch)
-    problems = set(rehearse("upgrade").problems)
-    assert problems == {"the release before cannot read formats [1, 2]"}
+    (problem,) = set(rehearse("upgrade").problems)
+    assert problem.endswith("cannot read formats [1, 2]")
 
 
 def test_the_long_form_kills_twenty_times_at_every_step() -> None:

@@ -187,7 +187,7 @@ def test_tries_in_vain_are_counted_until_what_was_tried_is_done(chain: Chain):
 @pytest.mark.parametrize(
     ("failed", "reason"),
     [
-        (FailedTries("http", 1, 7, "away"), "http failed, and nothing of it is deferred"),
+        (FailedTries("http", 1, 7, "away"), "http failed, "),
         (FailedTries("register", 0, 7, "away"), "register failed 0 times"),
     ],
 )
@@ -198,7 +198,7 @@ def test_a_failure_that_cannot_have_been(chain: Chain, failed: FailedTries, reas
 
 def test_a_done_effect_that_was_never_owed(chain: Chain):
     closing = replace(chain.closing(), done=("register:9",))
-    refuse(chain, "register:9 is done but was never deferred", closing=closing)
+    refuse(chain, "register:9 .*never deferred", closing=closing)
 
 
 def test_an_effect_that_is_done_twice(chain: Chain):
@@ -210,9 +210,7 @@ def test_an_effect_that_is_done_twice(chain: Chain):
 def test_an_entry_that_closes_none_has_no_effects_to_tell(chain: Chain):
     chain.commit()
     for change in ({"deferred": (DEFERRED,)}, {"moved": 1}, {"already_moved": 1}):
-        refuse(
-            chain, "effects of an entry that is not there", closing=replace(NO_CLOSING, **change)
-        )
+        refuse(chain, "effects of an entry", closing=replace(NO_CLOSING, **change))
 
 
 def test_partitions_are_registered_by_the_closing_entry_if_it_says_so(chain: Chain):
@@ -244,7 +242,7 @@ FIRST = "id-clicks-1"
     [
         (joined((0, 1, FIRST)), "joins a second time"),
         (joined((2, 1, FIRST), (2, 1, FIRST)), "joins a second time"),
-        (joined((2, 2, FIRST)), "the identity of another generation"),
+        (joined((2, 2, FIRST)), "of another generation"),
         (joined((2, 1, "new")), "does not follow generation 1"),
         (joined((2, 3, "new")), "does not follow generation 1"),
         (joined((2, 0, "new")), "does not follow generation 1"),
@@ -301,7 +299,7 @@ def changed(body: Prepare, **changes: object) -> Prepare:
 )
 def test_a_range_that_does_not_begin_where_the_last_ended(chain: Chain, offsets, found: str):
     body = changed(chain.batch(Part(KEY, 3, {8: 3})), offsets=OffsetRange(*offsets))
-    refuse(chain, rf"range \[{found}\) while 3 is the next offset", body)
+    refuse(chain, rf"range \[{found}\) while 3 ", body)
 
 
 def test_the_next_offset_is_the_end_of_the_range_whatever_was_found(chain: Chain):
@@ -315,12 +313,12 @@ def test_a_shard_that_never_joined_or_is_of_an_old_generation(chain: Chain):
     body = chain.batch(Part(KEY, 3, {8: 3}))
     refuse(chain, "clicks/7 was never joined", changed(body, key=key_of(7)))
     chain.add(joined((0, 2, "new")))
-    refuse(chain, "clicks/0 is not of the current generation", chain.batch(Part(KEY, 3, {8: 3})))
+    refuse(chain, "clicks/0 .*current generation", chain.batch(Part(KEY, 3, {8: 3})))
 
 
 def test_a_shard_that_stands_in_it_twice(chain: Chain):
     read = chain.batch(Part(KEY, 0, {})).shards[0]
-    refuse(chain, "a shard is in it twice", replace(chain.batch(), shards=(read, read)))
+    refuse(chain, "a shard .*twice", replace(chain.batch(), shards=(read, read)))
 
 
 @pytest.mark.parametrize("batch", [0, 2, -1])
@@ -345,8 +343,8 @@ def test_a_time_or_a_watermark_that_goes_back(chain: Chain):
         ({"fetched": 4}, "4 fetched, 3 accounted for"),
         ({"filtered": 1}, "3 fetched, 4 accounted for"),
         ({"dropped": 1}, "3 fetched, 4 accounted for"),
-        ({"landed": 2, "filtered": 1}, "3 rows and 0 dead rows in files, 2 landed and 0 dead"),
-        ({"landed": 2, "dead": 1}, "3 rows and 0 dead rows in files, 2 landed and 1 dead"),
+        ({"landed": 2, "filtered": 1}, "3 rows and 0 dead .*, 2 landed and 0 dead"),
+        ({"landed": 2, "dead": 1}, "3 rows and 0 dead .*, 2 landed and 1 dead"),
         ({"landed": 4, "dead": -1}, "a count below zero"),
         ({"size_bytes": -1}, "a count below zero"),
         ({"offsets": OffsetRange(3, 5)}, "more records than offsets"),
@@ -369,11 +367,11 @@ def test_a_file_that_does_not_fit_its_entry(chain: Chain):
     for target in (-1, 2):
         refuse(chain, "has no target", with_file(body, target=target))
     for shard in (-1, 1):
-        refuse(chain, "a span has no shard", with_span(body, shard=shard))
+        refuse(chain, "has no shard", with_span(body, shard=shard))
     refuse(chain, "4 rows, 3 in its spans", with_file(body, rows=4))
     refuse(chain, "3 rows, 0 in its spans", with_file(body, spans=()))
     refuse(chain, "a count below zero", with_file(body, rows=-3))
-    refuse(chain, "5 rows in a span of fewer offsets", with_span(body, rows=5))
+    refuse(chain, "5 rows in a span", with_span(body, rows=5))
     refuse(chain, "offsets outside of clicks/0", with_span(body, start=2))
     refuse(chain, "offsets outside of clicks/0", with_span(body, end=8))
     refuse(chain, "is in it twice", replace(body, files=(*body.files, body.files[0])))
@@ -386,7 +384,7 @@ def test_dead_rows_count_as_dead(chain: Chain):
     swapped = tuple(replace(each, role=Role.MAIN) for each in body.targets)
     refuse(
         chain,
-        "4 rows and 0 dead rows in files, 3 landed and 1 dead",
+        "4 rows and 0 dead .*, 3 landed and 1 dead",
         replace(body, targets=swapped),
     )
 
@@ -421,15 +419,15 @@ def test_the_fold_remembers_the_last_two_batches_of_a_query(query_chain: Chain):
 
 
 def test_versions_of_a_query_are_numbered_and_name_the_one_before(chain: Chain):
-    refuse(chain, "a version in a slice that landed topics", Version(1, None, 0, "d", "{}"))
+    refuse(chain, "a version in a slice", Version(1, None, 0, "d", "{}"))
     versions = Chain.started(KEY)
     refuse(versions, "the version is empty", Version(1, None, 0, "", "{}"))
     refuse(versions, "version 2, not 1", Version(2, None, 0, "d", "{}"))
-    refuse(versions, "batch 1 does not come next", Version(1, None, 1, "d", "{}"))
+    refuse(versions, "batch 1 does not", Version(1, None, 1, "d", "{}"))
     versions.add(next_version(versions.fold, "d", "{}"))
     entry = versions.fold.end
     assert versions.fold.version == VersionState(1, entry, "d")
-    refuse(versions, "it names another version before", Version(2, entry - 1, 0, "e", "{}"))
+    refuse(versions, "another version before", Version(2, entry - 1, 0, "e", "{}"))
     kept = read_snapshot(write_snapshot(versions.fold))
     assert kept.version == versions.fold.version
     versions.add(next_version(versions.fold, "e", "{}"))
@@ -437,29 +435,29 @@ def test_versions_of_a_query_are_numbered_and_name_the_one_before(chain: Chain):
 
 
 def test_a_slice_has_a_plan_where_it_is_a_query_s(chain: Chain):
-    refuse(chain, "a plan in a slice that landed topics", Plan("0" * 64, "{}"))
+    refuse(chain, "a plan in a slice", Plan("0" * 64, "{}"))
     planned = Chain.started(KEY)
     refuse(planned, "the plan is empty", Plan("", "{}"))
     planned.add(Plan("0" * 64, "{}"))
     assert planned.fold.plan == PlanState("0" * 64, "{}")
     kept = read_snapshot(write_snapshot(planned.fold))
     assert kept.plan == planned.fold.plan
-    refuse(planned, "a batch without its query", planned.batch())
+    refuse(planned, "without its query", planned.batch())
 
 
 def test_batches_of_a_query_follow_each_other(query_chain: Chain):
-    refuse(query_chain, "batch 1 of a query is its first", query_batch(query_chain, 1))
+    refuse(query_chain, "batch 1 .*its first", query_batch(query_chain, 1))
     query_chain.add(query_batch(query_chain, 0))
     for wrong in (0, 2):
-        reason = f"batch {wrong} of a query after its batch 0"
+        reason = f"batch {wrong} .*after its batch 0"
         refuse(query_chain, reason, query_batch(query_chain, wrong))
-    refuse(query_chain, "query other in the slice of", query_batch(query_chain, 1, "other"))
+    refuse(query_chain, "query other in", query_batch(query_chain, 1, "other"))
     refuse(query_chain, "without its query", query_chain.batch(Part(KEY, 0, {})))
     query_chain.add(query_batch(query_chain, 1))
 
 
 def test_a_query_does_not_share_a_slice_with_landed_topics(chain: Chain):
-    refuse(chain, "in a slice that landed topics", query_batch(chain, 0))
+    refuse(chain, "that landed topics", query_batch(chain, 0))
 
 
 def test_the_ledger_adds_up(chain: Chain):
@@ -500,7 +498,7 @@ def test_a_reland_replaces_lost_files_and_adds_no_range(chain: Chain):
 def test_a_reland_that_does_not_fit_its_entry(chain: Chain):
     files = chain.fold.unclosed.body.files
     body = chain.reland(*files)
-    entries = "not those of the entry"
+    entries = "of the entry"
     refuse(chain, entries, replace(body, time=replace(body.time, now_ms=START_MS + 1)))
     refuse(chain, entries, replace(body, time=replace(body.time, watermarks=((TABLE, 1),))))
     refuse(chain, entries, replace(body, batch=1))
@@ -508,9 +506,9 @@ def test_a_reland_that_does_not_fit_its_entry(chain: Chain):
     refuse(chain, "6 were lost", replace(body, files=body.files[:1]))
     refuse(chain, "3 were lost", replace(body, lost=body.lost[:1]))
     refuse(chain, "lands no row again", replace(body, lost=(), files=()))
-    refuse(chain, "that the entry does not name", replace(body, lost=("f" * 16, body.lost[0])))
-    refuse(chain, "a lost file is in it twice", replace(body, lost=(body.lost[0],) * 2))
-    refuse(chain, "that it does not close", replace(body, entry=1))
+    refuse(chain, "entry does not name", replace(body, lost=("f" * 16, body.lost[0])))
+    refuse(chain, "lost file .*twice", replace(body, lost=(body.lost[0],) * 2))
+    refuse(chain, "it does not close", replace(body, entry=1))
     elsewhere = replace(body, targets=(target_of(9),))
     refuse(
         chain, "3 rows landed again, 0 were lost|0 rows landed again, 6 were lost|6 rows", elsewhere
@@ -518,9 +516,9 @@ def test_a_reland_that_does_not_fit_its_entry(chain: Chain):
     without = replace(body, files=tuple(replace(each, spans=()) for each in body.files))
     refuse(chain, "0 in its spans", without)
     chain.commit()
-    refuse(chain, "that it does not close", body, closing=NO_CLOSING)
+    refuse(chain, "it does not close", body, closing=NO_CLOSING)
     chain.add(Seal((), (), ()))
-    refuse(chain, "an entry that has none", replace(body, entry=chain.fold.end))
+    refuse(chain, "that has none", replace(body, entry=chain.fold.end))
 
 
 def test_a_skip_gives_offsets_up(chain: Chain):
@@ -532,9 +530,9 @@ def test_a_skip_gives_offsets_up(chain: Chain):
 @pytest.mark.parametrize(
     ("ranges", "reason"),
     [
-        ([(KEY, 4, 10)], "while 3 is the next offset"),
-        ([(KEY, 2, 10)], "while 3 is the next offset"),
-        ([(KEY, 3, 5), (KEY, 6, 7)], "while 5 is the next offset"),
+        ([(KEY, 4, 10)], "3 is the next"),
+        ([(KEY, 2, 10)], "3 is the next"),
+        ([(KEY, 3, 5), (KEY, 6, 7)], "5 is the next"),
         ([(key_of(7), 0, 1)], "never joined"),
     ],
 )
@@ -554,13 +552,13 @@ def test_a_skip_gives_lost_files_up(chain: Chain):
 
 def test_a_skip_of_lost_files_that_does_not_fit_its_entry(chain: Chain):
     body = chain.accept_loss(chain.fold.unclosed.body.files[0])
-    refuse(chain, "3 rows of shards are lost, 2 counted", replace(body, lost_rows=((KEY, 2),)))
+    refuse(chain, "3 rows .*lost, 2 counted", replace(body, lost_rows=((KEY, 2),)))
     refuse(chain, "a count below zero", replace(body, lost_rows=((KEY, 4), (OTHER, -1))))
     refuse(chain, "never joined", replace(body, lost_rows=((key_of(7), 3),)))
-    refuse(chain, "that the entry does not name", replace(body, lost=("f" * 16,)))
+    refuse(chain, "entry does not name", replace(body, lost=("f" * 16,)))
     refuse(chain, "gives up no file", replace(body, lost=(), lost_rows=()))
-    refuse(chain, "that it does not close", replace(body, entry=None))
-    refuse(chain, "0 rows of shards are lost", replace(body, entry=None, lost=()))
+    refuse(chain, "it does not close", replace(body, entry=None))
+    refuse(chain, "0 rows of shards", replace(body, entry=None, lost=()))
 
 
 # ---- seal, retire

@@ -160,8 +160,8 @@ def test_a_rollback_keeps_what_was_left_out_since() -> None:
     ("records", "why"),
     [
         ((), "leaves out nothing"),
-        ((letter(9),), "is not to be read"),
-        ((Letter(key_of(7), 30, "no"),), "is not to be read"),
+        ((letter(9),), "to be read"),
+        ((Letter(key_of(7), 30, "no"),), "to be read"),
         ((letter(30), letter(30, "again")), "left out twice"),
         ((letter(12),), "left out twice"),
     ],

@@ -146,7 +146,7 @@ def test_what_is_left_out_and_not_read_may_be_computed_by_the_new_sql() -> None:
     ("wrong", "why"),
     [
         (lambda body: replace(body, before="other"), "another plan before"),
-        (lambda body: replace(body, batch=0), "batch 0 is not the last one"),
+        (lambda body: replace(body, batch=0), "batch 0 is not"),
         (lambda body: replace(body, attempt=9), "of epoch 9"),
         (lambda body: replace(body, document=""), "empty"),
         (lambda body: replace(body, undoes=3), "there is none"),

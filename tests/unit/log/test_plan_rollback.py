@@ -148,9 +148,9 @@ def test_rows_in_a_topic_are_not_taken_back() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"shards": (ShardRange(KEY, OffsetRange(30, 40)),)}, "not the end of what was read"),
-        ({"shards": (ShardRange(key_of(7), OffsetRange(0, 0)),)}, "not the end of what was read"),
-        ({"query": Query("q", 4, "lineage-4")}, "rolls back from batch 4 to 4"),
+        ({"shards": (ShardRange(KEY, OffsetRange(30, 40)),)}, "not the end"),
+        ({"shards": (ShardRange(key_of(7), OffsetRange(0, 0)),)}, "not the end"),
+        ({"query": Query("q", 4, "lineage-4")}, "from batch 4 to 4"),
         ({"query": Query("other", 2, "lineage-2")}, "not its own"),
         ({"entry": 99}, "rolls back to entry 99"),
     ],

@@ -35,7 +35,7 @@ def test_queries_are_read_as_they_were_written() -> None:
     [
         (None, "not an array"),
         ({}, "not an array"),
-        ([None], r"queries\[0\]: None is not an object"),
+        ([None], r"queries\[0\]: None is not"),
         ([{"table": "a"}], r"queries\[0\]: unknown or missing keys: checkpoint"),
         ([{**write_queries(QUERIES)[1], "mode": 3}], r"queries\[0\].mode: 3 is not str"),
     ],

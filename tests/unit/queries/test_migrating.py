@@ -11,7 +11,7 @@ from ashore.queries.state.migration import require_rewritable
 
 REFUSED = {
     "hdfs-backed": ("", "", "provider", "its state is in HDFSBackedStateStoreProvider"),
-    "rocksdb": (UNSAFE_ROW, "avro", "encoding", "its rows are encoded as avro"),
+    "rocksdb": (UNSAFE_ROW, "avro", "encoding", "encoded as avro"),
 }
 
 

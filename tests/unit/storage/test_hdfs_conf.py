@@ -101,7 +101,7 @@ def test_sizes_modes_and_durability() -> None:
         ("nord", {}, "known: none", "HADOOP_CONF_DIR"),
         ("east", {"dfs.ha.namenodes.east": "nn1"}, "rpc-address.east.nn1", "HADOOP_CONF_DIR"),
         ("host:1", {"durability": "paper"}, "'paper'", "close or disk"),
-        ("host:1", {"replication": "3"}, "'replication' is not an option", "dfs.replication"),
+        ("host:1", {"replication": "3"}, "'replication' is not", "dfs.replication"),
         ("host:1", {"dfs.blocksize": "large"}, "dfs.blocksize is 'large'", "correct"),
         ("host:1", {"dfs.replication": "x"}, "dfs.replication is 'x'", "correct"),
         ("host:1", {"fs.permissions.umask-mode": "u=rwx"}, "octal", "correct"),

@@ -144,7 +144,7 @@ def test_it_is_the_plain_daemon_where_a_library_has_started_a_thread(start: Star
     daemon = start(STARTS_A_THREAD)
     assert (threads(daemon.pid), daemon.words()[2:4]) == (1, [PLAIN, WORKER])
     assert "libarrow" not in libraries(daemon.pid)
-    assert "a library has a thread" in daemon.close()
+    assert "has a thread" in daemon.close()
 
 
 def test_workers_that_run_no_tasks_of_ashore_wait_for_nothing(start: Start) -> None:
@@ -228,7 +228,7 @@ CANCELLED = """Job aborted due to stage failure: Lost task 1.0: java.lang.NullPo
 
 def test_a_daemon_that_has_failed_before_is_no_null_pointer() -> None:
     said = why_no_worker(CANCELLED)
-    assert said == "the daemon of Spark's Python workers has not started; an earlier error says why"
+    assert said.endswith("an earlier error says why")
     assert (
         why_no_worker("java.lang.NullPointerException\n\tat org.apache.hadoop.X.y(X.java:1)\n")
         is None

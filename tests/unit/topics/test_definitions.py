@@ -42,25 +42,25 @@ def world() -> World:
 REFUSED = [
     ({"schema": "id STRING, s STRING NOT NULL, ts BIGINT"}, "from INT to STRING"),
     ({"schema": "id SMALLINT, s STRING NOT NULL, ts BIGINT"}, "from INT to SMALLINT"),
-    ({"partition_by": ["s"]}, r"partitioned by \(\), new files would be by \(s\)"),
-    ({"format": "parquet"}, "files are jsonl, new files would be parquet"),
+    ({"partition_by": ["s"]}, r"by \(\), .* by \(s\)"),
+    ({"format": "parquet"}, "are jsonl, .* parquet"),
 ]
 RISKY = [
     ({"schema": "id INT, ts BIGINT"}, "column s is dropped"),
     ({"schema": "id INT NOT NULL, s STRING NOT NULL, ts BIGINT"}, "id is NOT NULL"),
-    ({"timezone": "Asia/Shanghai"}, "in time zone UTC, new ones would be in Asia/Shanghai"),
+    ({"timezone": "Asia/Shanghai"}, "zone UTC, .* Asia/Shanghai"),
     ({"provenance": False}, "lack the columns of `provenance`"),
-    ({"generation": False}, "new rows would lack the column kafka_generation"),
+    ({"generation": False}, "lack the column kafka_generation"),
     (
         {"topic": "orders"},
-        "has rows of topic clicks, which no longer lands in it; orders would land in it",
+        "rows of topic clicks, .*; orders would land",
     ),
 ]
 ALLOWED = [
     ({"schema": "id INT, s STRING NOT NULL, ts BIGINT, more STRING"}, "more STRING is added"),
     ({"schema": "id BIGINT, s STRING NOT NULL, ts BIGINT"}, "from INT to BIGINT: widened"),
     ({"schema": "id INT, s STRING, ts BIGINT"}, "s is no longer NOT NULL"),
-    ({"topic": "/clicks|orders/"}, "topic orders lands in it too"),
+    ({"topic": "/clicks|orders/"}, "topic orders lands in"),
     ({"provenance": "headers"}, "kafka_headers is added, and headers to its dead letters"),
 ]
 
@@ -228,14 +228,14 @@ def test_a_table_that_is_renamed_is_reported_once_and_the_way_back_too(world: Wo
     assert last == {"ods.visits": ("clicks",), "ods.clicks": ()}
     [back, again] = world.run(clicks)
     assert back == MOVE.format("ods.visits", "ods.clicks", "ods.visits")
-    assert again.startswith("ods.clicks: topic clicks lands in it too")
+    assert again.startswith("ods.clicks: topic clicks lands in")
     assert world.run(clicks) == []
 
 
 def test_a_table_that_is_renamed_and_changed_is_compared_with_none(world: World) -> None:
     job = job_of(table="ods.visits", format="parquet")
     [moved] = world.run(job)
-    assert moved.startswith("topic clicks was landed in ods.clicks")
+    assert moved.startswith("topic clicks was landed")
     with pytest.raises(SchemaConflict):  # what its own rows are is known all the same
         world.run(job_of(format="parquet"))
 
@@ -248,7 +248,8 @@ def test_topics_of_an_expression_that_get_a_table_of_their_own_are_reported(worl
     world.run(job_of(topic="/clicks|orders/", table="ods.all"))
     [left, moved] = world.run(job_of(topic="orders", table="ods.orders"))
     assert left == LEFT.format("clicks", "ods.all", "ods.all")
-    assert moved.startswith("topic orders was landed in ods.all and is landed in ods.orders")
+    assert moved.startswith("topic orders was landed")
+    assert "in ods.all and is landed in ods.orders" in moved
     assert world.run(job_of(topic="orders", table="ods.orders")) == []
 
 
@@ -325,8 +326,8 @@ def test_headers_of_the_dead_letters_of_a_query_are_added_and_not_taken_away(
     with_headers = replace(plain, headers_aside=True)
     open_sink(world, plain)
     [note] = open_sink(world, with_headers)
-    assert "the column headers is added to its dead letters" in note
-    with pytest.raises(SchemaConflict, match="new dead letters would lack the column headers"):
+    assert "column headers is added" in note
+    with pytest.raises(SchemaConflict, match="lack the column headers"):
         open_sink(world, plain)
     tables = catalog_tables(with_headers, "file:///lake", "shop")
     assert ["headers" in each.columns.names for each in tables] == [False, True]

@@ -62,7 +62,7 @@ def test_a_change_names_the_column_and_both_types():
     [(_, text)] = judge("s STRUCT<a: ARRAY<INT>>", "s STRUCT<a: ARRAY<STRING>>")
     change, _, why = text.rpartition(": ")
     assert change == "column s.a[] changes from INT to STRING"
-    assert why == "older and newer files cannot be read as one column"
+    assert why.startswith("older and newer files")
 
 
 def test_what_is_widened_in_orc_is_never_more_than_risky():

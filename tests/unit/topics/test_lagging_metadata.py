@@ -171,4 +171,5 @@ def test_what_is_looked_at_again_is_reported_once() -> None:
 
     with pytest.raises(OffsetsWentBack):
         look_again(FakeClock(), look, reported.append)
-    assert reported == ["ends at 1; retrying for 10 s"]
+    assert len(reported) == 1
+    assert reported[0].startswith("ends at 1; retrying")

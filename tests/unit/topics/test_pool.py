@@ -63,14 +63,14 @@ def test_a_worker_that_dies_fails_its_round_and_is_replaced(pool, number):
     with pytest.raises(WorkerDied) as died:
         pool.map([("double", 1), ("die", int(number)), ("double", 2)])
     assert (died.value.index, died.value.exit_code) == (1, -number)
-    assert str(died.value) == f"a worker process was killed by {number.name}"
+    assert str(died.value).endswith(f"was killed by {number.name}")
     assert pool.map([("double", 3)]) == [6]
 
 
 def test_a_frozen_worker_is_killed_and_replaced():
     """A stopped process neither ends nor answers, so the round would wait for ever."""
     pool: WorkerPool[calls.Call, object] = WorkerPool(calls.work, 2, frozen_s=2.0)
-    with pytest.raises(WorkerFrozen, match="did not respond for 2 s") as frozen:
+    with pytest.raises(WorkerFrozen, match="not respond for 2 s") as frozen:
         pool.map([("double", 1), ("freeze", int(signal.SIGSTOP))])
     assert frozen.value.index == 1
     assert frozen.value.pid is not None

@@ -268,7 +268,7 @@ def test_the_newest_records_of_each_partition_are_looked_at() -> None:
 def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     write_new(path, "first")
-    with pytest.raises(JobFileInvalid, match="already exists and was not changed"):
+    with pytest.raises(JobFileInvalid, match="already exists"):
         write_new(path, "second")
     assert path.read_text() == "first"
     with pytest.raises(JobFileInvalid, match="cannot be written"):
@@ -285,5 +285,5 @@ def test_options_are_written_as_they_were_given(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_lake_that_cannot_be_is_told_before_anything_is_written() -> None:
-    with pytest.raises(JobFileInvalid, match="S3 is not in this release"):
+    with pytest.raises(JobFileInvalid, match="S3 is not in"):
         job_text(JobProposal("j", "s3://b/x", "h:1", {}, (proposed(b"one"),)))

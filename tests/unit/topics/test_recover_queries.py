@@ -69,7 +69,7 @@ def test_what_would_be_done_is_told_from_what_is_there() -> None:
     after = explain_recover(opened, steps)
     assert after.is_possible
     assert after.lines[0] == f"already moved to {final}"
-    assert "nothing is left to move" in after.lines[-1]
+    assert "nothing is left" in after.lines[-1]
 
     storage.delete(final)
     lost = explain_recover(opened, steps)
@@ -79,7 +79,7 @@ def test_what_would_be_done_is_told_from_what_is_there() -> None:
     storage.create(final, b"other content")
     conflict = explain_recover(opened, steps)
     assert not conflict.is_possible
-    assert conflict.lines[0] == f"conflict: {final} has another size than the log says"
+    assert conflict.lines[0].startswith(f"conflict: {final} has another size")
 
 
 def test_a_user_without_a_name_is_reported_by_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,11 +75,11 @@ def test_who_may_run_it_is_named(running: Lake, monkeypatch: pytest.MonkeyPatch)
     take_over(running, 7, "elsewhere")
     error = refused(running, SILENT)
     assert isinstance(error, JobNotAnswering)
-    assert error.hint == "run the command on elsewhere"
+    assert error.hint.endswith("on elsewhere")
 
 
 def test_one_that_never_wrote_a_log() -> None:
     lake = Lake()
-    assert look(lake, SILENT) == "job clicks was never started"
+    assert "never started" in look(lake, SILENT)
     died = JobNotRunning("process 7 is gone", pid=7, beat_ms=1)
     assert refused(lake, died) is died, "it was started, and died before its first entry"
