@@ -81,13 +81,13 @@ def test_it_shows_what_would_go_and_then_it_goes(job_file: Path, storage: LocalS
     code, out, _ = invoke("roll-back", job_file, "ods.big", "--to-batch", 1, "--explain")
     assert code == 0
     assert "would be rolled" in out
-    assert "batch 3 to batch 1: 2 rows in 2 files" in out
+    assert "batch 3 to batch 1: 2 rows" in out
     assert read_log(storage, NAME).end == end
 
     code, out, _ = invoke("roll-back", job_file, "ods.big", "--to-batch", 1, "--why", "wrong")
     assert code == 0
     assert "was rolled back" in out
-    assert "batch 3 to batch 1: 2 rows in 2 files" in out
+    assert "batch 3 to batch 1: 2 rows" in out
     assert ids(storage) == [0, 1]
     rollback = next(e.body for e in read_history(storage, NAME) if isinstance(e.body, Rollback))
     assert rollback.why == "wrong"

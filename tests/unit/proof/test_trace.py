@@ -29,7 +29,7 @@ def test_a_file_from_its_entry_to_its_end():
         (entry.number + 1, "moved"),
         (entry.number + 2, "retired"),
     ]
-    assert found.steps[-1].text.endswith("dropped by ann: it is old")
+    assert found.steps[-1].text.endswith("by ann: it is old")
     assert (found.there, found.table, found.owner) == ("final", TABLE, None)
     assert found.ranges[0].topic == "clicks"
     for named in (f"file:///data/lake/{path}", f"/data/lake/{path}"):

@@ -101,7 +101,7 @@ def test_a_state_that_the_query_did_not_have_after_the_batch_is_refused(
     chain, made = migrated()
     land(chain, 3)
     assert made == 2
-    with pytest.raises(CheckpointUnfit, match=r"have the state that .* after batch"):
+    with pytest.raises(CheckpointUnfit, match=r"the state that .* after batch"):
         former(chain, batch, mark)
 
 

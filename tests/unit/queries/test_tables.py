@@ -82,7 +82,7 @@ def test_a_flipped_bit_in_a_table_without_a_checksum_is_never_ok(tmp_path: Path)
     flip_bit(table, 40)
     code, out, _err = invoke("checkpoint", "doctor", root)
     assert code == 6
-    assert "looked at: blocks of 1 tables (--deep" in out
+    assert "blocks of 1 tables (--deep" in out
     _code, out, _err = invoke("checkpoint", "doctor", root, "--json")
     (unproven,) = json.loads(out)["unproven"]
     assert unproven.startswith("blocks of 1 tables")

@@ -228,7 +228,7 @@ CANCELLED = """Job aborted due to stage failure: Lost task 1.0: java.lang.NullPo
 
 def test_a_daemon_that_has_failed_before_is_no_null_pointer() -> None:
     said = why_no_worker(CANCELLED)
-    assert said.endswith("an earlier error says why")
+    assert said.endswith("earlier error says why")
     assert (
         why_no_worker("java.lang.NullPointerException\n\tat org.apache.hadoop.X.y(X.java:1)\n")
         is None

@@ -249,7 +249,7 @@ def test_topics_of_an_expression_that_get_a_table_of_their_own_are_reported(worl
     [left, moved] = world.run(job_of(topic="orders", table="ods.orders"))
     assert left == LEFT.format("clicks", "ods.all", "ods.all")
     assert moved.startswith("topic orders was landed")
-    assert "in ods.all and is landed in ods.orders" in moved
+    assert "ods.all and is landed in ods.orders" in moved
     assert world.run(job_of(topic="orders", table="ods.orders")) == []
 
 

@@ -26,7 +26,7 @@ def is_missing(monkeypatch):
 def test_without_the_module_auto_goes_on_and_native_says_what_to_type():
     assert isinstance(make_decoder("json", SCHEMA, "auto"), JsonDecoder)
     described = native.describe_reader("auto")
-    assert described.startswith("python, as ashore-native is not installed")
+    assert described.startswith("python, as ashore-native is not")
     for refused in (require_native, lambda: make_decoder("json", SCHEMA, "native")):
         with pytest.raises(NotInstalled) as error:
             refused()

@@ -199,7 +199,7 @@ def test_a_table_that_is_renamed_with_other_rules_has_both_reported(world: World
     renamed = job_of(on_invalid="drop", table="ods.visits")
     [moved, rule] = world.run(renamed)
     assert moved.startswith("topic clicks was landed")
-    assert "in ods.clicks and is landed in ods.visits" in moved
+    assert "ods.clicks and is landed in ods.visits" in moved
     text = "ods.visits, compared with ods.clicks: on_invalid changed from `dead_letter` to `drop`"
     assert rule == f"{text}{FROM_NOW_ON}"
     assert world.run(renamed) == []

@@ -73,7 +73,7 @@ def test_the_error_of_a_job_names_the_topics_that_wait(
     with pytest.raises(error) as caught:
         world.run(wide_job(**changes))
     assert "clicks" in caught.value.message
-    assert caught.value.message.endswith(" wait for it: orders, users")
+    assert caught.value.message.endswith(" for it: orders, users")
     assert str(caught.value) == caught.value.message
     assert caught.value.to_dict()["waiting"] == ["orders", "users"]
 
@@ -151,4 +151,4 @@ def test_an_error_is_completed_once() -> None:
         raise StreamReplaced("topic users was replaced", stream="users")
     message = caught.value.message
     assert message.startswith("topic users was replaced; ")
-    assert message.endswith(" wait for it: clicks, orders")
+    assert message.endswith(" for it: clicks, orders")
