@@ -38,12 +38,6 @@ def test_a_diagnosis_changes_nothing(job_file: Path, foreign: Path, options: tup
     assert foreign.exists()
 
 
-NOTHING = (
-    "nothing to repair, judged by log, names and sizes; the content of files was not read: ashore "
-    "verify JOB.yaml reads it"
-)
-
-
 def test_what_is_done_is_reported_with_how_to_undo_it(job_file: Path, foreign: Path):
     code, out, _ = invoke("doctor", job_file, "--apply", "--json")
     document = json.loads(out)
@@ -54,7 +48,7 @@ def test_what_is_done_is_reported_with_how_to_undo_it(job_file: Path, foreign: P
     assert done["undo"].startswith("mv -n ")
     assert document["refusals"] == document["steps"] == []
     code, out, _ = invoke("doctor", job_file, "--apply")
-    assert (code, out) == (0, f"{NOTHING}\n")
+    assert (code, out.startswith("nothing to repair")) == (0, True)
 
 
 def test_what_is_refused_ends_with_4(job_file: Path, tmp_path: Path):

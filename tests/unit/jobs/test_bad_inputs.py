@@ -177,7 +177,7 @@ CASES = {
         schema("id BIGINT, meta STRUCT<producer: STRUCT<ts: BIGINT>>"),
         14,
         "tables[0].event_time.column",
-        "'ts' is not a column",
+        "'ts' is not",
         "did you mean `meta.producer.ts`?",
     ),
     "a struct as event time": Case(

@@ -59,7 +59,7 @@ def test_a_dump_loads_again() -> None:
 
 ERRORS = [
     # what is changed, line, key, part of the message, part of what to write instead
-    pytest.param(("gap:", "gaps:"), 8, "source.gaps", "'gaps' is not a known key", "mean `gap`?"),
+    pytest.param(("gap:", "gaps:"), 8, "source.gaps", "'gaps' is not", "mean `gap`?"),
     pytest.param(
         ("durability: close", "zzz: 1"),
         28,
@@ -107,7 +107,7 @@ ERRORS = [
         ("policy: rehome", "policy: 7"),
         17,
         "tables[0].late.policy",
-        "must be one of rehome, keep, side; got a number",
+        "one of rehome, keep, side; got a number",
         "",
     ),
     pytest.param(
@@ -308,7 +308,7 @@ def test_the_error_prints_well() -> None:
         ("job: a\nlake: *nowhere\n", 2, "without its &anchor"),
         ("job: a\nlake: !!int b\n", 2, "not a YAML int"),
         ("job: a\nlake: !odd b\n", 2, "tag"),
-        ("job: a\n? [x]\n: b\n", 1, "a key must be a string"),
+        ("job: a\n? [x]\n: b\n", 1, "be a string"),
         ("job: &a [*a]\n", 1, "contains itself"),
         ("job: " + "[" * 60 + "]" * 60, 1, "nested too deeply"),
         ("job: " + "[" * 1_000, 1, "nested too deeply"),
@@ -321,7 +321,7 @@ def test_the_error_prints_well() -> None:
         ("%YAML " + "1" * 5_000 + ".1\n--- {}\n", 1, "not YAML"),
         ('job: "\\U99999999"', 1, "not YAML"),
         ('job: a\nlake: "\\uD800"', 2, "surrogate"),
-        ('job: a\n"\\uD800": b', 1, "a key must be a string"),
+        ('job: a\n"\\uD800": b', 1, "be a string"),
         ('job: a\nlake: "file:///a\\0b"', 2, "cannot be a lake"),
     ],
 )

@@ -234,7 +234,7 @@ def test_partitions_have_their_turn_to_be_located(shown: Shown):
     ("change", "named"),
     [
         ({"columns": parse_ddl("id INT, ts BIGINT")}, "column id is"),
-        ({"columns": parse_ddl("id BIGINT")}, "column ts is missing in the catalog"),
+        ({"columns": parse_ddl("id BIGINT")}, "column ts is missing"),
         ({"location": "file:///data/old"}, "its location is file:///data/old in the catalog"),
     ],
 )

@@ -76,7 +76,7 @@ def test_two_columns_that_differ_by_a_sign_are_no_spelling_of_each_other() -> No
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (NOW_MS // 1000, "ms", "with `unit: s` is 2026-11-18 11:06 UTC, and not with `unit: ms`"),
+        (NOW_MS // 1000, "ms", "with `unit: s` is 2026-11-18 11:06 UTC, "),
         (NOW_MS, "s", "with `unit: ms` is 2026-11-18 11:06 UTC"),
         (NOW_MS * 1000, "ms", "with `unit: us`"),
         (NOW_MS, "ms", "`ts` of clicks/0 offset 7 is 1795000000000"),
