@@ -157,13 +157,13 @@ impl Connection {
         let (mut exchange, mut message) = login.begin().map_err(|error| self.refused(&error))?;
         loop {
             let due = self.send(SASL_AUTHENTICATE, LOGIN_VERSION, |out| {
-                protocol::write_said(out, &message);
+                protocol::write_login(out, &message);
             })?;
             let answer = self.wait_for_answer()?;
-            let (said, lifetime_ms) = protocol::read_said(&answer, due.correlation)
+            let (data, lifetime_ms) = protocol::read_login(&answer, due.correlation)
                 .map_err(|error| self.damaged(&error))?
                 .map_err(|error| self.refused(&error))?;
-            match exchange.next(&said).map_err(|error| self.refused(&error))? {
+            match exchange.next(&data).map_err(|error| self.refused(&error))? {
                 Some(_) if began.elapsed() > self.answer_within => {
                     return Err(self.passing(&"the login takes too long"));
                 }

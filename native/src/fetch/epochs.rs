@@ -31,7 +31,7 @@ impl From<ConnectionError> for NoAnswer {
 /// See [`NoAnswer`].
 pub fn read_epoch_ends(
     broker: &Address,
-    asked: &[EpochOf],
+    epochs: &[EpochOf],
     connector: &Connector,
 ) -> Result<Vec<EpochEnd>, NoAnswer> {
     let mut connection = connector.connect(broker)?;
@@ -40,7 +40,7 @@ pub fn read_epoch_ends(
         return Err(NoAnswer::GaveUp(text));
     }
     let due = connection.send(OFFSET_FOR_LEADER_EPOCH, EPOCH_ENDS_VERSION, |out| {
-        protocol::write_epochs(out, asked);
+        protocol::write_epochs(out, epochs);
     })?;
     let answer = connection.wait_for_answer()?;
     let found = protocol::read_epochs(&answer, due.correlation)

@@ -41,7 +41,7 @@ impl InFlight {
     pub(super) fn fetch(
         &mut self,
         node: i32,
-        asked: &[usize],
+        indices: &[usize],
         max_bytes: i32,
         ranges: &mut Ranges,
     ) -> Result<(), ConnectionError> {
@@ -50,7 +50,7 @@ impl InFlight {
             return Ok(());
         };
         let mut wanted: Vec<(usize, Vec<Wanted>)> = Vec::new();
-        for &at in asked {
+        for &at in indices {
             ranges.all[at].in_flight = true;
             let topic = ranges.all[at].topic;
             let partition = ranges.to_fetch(at, max_bytes);
@@ -75,7 +75,7 @@ impl InFlight {
         let due = link.connection.send(FETCH, version, |out| {
             protocol::write_fetch(out, version, bounds, &topics);
         })?;
-        link.due = Some((due, asked.to_vec()));
+        link.due = Some((due, indices.to_vec()));
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl InFlight {
     /// Close the connection to a broker; return the ranges of its fetch.
     pub(super) fn disconnect(&mut self, node: i32) -> Vec<usize> {
         let due = self.links.remove(&node).and_then(|link| link.due);
-        due.map_or(Vec::new(), |(_, asked)| asked)
+        due.map_or(Vec::new(), |(_, indices)| indices)
     }
 
     /// Close all connections, except those without a fetch in flight, which are returned.
@@ -153,19 +153,20 @@ impl InFlight {
             return Ok((None, false));
         };
         let (answer, has_come) = link.connection.receive()?;
-        let Some((bytes, (due, asked))) = answer.and_then(|bytes| Some((bytes, link.due.take()?)))
+        let Some((bytes, (due, indices))) =
+            answer.and_then(|bytes| Some((bytes, link.due.take()?)))
         else {
             return Ok((None, has_come));
         };
         self.fetches += 1;
         self.bytes += bytes.len() as u64;
-        for &at in &asked {
+        for &at in &indices {
             ranges.all[at].in_flight = false;
         }
         let checked = link
             .read(due, &bytes, leaders)
-            .and_then(|answer| check_answer(answer, &asked, &bytes, ranges, leaders));
-        let partitions = checked.inspect_err(|_| ranges.release(&asked))?;
+            .and_then(|answer| check_answer(answer, &indices, &bytes, ranges, leaders));
+        let partitions = checked.inspect_err(|_| ranges.release(&indices))?;
         if partitions.is_empty() {
             link.connection.reuse(bytes);
             return Ok((None, true));
@@ -206,7 +207,7 @@ impl Link {
 /// answer is used as a whole or not at all.
 pub(super) fn check_answer(
     answer: FetchAnswer,
-    asked: &[usize],
+    indices: &[usize],
     bytes: &[u8],
     ranges: &mut Ranges,
     leaders: &mut Leaders,
@@ -215,14 +216,14 @@ pub(super) fn check_answer(
         let text = format!("a fetch is refused with error {}", answer.error);
         return Err(Problem::Damaged(text));
     }
-    let (mut found, mut left) = (Vec::new(), asked.to_vec());
+    let (mut found, mut left) = (Vec::new(), indices.to_vec());
     for fetched in answer.partitions {
         let Some(place) = left.iter().position(|&at| ranges.matches(at, &fetched)) else {
             let text = "an answer has what was not asked for".into();
             return Err(Problem::Damaged(text));
         };
         let at = left.remove(place);
-        let is_first = Some(&at) == asked.first();
+        let is_first = Some(&at) == indices.first();
         if let Some(reach) = check_partition(&fetched, at, is_first, bytes, ranges, leaders)? {
             let batches = PartitionBatches {
                 range: at,
@@ -235,8 +236,8 @@ pub(super) fn check_answer(
     Ok(found)
 }
 
-/// Return how far the batches of a partition reach; None: there are none. `is_first`: it was asked
-/// for first, so that it returns a batch if it has the range.
+/// Return how far the batches of a partition reach; None: there are none. `is_first`: it was first
+/// in the request, so that it returns a batch if it has the range.
 fn check_partition(
     fetched: &Fetched,
     at: usize,

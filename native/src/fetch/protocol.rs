@@ -152,10 +152,10 @@ pub struct EpochEnd {
 }
 
 /// Write the body of a request for the ends of leader epochs.
-pub(super) fn write_epochs(out: &mut Writer, asked: &[EpochOf]) {
+pub(super) fn write_epochs(out: &mut Writer, epochs: &[EpochOf]) {
     out.i32(-1); // replica_id: a consumer
-    out.count(false, asked.len());
-    for each in asked {
+    out.count(false, epochs.len());
+    for each in epochs {
         out.string(false, &each.topic).count(false, 1);
         out.i32(each.partition).i32(-1).i32(each.epoch); // -1: under whichever leader
     }
@@ -206,22 +206,22 @@ pub(super) fn read_mechanisms(bytes: &[u8], correlation: i32) -> Parsed<Result<(
 }
 
 /// Write the body of a request with a client's message of a login.
-pub(super) fn write_said(out: &mut Writer, said: &[u8]) {
-    out.count(false, said.len()).raw(said);
+pub(super) fn write_login(out: &mut Writer, message: &[u8]) {
+    out.count(false, message.len()).raw(message);
 }
 
 /// A broker's message of a login, and the remaining lifetime of the session; 0: unlimited.
-pub(super) type Said = (Vec<u8>, i64);
+pub(super) type LoginAnswer = (Vec<u8>, i64);
 
 /// Read a broker's message of a login. Fails with a message if the login is refused.
-pub(super) fn read_said(bytes: &[u8], correlation: i32) -> Parsed<Result<Said, String>> {
+pub(super) fn read_login(bytes: &[u8], correlation: i32) -> Parsed<Result<LoginAnswer, String>> {
     let mut from = answer(bytes, correlation, false)?;
     let error = from.i16()?;
     let text = from.string(false)?.unwrap_or_default();
-    let said = from.bytes(false)?.to_vec();
+    let message = from.bytes(false)?.to_vec();
     let lifetime_ms = from.i64()?;
     Ok(match error {
-        0 => Ok((said, lifetime_ms)),
+        0 => Ok((message, lifetime_ms)),
         _ => Err(format!(
             "the broker refuses the login: {text} (error {error})"
         )),

@@ -188,8 +188,8 @@ impl Ranges {
     }
 
     /// After a failed fetch: ranges are not in flight, and their leader is unknown.
-    pub(super) fn release(&mut self, asked: &[usize]) {
-        for &at in asked {
+    pub(super) fn release(&mut self, indices: &[usize]) {
+        for &at in indices {
             self.all[at].in_flight = false;
             self.all[at].leader = None;
         }

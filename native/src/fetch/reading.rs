@@ -3,7 +3,7 @@
 //! Each connection has one fetch in flight while earlier answers are decoded. A range ends only where
 //! a batch has reached its end: an answer without records proves nothing, since a broker returns one
 //! for many reasons. After a retriable failure, fetching resumes at the last complete batch. What
-//! cannot be read is left to another reader, which resumes at exactly `rest`. Only an offset that
+//! cannot be read is left to another reader, which resumes at exactly `next_offsets`. Only an offset that
 //! advances is progress: bytes of an answer, batches that were fetched before, and throttling
 //! do not extend a reading.
 
@@ -154,7 +154,7 @@ impl Reading {
 
     /// Return the next offset of each range that was not delivered.
     #[must_use]
-    pub fn rest(&self) -> Vec<i64> {
+    pub fn next_offsets(&self) -> Vec<i64> {
         self.ranges.all.iter().map(|each| each.delivered).collect()
     }
 
@@ -261,15 +261,15 @@ impl Reading {
         }
         let share = self.limits.fetch_bytes / i32::try_from(by_leader.len().max(1)).unwrap_or(1);
         let max_bytes = share.max(LEAST_FETCH);
-        for (node, asked) in by_leader {
+        for (node, indices) in by_leader {
             let (Some(node), in_flight) = (node, &mut self.in_flight) else {
                 continue;
             };
             let connected = in_flight.connect(node, &self.leaders, &self.connector);
-            let sent =
-                connected.and_then(|()| in_flight.fetch(node, &asked, max_bytes, &mut self.ranges));
+            let sent = connected
+                .and_then(|()| in_flight.fetch(node, &indices, max_bytes, &mut self.ranges));
             if let Err(error) = sent {
-                self.ranges.release(&asked);
+                self.ranges.release(&indices);
                 self.disconnect(node, error.into())?;
             }
         }
@@ -308,8 +308,8 @@ impl Reading {
 
     /// Close the connection to a broker after a problem, and look up leaders of its ranges.
     fn disconnect(&mut self, node: i32, problem: Problem) -> Result<(), Failure> {
-        let asked = self.in_flight.disconnect(node);
-        self.ranges.release(&asked);
+        let indices = self.in_flight.disconnect(node);
+        self.ranges.release(&indices);
         self.handle(problem)
     }
 

@@ -74,7 +74,7 @@ impl Login {
     pub(super) fn begin(&self) -> Result<(Exchange<'_>, Vec<u8>), String> {
         if self.mechanism == Mechanism::Plain {
             let first = format!("\0{}\0{}", self.user, self.password);
-            return Ok((Exchange::Said, first.into_bytes()));
+            return Ok((Exchange::Complete, first.into_bytes()));
         }
         let mut nonce = [0; NONCE_BYTES];
         let random = SystemRandom::new().fill(&mut nonce);
@@ -92,21 +92,21 @@ pub(super) enum Exchange<'a> {
     /// SCRAM: this signature of the broker is next.
     Proven(hmac::Key, String),
     /// The exchange is complete; the broker accepts it by answering without an error.
-    Said,
+    Complete,
 }
 
 impl Exchange<'_> {
     /// Process the broker's message; return the client's next one, or None at the end.
-    pub(super) fn next(&mut self, said: &[u8]) -> Result<Option<Vec<u8>>, String> {
-        match std::mem::replace(self, Exchange::Said) {
-            Exchange::Said => Ok(None),
+    pub(super) fn next(&mut self, reply: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        match std::mem::replace(self, Exchange::Complete) {
+            Exchange::Complete => Ok(None),
             Exchange::Begun(scram) => {
-                let (next, key, message) = scram.prove(said)?;
+                let (next, key, message) = scram.prove(reply)?;
                 *self = Exchange::Proven(key, message);
                 Ok(Some(next))
             }
             Exchange::Proven(key, message) => {
-                let fields = fields(said)?;
+                let fields = fields(reply)?;
                 let signature = decode(field(&fields, 'v')?)?;
                 hmac::verify(&key, message.as_bytes(), &signature)
                     .map_err(|_| "the broker's SCRAM signature is wrong")?;
@@ -180,8 +180,8 @@ impl<'a> Scram<'a> {
 const NOT_SCRAM: &str = "the broker's message is not valid SCRAM";
 
 /// Split a message of SCRAM into its fields, of which there is at least one.
-fn fields(said: &[u8]) -> Result<Vec<(char, &str)>, String> {
-    let text = std::str::from_utf8(said).map_err(|_| NOT_SCRAM)?;
+fn fields(reply: &[u8]) -> Result<Vec<(char, &str)>, String> {
+    let text = std::str::from_utf8(reply).map_err(|_| NOT_SCRAM)?;
     let found: Option<Vec<_>> = text
         .split(',')
         .map(|each| {
@@ -252,8 +252,8 @@ mod tests {
         ] {
             let mut exchange = begun(&login);
             exchange.next(SERVER_FIRST.as_bytes()).unwrap();
-            let said = exchange.next(wrong.as_bytes()).unwrap_err();
-            assert!(!said.contains("pencil"), "{said}");
+            let error = exchange.next(wrong.as_bytes()).unwrap_err();
+            assert!(!error.contains("pencil"), "{error}");
         }
     }
 

@@ -242,11 +242,11 @@ mod tests {
     #[test]
     fn what_holds_no_certificate_trusts_nobody() {
         for nothing in [text(""), text("no PEM"), file("make.sh")] {
-            let said = refused(&nothing, None);
-            assert!(said.contains("contains no certificate"), "{said}");
+            let error = refused(&nothing, None);
+            assert!(error.contains("contains no certificate"), "{error}");
         }
-        let said = refused(&file("missing.pem"), None);
-        assert!(said.contains("missing.pem: No such file"), "{said}");
+        let error = refused(&file("missing.pem"), None);
+        assert!(error.contains("missing.pem: No such file"), "{error}");
         let cut = text("-----BEGIN CERTIFICATE-----\nMIIB\n");
         assert!(refused(&cut, None).contains("not valid PEM"));
     }
@@ -254,11 +254,11 @@ mod tests {
     #[test]
     fn an_identity_that_does_not_fit_is_refused_without_its_key() {
         let (trust, client, broker) = (file("ca.pem"), file("client.pem"), file("broker.pem"));
-        let said = refused(&trust, Some((&client, &broker)));
-        assert!(said.contains("certificate of the client"), "{said}");
-        let said = refused(&trust, Some((&trust, &text("a secret"))));
-        assert!(said.contains("no private key"), "{said}");
-        assert!(!said.contains("a secret"), "{said}");
+        let error = refused(&trust, Some((&client, &broker)));
+        assert!(error.contains("certificate of the client"), "{error}");
+        let error = refused(&trust, Some((&trust, &text("a secret"))));
+        assert!(error.contains("no private key"), "{error}");
+        assert!(!error.contains("a secret"), "{error}");
         assert!(refused(&trust, Some((&text(""), &client))).contains("no certificate"));
         let tls = Tls::new(Some(&trust), Some((&client, &client)), true).unwrap();
         assert_eq!(format!("{tls:?}"), "Tls");

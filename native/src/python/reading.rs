@@ -139,7 +139,7 @@ impl RangeReader {
     fn rest(&self) -> PyResult<Vec<i64>> {
         let reading = self.reading.as_ref();
         reading
-            .map(Reading::rest)
+            .map(Reading::next_offsets)
             .ok_or_else(|| PyRuntimeError::new_err("the reading is lost"))
     }
 
