@@ -17,12 +17,12 @@ const INTERFACE: u32 = 8;
 pub(crate) fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     py.detach(|| catch_unwind(AssertUnwindSafe(work)))
         .map_err(|panic| {
-            let said = panic
+            let error = panic
                 .downcast_ref::<&str>()
                 .map(|text| (*text).to_owned())
                 .or_else(|| panic.downcast_ref::<String>().cloned())
                 .unwrap_or_default();
-            PyRuntimeError::new_err(format!("a mistake in ashore_native: {said}"))
+            PyRuntimeError::new_err(format!("a mistake in ashore_native: {error}"))
         })
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) 
 #[pyfunction]
 fn describe(py: Python<'_>) -> PyResult<String> {
     guarded(py, || {
-        let engine = crate::decode::choose().name();
+        let engine = crate::decode::InstructionSet::detect().name();
         format!("ashore-native {}, {engine}", env!("CARGO_PKG_VERSION"))
     })
 }

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -156,3 +158,31 @@ def test_checkpoint_code_calls_storages_through_its_store_only():
         if "storage" in ast.unparse(node.value).lower().rpartition(".")[2]
     }
     assert found == {"files.py"}, "see decision 0059"
+
+
+def modules_used(
+    module: tuple[str, ...], source: str, modules: Collection[tuple[str, ...]]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the other modules of the native decoder that one declares or names."""
+    for child in re.findall(r"^(?:pub )?mod (\w+);", source, re.MULTILINE):
+        yield (*module, child)
+    paths = r"\b(crate::decode::|(?:super::)+)(?:\{([^}]*)\}|([\w:]+))"
+    for start, group, path in re.findall(paths, source):
+        above = len(module) - start.count("super")
+        for each in (group or path).split(","):
+            used = () if start.startswith("crate") else module[:above]
+            for name in each.strip().split("::"):
+                used = (*used, name) if (*used, name) in modules else used
+            if used != module:
+                yield used
+
+
+def test_modules_of_the_native_decoder_form_no_cycle():
+    folder = ROOT / "native" / "src" / "decode"
+    sources = dict[tuple[str, ...], str]()
+    for path in folder.rglob("*.rs"):
+        parts = path.relative_to(folder).with_suffix("").parts
+        sources[parts[:-1] if parts[-1] == "mod" else parts] = path.read_text("utf-8")
+    uses = {name: set(modules_used(name, text, sources)) for name, text in sources.items()}
+    assert ("scan", "engine") in uses["scan",]
+    TopologicalSorter(uses).prepare()  # raises CycleError, which names them

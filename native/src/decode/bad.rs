@@ -4,14 +4,14 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::column::Bytes;
+use super::buffers::{Buffers, Bytes};
 
 /// The values of a call that are no rows, ascending.
 #[derive(Debug, Default, PartialEq)]
 pub struct BadValues {
     indices: Vec<i64>,
     reasons: Bytes,
-    asked: Vec<i64>, // `JsonDecoder` decides on these
+    undecided: Vec<i64>, // `JsonDecoder` decides on these
 }
 
 /// The values of a call, by their numbers, ascending.
@@ -23,13 +23,13 @@ pub struct Verdicts {
     /// A reason for each of these.
     pub reasons: ArrayData,
     /// The values that `JsonDecoder` decides on; None: there are none.
-    pub asked: Option<ArrayData>,
+    pub undecided: Option<ArrayData>,
 }
 
 impl BadValues {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.indices.len() + self.asked.len()
+        self.indices.len() + self.undecided.len()
     }
 
     /// Whether there are none.
@@ -40,35 +40,34 @@ impl BadValues {
     /// Append a value, and its reason in UTF-8; None: `JsonDecoder` decides.
     pub(super) fn push(&mut self, index: usize, reason: Option<&[u8]>) {
         let Some(reason) = reason else {
-            self.asked.push(index as i64);
+            self.undecided.push(index as i64);
             return;
         };
         self.indices.push(index as i64);
-        self.reasons.data.extend_from_slice(reason);
+        self.reasons.items.extend_from_slice(reason);
         self.reasons.end_value();
     }
 
     /// The verdicts on the values of a call, of which there are `count`.
     pub fn into_verdicts(mut self, count: usize) -> Verdicts {
         let mut is_good = vec![true; count];
-        for index in self.indices.iter().chain(&self.asked) {
+        for index in self.indices.iter().chain(&self.undecided) {
             is_good[*index as usize] = false;
         }
         let good = (0..count as i64).filter(|index| is_good[*index as usize]);
         let texts = ArrayData::builder(DataType::Utf8).len(self.indices.len());
         assert!(
-            self.reasons.data.len() <= i32::MAX as usize,
+            self.reasons.items.len() <= i32::MAX as usize,
             "2 GB of reasons"
         );
-        let (offsets, data) = self.reasons.take();
-        simdutf8::basic::from_utf8(&data).expect("a reason is no text");
+        simdutf8::basic::from_utf8(&self.reasons.items).expect("a reason is no text");
         // SAFETY: an offset for each reason; all are text, and each ends where a letter ends.
-        let reasons = unsafe { texts.add_buffer(offsets).add_buffer(data).build_unchecked() };
+        let reasons = unsafe { self.reasons.move_to(texts).build_unchecked() };
         Verdicts {
             good: integers(good.collect()),
             bad: integers(self.indices),
             reasons,
-            asked: (!self.asked.is_empty()).then(|| integers(self.asked)),
+            undecided: (!self.undecided.is_empty()).then(|| integers(self.undecided)),
         }
     }
 }

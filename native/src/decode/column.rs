@@ -1,210 +1,79 @@
-//! Columns while they are filled: Arrow's buffers, one value after the other.
-//!
-//! A record that turns out to be bad is taken back by cutting every column to the rows before it.
+//! A column of any type: the values so far, and which decoder takes the next one.
 
 use std::mem::take;
 
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
-use arrow_data::ArrayData;
+use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Field, TimeUnit};
 
-use super::keys::Keys;
-use super::record::Object;
+use super::buffers::{Buffers, Bytes, Growth, Runs, Validity, pack};
+use super::context::Context;
+use super::nested::element::Element;
+use super::nested::lists::parse_list;
+use super::nested::maps::{Entries, parse_map};
+use super::nested::objects::Object;
+use super::reason::Code;
+use super::scalars::decimals::parse_decimal;
+use super::scalars::numbers::{parse_double, parse_float, parse_integer};
+use super::scalars::strings::{parse_binary, parse_string};
+use super::scalars::times::{parse_date, parse_time};
+use super::scan::{Engine, Routine};
+use super::text::Cursor;
 
 /// A column of some type, with the values so far.
 pub struct Column {
-    /// The values.
-    pub values: Values,
-    /// Which of them are null.
-    pub validity: Validity,
-    /// Their type.
-    pub data_type: DataType,
+    values: Values,
+    validity: Validity,
+    data_type: DataType,
 }
 
-/// Values of one type. For a null there is a value too, which means nothing.
-pub enum Values {
-    /// BOOLEAN, a byte each
-    Bool(Vec<u8>),
-    /// TINYINT
+/// Values of one type.
+enum Values {
+    Bool(Vec<u8>), // a byte each
     I8(Vec<i8>),
-    /// SMALLINT
     I16(Vec<i16>),
-    /// INT
     I32(Vec<i32>),
-    /// BIGINT
     I64(Vec<i64>),
-    /// FLOAT
     F32(Vec<f32>),
-    /// DOUBLE
     F64(Vec<f64>),
-    /// STRING
     Text(Bytes),
-    /// BINARY, in JSON as base64
-    Binary(Bytes),
-    /// DATE, in days
-    Date(Vec<i32>),
-    /// TIMESTAMP, in microseconds in UTC
-    Instant(Vec<i64>),
-    /// TIMESTAMP_NTZ, in microseconds
-    Local(Vec<i64>),
-    /// DECIMAL: the number without its point
-    Decimal(Decimals),
-    /// ARRAY
-    List(Lists),
-    /// MAP
-    Map(Maps),
-    /// STRUCT
-    Struct(Box<Object>),
+    Binary(Bytes),     // base64 in JSON
+    Date(Vec<i32>),    // days
+    Instant(Vec<i64>), // TIMESTAMP: microseconds in UTC
+    Local(Vec<i64>),   // TIMESTAMP_NTZ: microseconds
+    Decimal {
+        numbers: Vec<i128>, // times ten to the power of `scale`
+        precision: u8,
+        scale: u8,
+    },
+    List(Box<Runs<Column>>),
+    Map(Box<Runs<Entries<Column>>>),
+    Struct(Box<Object<Column>>),
 }
 
-/// Texts, or bytes: where each begins, and all of them.
-#[derive(Debug, PartialEq)]
-pub struct Bytes {
-    /// One more than there are values.
-    pub offsets: Vec<i32>,
-    /// All of them, one after the other.
-    pub data: Vec<u8>,
-}
-
-/// Decimals of one precision and scale.
-pub struct Decimals {
-    /// The numbers, times ten to the power of `scale`.
-    pub numbers: Vec<i128>,
-    /// How many digits fit.
-    pub precision: u8,
-    /// How many of them are behind the point.
-    pub scale: u8,
-}
-
-/// Lists: where each begins, and the elements of all.
-pub struct Lists {
-    /// One more than there are lists.
-    pub offsets: Vec<i32>,
-    /// The elements.
-    pub items: Box<Column>,
-}
-
-/// Maps: where each begins, and the entries of all.
-pub struct Maps {
-    /// One more than there are maps.
-    pub offsets: Vec<i32>,
-    /// The keys, of which none is null.
-    pub keys: Bytes,
-    /// A value for each key.
-    pub items: Box<Column>,
-}
-
-/// Which values of a column are null; nothing is kept while none is.
-#[derive(Default)]
-pub struct Validity {
-    flags: Option<Vec<u8>>,
-}
-
-impl Validity {
-    /// Say that the next value is one.
-    #[inline(always)]
-    pub fn push_valid(&mut self) {
-        if let Some(flags) = &mut self.flags {
-            flags.push(1);
+/// An expression over the buffers of a column, whatever its type.
+macro_rules! with_buffers {
+    ($values:expr, $buffers:ident => $result:expr) => {
+        match $values {
+            Values::Bool($buffers) => $result,
+            Values::I8($buffers) => $result,
+            Values::I16($buffers) => $result,
+            Values::I32($buffers) | Values::Date($buffers) => $result,
+            Values::I64($buffers) | Values::Instant($buffers) | Values::Local($buffers) => $result,
+            Values::F32($buffers) => $result,
+            Values::F64($buffers) => $result,
+            Values::Text($buffers) | Values::Binary($buffers) => $result,
+            Values::Decimal {
+                numbers: $buffers, ..
+            } => $result,
+            Values::List($buffers) => $result,
+            Values::Map($buffers) => $result,
+            Values::Struct($buffers) => $result,
         }
-    }
-
-    /// Say that the next value, the `count`th from 0, is null.
-    pub fn push_null(&mut self, count: usize) {
-        self.flags.get_or_insert_with(|| vec![1; count]).push(0);
-    }
-
-    fn truncate(&mut self, count: usize) {
-        if let Some(flags) = &mut self.flags {
-            flags.truncate(count);
-        }
-    }
-
-    fn take(&mut self, count: usize) -> Option<NullBuffer> {
-        let flags = self.flags.take()?;
-        assert_eq!(
-            flags.len(),
-            count,
-            "a column has more or less flags than values"
-        );
-        let nulls = NullBuffer::new(pack(&flags));
-        (nulls.null_count() > 0).then_some(nulls)
-    }
+    };
 }
 
-fn pack(flags: &[u8]) -> BooleanBuffer {
-    BooleanBuffer::collect_bool(flags.len(), |row| flags[row] != 0)
-}
-
-impl Default for Bytes {
-    fn default() -> Self {
-        Bytes {
-            offsets: vec![0],
-            data: Vec::new(),
-        }
-    }
-}
-
-impl Bytes {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// End the value that `data` ends with.
-    #[inline(always)]
-    pub fn end_value(&mut self) {
-        // A block is bounded so that its bytes can be counted in 31 bits (`Decoder::decode`).
-        self.offsets.push(self.data.len() as i32);
-    }
-
-    /// The values from one on.
-    pub fn iter_from(&self, first: usize) -> impl Iterator<Item = &[u8]> {
-        self.offsets[first..]
-            .windows(2)
-            .map(|edge| &self.data[edge[0] as usize..edge[1] as usize])
-    }
-
-    fn truncate(&mut self, count: usize) {
-        self.offsets.truncate(count + 1);
-        self.data.truncate(self.offsets[count] as usize);
-    }
-
-    fn reserve(&mut self, growth: Growth) {
-        growth.reserve(&mut self.offsets);
-        growth.reserve(&mut self.data);
-    }
-
-    /// Take them as Arrow has them: where each begins, and all of them.
-    pub fn take(&mut self) -> (Buffer, Buffer) {
-        let offsets = std::mem::replace(&mut self.offsets, vec![0]);
-        (
-            Buffer::from_vec(offsets),
-            Buffer::from_vec(take(&mut self.data)),
-        )
-    }
-}
-
-/// How many rows there are, and how many like them are expected.
-#[derive(Clone, Copy)]
-pub struct Growth {
-    /// What is there; not 0.
-    pub from: usize,
-    /// What comes.
-    pub by: usize,
-}
-
-impl Growth {
-    /// Make room, and a bit more, as rows are not quite alike.
-    fn reserve<T>(self, values: &mut Vec<T>) {
-        let more = values.len().saturating_mul(self.by) / self.from;
-        values.reserve_exact(more + more / 16);
-    }
-}
-
-impl Column {
-    /// An empty column. Error: a type that no table has.
-    pub fn new(field: &Field) -> Result<Self, String> {
+impl Element for Column {
+    fn new(field: &Field) -> Result<Self, String> {
         let values = match field.data_type() {
             DataType::Boolean => Values::Bool(Vec::new()),
             DataType::Int8 => Values::I8(Vec::new()),
@@ -220,23 +89,14 @@ impl Column {
             DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) if &**zone == "UTC" => {
                 Values::Instant(Vec::new())
             }
-            DataType::Decimal128(precision, scale) => Values::Decimal(Decimals {
+            DataType::Decimal128(precision, scale) => Values::Decimal {
                 numbers: Vec::new(),
                 precision: *precision,
                 scale: u8::try_from(*scale).map_err(|_| "a negative scale".to_owned())?,
-            }),
-            DataType::List(element) => Values::List(Lists {
-                offsets: vec![0],
-                items: Box::new(Column::new(element)?),
-            }),
-            DataType::Map(entry, _) => Values::Map(Maps {
-                offsets: vec![0],
-                keys: Bytes::default(),
-                items: Box::new(Column::new(value_of(entry)?)?),
-            }),
-            DataType::Struct(fields) => {
-                Values::Struct(Box::new(Object::new(fields.iter().map(AsRef::as_ref))?))
-            }
+            },
+            DataType::List(element) => Values::List(Box::new(Runs::new(Column::new(element)?))),
+            DataType::Map(entry, _) => Values::Map(Box::new(Runs::new(Entries::new(entry)?))),
+            DataType::Struct(fields) => Values::Struct(Box::new(Object::new(fields)?)),
             other => return Err(format!("a column of type {other}")),
         };
         Ok(Column {
@@ -246,171 +106,135 @@ impl Column {
         })
     }
 
-    /// How many values there are, nulls included.
-    pub fn len(&self) -> usize {
-        match &self.values {
-            Values::Bool(each) => each.len(),
-            Values::I8(each) => each.len(),
-            Values::I16(each) => each.len(),
-            Values::I32(each) | Values::Date(each) => each.len(),
-            Values::I64(each) | Values::Instant(each) | Values::Local(each) => each.len(),
-            Values::F32(each) => each.len(),
-            Values::F64(each) => each.len(),
-            Values::Text(each) | Values::Binary(each) => each.len(),
-            Values::Decimal(each) => each.numbers.len(),
-            Values::List(each) => each.offsets.len() - 1,
-            Values::Map(each) => each.offsets.len() - 1,
-            Values::Struct(object) => object.len(),
+    #[inline(always)]
+    fn parse<E: Engine>(
+        &mut self,
+        is_required: bool,
+        context: &mut Context,
+        at: Cursor,
+    ) -> Option<Cursor> {
+        if at.byte() == b'n' {
+            if at.look::<4>() != *b"null" {
+                context.refuse_text(at);
+                return None;
+            }
+            if is_required {
+                context.fault.set(Some(Code::Null));
+                return None;
+            }
+            self.push_null();
+            return Some(at.skip(4));
         }
+        let end = self.parse_frequent::<E>(context, at);
+        if end.is_none() {
+            context.refuse_value(&self.data_type, at);
+        }
+        end
+    }
+}
+
+impl Buffers for Column {
+    fn len(&self) -> usize {
+        with_buffers!(&self.values, each => each.len())
     }
 
-    /// Append a null.
-    pub fn push_null(&mut self) {
+    fn push_null(&mut self) {
         self.validity.push_null(self.len());
-        match &mut self.values {
-            Values::Bool(each) => each.push(0),
-            Values::I8(each) => each.push(0),
-            Values::I16(each) => each.push(0),
-            Values::I32(each) | Values::Date(each) => each.push(0),
-            Values::I64(each) | Values::Instant(each) | Values::Local(each) => each.push(0),
-            Values::F32(each) => each.push(0.0),
-            Values::F64(each) => each.push(0.0),
-            Values::Text(each) | Values::Binary(each) => each.end_value(),
-            Values::Decimal(each) => each.numbers.push(0),
-            Values::List(each) => each.offsets.push(each.items.len() as i32),
-            Values::Map(each) => each.offsets.push(each.items.len() as i32),
-            Values::Struct(object) => object.push_nulls(),
-        }
+        with_buffers!(&mut self.values, each => each.push_null());
     }
 
-    /// Keep the first `count` values. There are as many, or more.
-    pub fn truncate(&mut self, count: usize) {
+    fn truncate(&mut self, count: usize) {
         self.validity.truncate(count);
-        match &mut self.values {
-            Values::Bool(each) => each.truncate(count),
-            Values::I8(each) => each.truncate(count),
-            Values::I16(each) => each.truncate(count),
-            Values::I32(each) | Values::Date(each) => each.truncate(count),
-            Values::I64(each) | Values::Instant(each) | Values::Local(each) => each.truncate(count),
-            Values::F32(each) => each.truncate(count),
-            Values::F64(each) => each.truncate(count),
-            Values::Text(each) | Values::Binary(each) => each.truncate(count),
-            Values::Decimal(each) => each.numbers.truncate(count),
-            Values::List(each) => {
-                each.offsets.truncate(count + 1);
-                each.items.truncate(each.offsets[count] as usize);
-            }
-            Values::Map(each) => {
-                each.offsets.truncate(count + 1);
-                each.keys.truncate(each.offsets[count] as usize);
-                each.items.truncate(each.offsets[count] as usize);
-            }
-            Values::Struct(object) => object.truncate(count),
-        }
+        with_buffers!(&mut self.values, each => each.truncate(count));
     }
 
-    /// Make room for more values, if they are like those that there are.
-    pub fn reserve(&mut self, growth: Growth) {
-        match &mut self.values {
-            Values::Bool(each) => growth.reserve(each),
-            Values::I8(each) => growth.reserve(each),
-            Values::I16(each) => growth.reserve(each),
-            Values::I32(each) | Values::Date(each) => growth.reserve(each),
-            Values::I64(each) | Values::Instant(each) | Values::Local(each) => growth.reserve(each),
-            Values::F32(each) => growth.reserve(each),
-            Values::F64(each) => growth.reserve(each),
-            Values::Text(each) | Values::Binary(each) => each.reserve(growth),
-            Values::Decimal(each) => growth.reserve(&mut each.numbers),
-            Values::List(each) => {
-                growth.reserve(&mut each.offsets);
-                each.items.reserve(growth);
-            }
-            Values::Map(each) => {
-                growth.reserve(&mut each.offsets);
-                each.keys.reserve(growth);
-                each.items.reserve(growth);
-            }
-            Values::Struct(object) => object.reserve_by(growth),
-        }
+    fn make_room(&mut self, growth: Growth) {
+        with_buffers!(&mut self.values, each => each.make_room(growth));
     }
 
-    /// Take the values as an Arrow array. The column is empty afterwards.
-    pub fn take(&mut self) -> ArrayData {
+    fn move_to(&mut self, parent: ArrayDataBuilder) -> ArrayDataBuilder {
         let len = self.len();
-        let mut builder = ArrayData::builder(self.data_type.clone())
+        let array = ArrayData::builder(self.data_type.clone())
             .len(len)
             .nulls(self.validity.take(len));
-        builder = match &mut self.values {
-            Values::Bool(each) => builder.add_buffer(pack(&take(each)).into_inner()),
-            Values::I8(each) => builder.add_buffer(Buffer::from_vec(take(each))),
-            Values::I16(each) => builder.add_buffer(Buffer::from_vec(take(each))),
-            Values::I32(each) | Values::Date(each) => {
-                builder.add_buffer(Buffer::from_vec(take(each)))
-            }
-            Values::I64(each) | Values::Instant(each) | Values::Local(each) => {
-                builder.add_buffer(Buffer::from_vec(take(each)))
-            }
-            Values::F32(each) => builder.add_buffer(Buffer::from_vec(take(each))),
-            Values::F64(each) => builder.add_buffer(Buffer::from_vec(take(each))),
-            Values::Text(each) | Values::Binary(each) => {
-                let (offsets, data) = each.take();
-                builder.add_buffer(offsets).add_buffer(data)
-            }
-            Values::Decimal(each) => builder.add_buffer(Buffer::from_vec(take(&mut each.numbers))),
-            Values::List(each) => {
-                let offsets = std::mem::replace(&mut each.offsets, vec![0]);
-                builder
-                    .add_buffer(Buffer::from_vec(offsets))
-                    .add_child_data(each.items.take())
-            }
-            Values::Map(each) => {
-                let offsets = std::mem::replace(&mut each.offsets, vec![0]);
-                let entries = take_entries(&self.data_type, each);
-                builder
-                    .add_buffer(Buffer::from_vec(offsets))
-                    .add_child_data(entries)
-            }
-            Values::Struct(object) => builder.child_data(object.take()),
+        let array = match &mut self.values {
+            Values::Bool(flags) => array.add_buffer(pack(&take(flags)).into_inner()),
+            others => with_buffers!(others, each => each.move_to(array)),
         };
         // SAFETY: every value has been appended to all buffers of its column or to none, lists end
         // where their elements do, and texts were checked to be UTF-8 with their record.
-        unsafe { builder.build_unchecked() }
+        parent.add_child_data(unsafe { array.build_unchecked() })
     }
 }
 
-/// The field of a map's values, from that of its entries.
-fn value_of(entry: &Field) -> Result<&Field, String> {
-    match entry.data_type() {
-        DataType::Struct(pair) if pair.len() == 2 && pair[0].data_type() == &DataType::Utf8 => {
-            Ok(&pair[1])
-        }
-        other => Err(format!("a map of {other}")),
+impl Column {
+    /// Append a value that is not null; none: it is not there, or only in part.
+    #[inline(always)]
+    fn parse_frequent<E: Engine>(&mut self, context: &mut Context, at: Cursor) -> Option<Cursor> {
+        let end = match &mut self.values {
+            Values::I64(values) => push(values, parse_integer(at))?,
+            Values::Text(values) => parse_string::<E>(values, at)?,
+            Values::F64(values) => push(values, parse_double(at))?,
+            Values::Bool(values) => push(values, parse_boolean(at))?,
+            Values::I32(values) => push(values, parse_integer(at))?,
+            Values::I16(values) => push(values, parse_integer(at))?,
+            Values::I8(values) => push(values, parse_integer(at))?,
+            _ => return ParseOther::call::<E>(self, context, at),
+        };
+        self.validity.push_valid();
+        Some(end)
     }
 }
 
-fn take_entries(map: &DataType, maps: &mut Maps) -> ArrayData {
-    let DataType::Map(entry, _) = map else {
-        unreachable!("a map has the type of one")
-    };
-    let count = maps.keys.len();
-    let (offsets, data) = maps.keys.take();
-    let keys = ArrayData::builder(DataType::Utf8)
-        .len(count)
-        .add_buffer(offsets)
-        .add_buffer(data);
-    // SAFETY: see `Column::take`.
-    let keys = unsafe { keys.build_unchecked() };
-    let builder = ArrayData::builder(entry.data_type().clone()).len(count);
-    // SAFETY: see `Column::take`: a key and a value for each entry.
-    unsafe {
-        builder
-            .add_child_data(keys)
-            .add_child_data(maps.items.take())
-            .build_unchecked()
+#[inline(always)]
+fn push<T>(values: &mut Vec<T>, parsed: Option<(T, Cursor)>) -> Option<Cursor> {
+    let (value, end) = parsed?;
+    values.push(value);
+    Some(end)
+}
+
+#[inline(always)]
+fn parse_boolean(at: Cursor) -> Option<(u8, Cursor)> {
+    match at.look::<5>() {
+        [b't', b'r', b'u', b'e', _] => Some((1, at.skip(4))),
+        [b'f', b'a', b'l', b's', b'e'] => Some((0, at.skip(5))),
+        _ => None,
     }
 }
 
-/// How an object's keys are found: made for its fields.
-pub(super) fn keys_of<'a>(fields: impl Iterator<Item = &'a Field>) -> Keys {
-    Keys::new(fields.map(|field| field.name().as_bytes().into()).collect())
+/// Append a value of a type that is not worth a place in each loop, or that holds others.
+struct ParseOther;
+
+impl Routine<&mut Column, &mut Context, Cursor> for ParseOther {
+    type Output = Option<Cursor>;
+
+    #[inline(always)]
+    fn run<E: Engine>(column: &mut Column, context: &mut Context, at: Cursor) -> Option<Cursor> {
+        let end = match &mut column.values {
+            Values::F32(values) => push(values, parse_float(at))?,
+            Values::Decimal {
+                numbers,
+                precision,
+                scale,
+            } => push(numbers, parse_decimal(at, *precision, *scale))?,
+            Values::Date(values) => push(values, parse_date::<E>(at))?,
+            Values::Instant(values) => push(values, parse_time::<E>(at, true))?,
+            Values::Local(values) => push(values, parse_time::<E>(at, false))?,
+            Values::Binary(values) => parse_binary::<E>(values, at)?,
+            Values::List(lists) => parse_list::<E, _>(lists, context, at)?,
+            Values::Map(maps) => parse_map::<E, _>(maps, context, at)?,
+            Values::Struct(object) => {
+                if at.byte() != b'{' {
+                    return None;
+                }
+                context.depth += 1;
+                let end = object.parse::<E>(context, at.skip(1), false)?;
+                context.depth -= 1;
+                end
+            }
+            _ => unreachable!("`parse_frequent` takes the others"),
+        };
+        column.validity.push_valid();
+        Some(end)
+    }
 }

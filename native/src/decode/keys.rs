@@ -5,13 +5,14 @@
 //! The next key is compared with the next line of the script; only where that fails is it read,
 //! looked up and learnt. Nothing is ever found by the script alone: its bytes are compared.
 
-use super::scan::Engine;
+use super::scalars::strings::CopyText;
+use super::scan::{Engine, Routine};
 use super::text::Cursor;
 
-/// So many keys that are no fields are learnt.
+/// The most keys that are not fields and are learnt.
 const UNKNOWN_MAX: usize = 256;
 const LONGEST: usize = 160;
-/// Among so many lines further, and so many first ones, is looked for a key before it is read.
+/// A key is searched in this many lines ahead and this many first ones before it is read.
 const NEAR: usize = 4;
 const NOWHERE: u32 = u32::MAX;
 
@@ -82,11 +83,11 @@ impl Line {
         if differs(0) | differs(1) | differs(2) | differs(3) != 0 {
             return false;
         }
-        self.text.len() <= 32 || self.is_rest_at(at.skip(32))
+        self.text.len() <= 32 || self.is_tail_at(at.skip(32))
     }
 
     #[inline(never)]
-    fn is_rest_at(&self, mut at: Cursor) -> bool {
+    fn is_tail_at(&self, mut at: Cursor) -> bool {
         for byte in &self.text[32..] {
             if at.byte() != *byte {
                 return false;
@@ -121,13 +122,13 @@ impl Keys {
 
     /// Find the key at a cursor, which is behind `{` or `,`: what it stands for, and the place of
     /// its value. `line` is the line that is expected, and becomes the one to expect next. The
-    /// name of an unknown key is in `spare`.
+    /// name of an unknown key is in `name`.
     #[inline(always)]
     pub fn find<E: Engine>(
         &mut self,
         at: Cursor,
         line: &mut usize,
-        spare: &mut Vec<u8>,
+        name: &mut Vec<u8>,
     ) -> Option<(Target, Cursor)> {
         if let Some(expected) = self.lines.get(*line)
             && expected.is_at(at)
@@ -135,7 +136,7 @@ impl Keys {
             *line += 1;
             return Some((expected.target, at.skip(expected.text.len())));
         }
-        self.find_further::<E>(at, line, spare)
+        self.find_further::<E>(at, line, name)
     }
 
     /// The name of a field.
@@ -154,7 +155,7 @@ impl Keys {
         &mut self,
         at: Cursor,
         line: &mut usize,
-        spare: &mut Vec<u8>,
+        name: &mut Vec<u8>,
     ) -> Option<(Target, Cursor)> {
         let ahead = *line + 1..(*line + 1 + NEAR).min(self.lines.len());
         for number in ahead.chain(0..NEAR.min(*line)) {
@@ -164,25 +165,23 @@ impl Keys {
                 return Some((each.target, at.skip(each.text.len())));
             }
         }
-        self.read::<E>(at, line, spare)
+        self.read::<E>(at, line, name)
     }
 
     fn read<E: Engine>(
         &mut self,
         at: Cursor,
         line: &mut usize,
-        spare: &mut Vec<u8>,
+        name: &mut Vec<u8>,
     ) -> Option<(Target, Cursor)> {
         let quote = at.skip_space();
         if quote.byte() != b'"' {
             return None;
         }
         let start = quote.skip(1);
-        // SAFETY: whoever runs this engine has looked for its instructions.
-        let end = start.skip(unsafe { E::count_plain(start) });
-        spare.clear();
-        let behind = super::escapes::copy_text::<E>(start, spare)?;
-        let (name, is_plain) = (&spare[..], end.byte() == b'"');
+        name.clear();
+        let behind = CopyText::call::<E>(start, name, ())?;
+        let is_plain = name.len() + 1 == behind.since(start); // an escape is longer than its letter
         let colon = behind.skip_space();
         if colon.byte() != b':' {
             return None;
@@ -270,7 +269,7 @@ impl Keys {
     }
 }
 
-/// A number that differs for most texts, unless someone wants them alike: compare the texts.
+/// A number that differs for most texts. Texts can be made for which it is equal: compare the texts.
 fn hash(text: &[u8]) -> usize {
     let mut state = text.len() as u64;
     let mut add = |part: &[u8; 16]| {

@@ -5,18 +5,19 @@
 //! one takes too, with the same values.
 
 mod bad;
+mod buffers;
 mod column;
-mod escapes;
+mod context;
 mod explain;
 mod keys;
 mod kinds;
-mod numbers;
+mod nested;
 mod reason;
 mod record;
+mod scalars;
 mod scan;
 mod skip;
 mod text;
-mod times;
 
 use std::collections::BTreeSet;
 
@@ -24,17 +25,21 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Fields, Schema};
 
 pub use bad::{BadValues, Verdicts};
-use record::{Context, Object};
-use scan::Engine;
-pub use scan::{Chosen, choose};
+use buffers::{Buffers, Growth};
+use column::Column;
+use context::Context;
+use nested::objects::Object;
+use record::ParseRecord;
+pub use scan::InstructionSet;
+use scan::{Engine, Routine};
 
 /// Rows of a block: more than the reader hands out, so that a batch becomes one large piece.
 const BLOCK_ROWS: usize = 131_072;
 /// Bytes of the values of a block, about: likewise; offsets have 31 bits.
 const BLOCK_BYTES: usize = 32 << 20;
-/// By so many rows of a block it is told how much room all of them need.
+/// The first rows of a block, from which the room for all of them is estimated.
 const SAMPLE_ROWS: usize = 512;
-/// So many names of unknown fields are kept, as in `JsonDecoder`.
+/// The most names of unknown fields, as in `JsonDecoder`.
 const UNKNOWN_NAMES_MAX: usize = 20;
 
 /// Values by their number: columns of Arrow, records of a batch from a broker.
@@ -49,7 +54,7 @@ pub trait Source {
     fn get(&self, row: usize) -> Option<&[u8]>;
 }
 
-/// What became of the values of a call.
+/// The result of a call.
 #[derive(Default)]
 pub struct Decoded {
     /// The rows, in blocks, each a struct of the columns.
@@ -64,45 +69,37 @@ pub struct Decoded {
 
 /// Decodes values that hold one JSON object each. It learns in which order keys come.
 pub struct Decoder {
-    object: Object,
+    object: Object<Column>,
     context: Context,
     fields: Fields,
-    engine: Chosen,
+    instructions: InstructionSet,
 }
 
 impl Decoder {
     /// A decoder for tables of a schema. Error: a type of a column that no table has.
-    pub fn new(schema: &Schema, engine: Chosen) -> Result<Self, String> {
+    pub fn new(schema: &Schema, instructions: InstructionSet) -> Result<Self, String> {
         Ok(Decoder {
-            object: Object::new(schema.fields.iter().map(AsRef::as_ref))?,
+            object: Object::new(&schema.fields)?,
             context: Context::default(),
             fields: schema.fields.clone(),
-            engine,
+            instructions,
         })
     }
 
     /// Decode values.
     pub fn decode(&mut self, values: &impl Source) -> Decoded {
         let mut decoded = Decoded::default();
-        // SAFETY: `choose` has looked whether the processor has these instructions.
-        unsafe {
-            match self.engine {
-                Chosen::Scalar => self.decode_by::<scan::Scalar>(values, &mut decoded),
-                #[cfg(target_arch = "x86_64")]
-                Chosen::Avx2 => self.decode_by::<scan::Avx2>(values, &mut decoded),
-                #[cfg(target_arch = "aarch64")]
-                Chosen::Neon => self.decode_by::<scan::Neon>(values, &mut decoded),
-            }
+        match self.instructions {
+            InstructionSet::Scalar => self.decode_by::<scan::Scalar>(values, &mut decoded),
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => self.decode_by::<scan::Avx2>(values, &mut decoded),
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon => self.decode_by::<scan::Neon>(values, &mut decoded),
         }
         decoded
     }
 
-    /// As `decode`.
-    ///
-    /// # Safety
-    ///
-    /// The processor has the engine's instructions.
-    unsafe fn decode_by<E: Engine>(&mut self, values: &impl Source, decoded: &mut Decoded) {
+    fn decode_by<E: Engine>(&mut self, values: &impl Source, decoded: &mut Decoded) {
         let (mut bytes, mut is_reserved) = (0, false);
         for index in 0..values.len() {
             let value = values.get(index);
@@ -117,8 +114,7 @@ impl Decoder {
             }
             bytes += size;
             let record = value.unwrap_or_default();
-            // SAFETY: this function's own contract.
-            if unsafe { E::parse_record(&mut self.object, &mut self.context, record) } {
+            if ParseRecord::call::<E>(&mut self.object, &mut self.context, record) {
                 self.count_unknown(decoded);
             } else {
                 self.refuse(record, index, &mut decoded.bad);
@@ -133,8 +129,10 @@ impl Decoder {
     #[inline(never)]
     fn reserve(&mut self, left: usize, bytes: usize) {
         let fitting = (BLOCK_BYTES - bytes) / (bytes / SAMPLE_ROWS).max(1);
-        self.object
-            .reserve(left.min(fitting).min(BLOCK_ROWS - SAMPLE_ROWS));
+        self.object.make_room(Growth {
+            from: self.object.len(),
+            by: left.min(fitting).min(BLOCK_ROWS - SAMPLE_ROWS),
+        });
     }
 
     /// Note a record that was just refused, with its reason.
@@ -155,10 +153,9 @@ impl Decoder {
         if rows == 0 {
             return;
         }
-        let block = ArrayData::builder(DataType::Struct(self.fields.clone()))
-            .len(rows)
-            .child_data(self.object.take());
-        // SAFETY: each column has as many values as there are rows; see `Column::take`.
+        let block = ArrayData::builder(DataType::Struct(self.fields.clone())).len(rows);
+        let block = self.object.move_to(block);
+        // SAFETY: each column has as many values as there are rows; see `Column::move_to`.
         decoded.blocks.push(unsafe { block.build_unchecked() });
     }
 

@@ -5,7 +5,7 @@
 
 use std::io::Write as _;
 
-/// The reason of a value has at most so many letters.
+/// The most letters of a reason.
 const REASON_MAX: usize = 200;
 
 /// Why a value is no row.
@@ -66,6 +66,16 @@ impl Code {
     }
 }
 
+/// What is found about a value that was not taken.
+pub enum Verdict {
+    /// It does not fit its column.
+    Bad(Code),
+    /// It does, so what stands behind it is wrong.
+    Fits,
+    /// `JsonDecoder` decides.
+    Unsure,
+}
+
 /// The first fault of a record, noted where parsing stops; its path grows on the way out.
 #[derive(Default)]
 pub struct Fault {
@@ -116,11 +126,11 @@ impl Fault {
         if self.code == Some(Code::NotJson) {
             return; // its place says more
         }
-        let rest = std::mem::take(&mut self.path);
+        let inner = std::mem::take(&mut self.path);
         self.path.extend_from_slice(name);
-        if !rest.is_empty() {
+        if !inner.is_empty() {
             self.path.push(b'.');
-            self.path.extend_from_slice(&rest);
+            self.path.extend_from_slice(&inner);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Values that no column wants: looked at, as they must be JSON, and not built.
 
-use super::escapes::read_escape;
-use super::numbers;
-use super::scan::Engine;
+use super::scalars::numbers::skip_number;
+use super::scalars::strings::skip_text;
+use super::scan::{Engine, Routine};
 use super::text::Cursor;
 
 /// A value that lies deeper is left to the other decoder. Python's own reader of JSON, which looks
@@ -10,29 +10,21 @@ use super::text::Cursor;
 pub const DEPTH_MAX: usize = 128;
 
 /// The place behind the value at a cursor.
-#[inline(always)]
-pub fn skip_inner<E: Engine>(at: Cursor, depth: usize) -> Option<Cursor> {
-    match at.byte() {
-        b'"' => skip_text::<E>(at.skip(1)),
-        b'{' if depth < DEPTH_MAX => skip_object::<E>(at.skip(1).skip_space(), depth + 1),
-        b'[' if depth < DEPTH_MAX => skip_array::<E>(at.skip(1).skip_space(), depth + 1),
-        b't' if at.look::<4>() == *b"true" => Some(at.skip(4)),
-        b'f' if at.look::<5>() == *b"false" => Some(at.skip(5)),
-        b'n' if at.look::<4>() == *b"null" => Some(at.skip(4)),
-        _ => numbers::skip_number(at),
-    }
-}
+pub struct SkipValue;
 
-/// The place behind a text, whose opening quote is behind.
-#[inline(always)]
-pub fn skip_text<E: Engine>(mut at: Cursor) -> Option<Cursor> {
-    loop {
-        // SAFETY: whoever runs this engine has looked for its instructions.
-        at = at.skip(unsafe { E::count_plain(at) });
+impl Routine<Cursor, usize, ()> for SkipValue {
+    type Output = Option<Cursor>;
+
+    #[inline(always)]
+    fn run<E: Engine>(at: Cursor, depth: usize, _: ()) -> Option<Cursor> {
         match at.byte() {
-            b'"' => return Some(at.skip(1)),
-            b'\\' => at = read_escape(at)?.1,
-            _ => return None,
+            b'"' => skip_text::<E>(at.skip(1)),
+            b'{' if depth < DEPTH_MAX => skip_object::<E>(at.skip(1).skip_space(), depth + 1),
+            b'[' if depth < DEPTH_MAX => skip_array::<E>(at.skip(1).skip_space(), depth + 1),
+            b't' if at.look::<4>() == *b"true" => Some(at.skip(4)),
+            b'f' if at.look::<5>() == *b"false" => Some(at.skip(5)),
+            b'n' if at.look::<4>() == *b"null" => Some(at.skip(4)),
+            _ => skip_number(at),
         }
     }
 }
@@ -50,8 +42,7 @@ fn skip_object<E: Engine>(mut at: Cursor, depth: usize) -> Option<Cursor> {
         if at.byte() != b':' {
             return None;
         }
-        // SAFETY: whoever runs this engine has looked for its instructions.
-        at = unsafe { E::skip_inner(at.skip(1).skip_space(), depth) }?.skip_space();
+        at = SkipValue::call::<E>(at.skip(1).skip_space(), depth, ())?.skip_space();
         match at.byte() {
             b',' => at = at.skip(1).skip_space(),
             b'}' => return Some(at.skip(1)),
@@ -66,8 +57,7 @@ fn skip_array<E: Engine>(mut at: Cursor, depth: usize) -> Option<Cursor> {
         return Some(at.skip(1));
     }
     loop {
-        // SAFETY: whoever runs this engine has looked for its instructions.
-        at = unsafe { E::skip_inner(at, depth) }?.skip_space();
+        at = SkipValue::call::<E>(at, depth, ())?.skip_space();
         match at.byte() {
             b',' => at = at.skip(1).skip_space(),
             b']' => return Some(at.skip(1)),

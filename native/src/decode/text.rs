@@ -8,6 +8,8 @@
 
 use std::ptr::NonNull;
 
+use super::scan::{Engine, copy_plain, copy_record, count_plain};
+
 /// So many NULs stand behind a record at least, and so many bytes a step may look ahead.
 pub const PADDING: usize = 64;
 
@@ -21,15 +23,14 @@ pub struct Text {
 impl Text {
     /// Put a record here. True: every byte of it is ASCII.
     #[inline(always)]
-    pub fn set<E: super::scan::Engine>(&mut self, record: &[u8]) -> bool {
+    pub fn set<E: Engine>(&mut self, record: &[u8]) -> bool {
         let need = record.len() + 2 * PADDING;
         if self.bytes.len() < need {
             self.bytes.resize(need.next_power_of_two(), 0);
         }
         self.len = record.len();
-        // SAFETY: the buffer has room for the record and two paddings. The engine reads nothing
-        // behind the record, and writes less than PADDING bytes behind its copy.
-        let is_ascii = unsafe { E::copy_record(record, self.bytes.as_mut_ptr()) };
+        // SAFETY: the buffer has room for the record.
+        let is_ascii = unsafe { copy_record::<E>(record, self.bytes.as_mut_ptr()) };
         let at = self.len;
         self.bytes[at..at + PADDING].fill(0);
         is_ascii
@@ -111,13 +112,30 @@ impl Cursor {
     pub fn from<'a>(self, earlier: Cursor) -> &'a [u8] {
         // SAFETY: both are in one record, which holds what lies between them; see `Cursor` for
         // how long.
-        unsafe { std::slice::from_raw_parts(earlier.pointer(), self.since(earlier)) }
+        unsafe { std::slice::from_raw_parts(earlier.at.as_ptr(), self.since(earlier)) }
     }
 
-    /// Where it points, for an engine.
+    /// The place of the next quote, backslash or control character.
     #[inline(always)]
-    pub fn pointer(self) -> *const u8 {
-        self.at.as_ptr()
+    pub fn skip_plain<E: Engine>(self) -> Cursor {
+        // SAFETY: a NUL stands behind the record, with PADDING bytes to read.
+        self.skip(unsafe { count_plain::<E>(self.at.as_ptr()) })
+    }
+
+    /// As `skip_plain`, and append what is passed to `to`.
+    #[inline(always)]
+    pub fn copy_plain<E: Engine>(self, to: &mut Vec<u8>) -> Cursor {
+        let room = self.left() + PADDING;
+        if to.capacity() - to.len() < room {
+            to.reserve(room);
+        }
+        // SAFETY: as in `skip_plain`; there is room for what is left of the record and PADDING bytes,
+        // and `count` bytes were written.
+        unsafe {
+            let count = copy_plain::<E>(self.at.as_ptr(), to.as_mut_ptr().add(to.len()));
+            to.set_len(to.len() + count);
+            self.skip(count)
+        }
     }
 
     /// The place behind white space, as JSON knows it.

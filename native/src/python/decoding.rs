@@ -29,13 +29,13 @@ struct JsonDecoder {
 /// these, and those that are left.
 type Verdicts = (Py<Block>, Py<Block>, Py<Block>, Option<Py<Block>>);
 
-/// What became of the values of a call.
+/// The result of a call.
 #[pyclass(frozen, get_all)]
 struct DecodedJson {
     /// The rows: blocks that Arrow can take.
     blocks: Vec<Py<Block>>,
-    /// Where not all values are rows: which are, by their numbers; which are not, and why; and of
-    /// which, if any, the decoder in Python is to be asked. Each ascends.
+    /// Where not all values are rows: the numbers of rows, those of bad values with their reasons, and
+    /// those on which the decoder in Python decides. Each ascends.
     verdicts: Option<Verdicts>,
     /// How many rows have top-level fields that the schema does not name.
     unknown_records: usize,
@@ -51,8 +51,8 @@ impl JsonDecoder {
     fn new(py: Python<'_>, schema: &Bound<'_, PyAny>, engine: Option<&str>) -> PyResult<Self> {
         let schema = take_schema(schema)?;
         let engine = match engine {
-            None => decode::choose(),
-            Some("scalar") => decode::Chosen::Scalar,
+            None => decode::InstructionSet::detect(),
+            Some("scalar") => decode::InstructionSet::Scalar,
             Some(other) => return Err(PyValueError::new_err(format!("no engine {other}"))),
         };
         let decoder = guarded(py, || decode::Decoder::new(&schema, engine));
@@ -79,7 +79,7 @@ impl JsonDecoder {
                 block(found.good)?,
                 block(found.bad)?,
                 block(found.reasons)?,
-                found.asked.map(block).transpose()?,
+                found.undecided.map(block).transpose()?,
             ))
         });
         Ok(DecodedJson {

@@ -1,7 +1,7 @@
 //! What holds for the decoder whatever it is given. The tests and the fuzzer share it.
 
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
-use ashore_native::decode::{Chosen, Decoded, Decoder, Source, choose};
+use ashore_native::decode::{Decoded, Decoder, InstructionSet, Source};
 
 /// How many schemas there are: all types, nested ones, and fields that are required.
 pub const SCHEMAS: usize = 3;
@@ -72,7 +72,7 @@ impl Source for Values<'_> {
 /// the processor, or on what the decoder has met before.
 pub fn check(schema: usize, values: &[Option<Vec<u8>>]) {
     let schema = schema_of(schema);
-    let mut decoder = Decoder::new(&schema, choose()).expect("a schema of tables");
+    let mut decoder = Decoder::new(&schema, InstructionSet::detect()).expect("a schema of tables");
     let first = decoder.decode(&Values(values));
     for block in &first.blocks {
         block.validate_full().expect("columns that Arrow accepts");
@@ -83,7 +83,8 @@ pub fn check(schema: usize, values: &[Option<Vec<u8>>]) {
 
     let again = decoder.decode(&Values(values));
     same(&first, &again, "it has met the values before");
-    let scalar = Decoder::new(&schema, Chosen::Scalar).map(|mut each| each.decode(&Values(values)));
+    let scalar =
+        Decoder::new(&schema, InstructionSet::Scalar).map(|mut each| each.decode(&Values(values)));
     same(
         &first,
         &scalar.expect("a schema of tables"),

@@ -1,6 +1,7 @@
-//! Numbers of JSON: exact, or refused.
+//! Integers, FLOAT and DOUBLE, and the numbers of JSON: exact, or refused.
 
-use super::text::Cursor;
+use crate::decode::reason::{Code, Verdict};
+use crate::decode::text::Cursor;
 
 const TENS: [u64; 20] = {
     let mut tens = [1u64; 20];
@@ -26,7 +27,7 @@ const EXPONENT_MAX: u64 = 280;
 /// Digits at a cursor, added behind those of `before`; how many, and the place behind them. With
 /// more than 19 digits in all the number is wrong.
 #[inline(always)]
-fn read_digits(start: Cursor, before: u64) -> (u64, usize, Cursor) {
+pub fn read_digits(start: Cursor, before: u64) -> (u64, usize, Cursor) {
     let (mut number, mut at) = (before, start);
     loop {
         let digits = at.word() ^ 0x3030_3030_3030_3030;
@@ -58,7 +59,7 @@ fn join_digits(digits: u64) -> u64 {
 }
 
 #[inline(always)]
-fn skip_sign(at: Cursor) -> (bool, Cursor) {
+pub fn skip_sign(at: Cursor) -> (bool, Cursor) {
     if at.byte() == b'-' {
         (true, at.skip(1))
     } else {
@@ -66,9 +67,9 @@ fn skip_sign(at: Cursor) -> (bool, Cursor) {
     }
 }
 
-/// A whole number of 64 bits, without point and exponent.
+/// A whole number, without point and exponent, of at most 64 bits.
 #[inline(always)]
-pub fn parse_integer(start: Cursor) -> Option<(i64, Cursor)> {
+pub fn parse_integer<T: TryFrom<i64>>(start: Cursor) -> Option<(T, Cursor)> {
     let (is_negative, first) = skip_sign(start);
     let (number, count, end) = read_digits(first, 0);
     let is_leading = count > 1 && first.byte() == b'0';
@@ -79,14 +80,12 @@ pub fn parse_integer(start: Cursor) -> Option<(i64, Cursor)> {
         return None;
     }
     let number = number as i64;
-    Some((
-        if is_negative {
-            number.wrapping_neg()
-        } else {
-            number
-        },
-        end,
-    ))
+    let signed = if is_negative {
+        number.wrapping_neg()
+    } else {
+        number
+    };
+    Some((T::try_from(signed).ok()?, end))
 }
 
 /// A number to the nearest double, or a bare NaN, Infinity, -Infinity. Overflow is refused.
@@ -136,8 +135,15 @@ fn parse_word(start: Cursor) -> Option<(f64, Cursor)> {
     Some((*value, start.skip(word.len())))
 }
 
+/// As `parse_double`, to a FLOAT.
+#[inline(always)]
+pub fn parse_float(start: Cursor) -> Option<(f32, Cursor)> {
+    let (value, end) = parse_double(start)?;
+    Some((to_float(value)?, end))
+}
+
 /// A double as a FLOAT; none where it becomes infinite.
-pub fn to_float(value: f64) -> Option<f32> {
+fn to_float(value: f64) -> Option<f32> {
     let narrow = value as f32;
     (narrow.is_finite() || !value.is_finite()).then_some(narrow)
 }
@@ -192,7 +198,7 @@ pub fn lex_number(start: Cursor) -> Option<Cursor> {
 
 /// An exponent that is not too large, from its letter on, and the place behind it.
 #[inline(never)]
-fn skip_exponent(at: Cursor) -> Option<(i32, Cursor)> {
+pub fn skip_exponent(at: Cursor) -> Option<(i32, Cursor)> {
     let sign = at.skip(1);
     let is_negative = sign.byte() == b'-';
     let first = if matches!(sign.byte(), b'-' | b'+') {
@@ -204,89 +210,29 @@ fn skip_exponent(at: Cursor) -> Option<(i32, Cursor)> {
     if count == 0 || count > 9 || exponent > EXPONENT_MAX {
         return None;
     }
-    Some((
-        if is_negative {
-            -(exponent as i32)
-        } else {
-            exponent as i32
-        },
-        end,
-    ))
+    let exponent = exponent as i32;
+    Some((if is_negative { -exponent } else { exponent }, end))
 }
 
-/// How many digits of a DECIMAL are read here; more are left to the other decoder.
-const DIGITS_MAX: usize = 38;
-const DECIMAL_EXPONENT_MAX: i32 = 30;
-
-/// A DECIMAL, as a number or as a text, times ten to the power of `scale`.
-#[inline(always)]
-pub fn parse_decimal(start: Cursor, precision: u8, scale: u8) -> Option<(i128, Cursor)> {
-    let is_text = start.byte() == b'"';
-    let (is_negative, first) = skip_sign(if is_text { start.skip(1) } else { start });
-    let (number, count, mut at) = read_wide(first, 0);
-    let (mut number, mut behind) = (number, 0);
-    if count == 0 || (!is_text && count > 1 && first.byte() == b'0') {
-        return None;
+/// Judge a number that was not taken as an integer.
+pub fn judge_integer<T: std::str::FromStr>(token: &[u8]) -> Verdict {
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
+    if !token.iter().all(is_digit) {
+        return Verdict::Bad(Code::NotInteger);
     }
-    if at.byte() == b'.' {
-        (number, behind, at) = read_wide(at.skip(1), number);
-        if behind == 0 {
-            return None;
-        }
+    let text = std::str::from_utf8(token);
+    match text.is_ok_and(|text| text.parse::<T>().is_ok()) {
+        true => Verdict::Fits, // a digit behind a zero
+        false => Verdict::Bad(Code::NumberRange),
     }
-    if count + behind > DIGITS_MAX {
-        return None;
-    }
-    let mut shift = scale as i32 - behind as i32;
-    if matches!(at.byte(), b'e' | b'E') {
-        let (exponent, end) = skip_exponent(at)?;
-        if exponent.abs() > DECIMAL_EXPONENT_MAX {
-            return None;
-        }
-        (shift, at) = (shift + exponent, end);
-    }
-    if is_text {
-        if at.byte() != b'"' {
-            return None;
-        }
-        at = at.skip(1);
-    }
-    let number = shift_decimal(number, shift)?;
-    if number >= 10u128.pow(precision as u32) {
-        return None;
-    }
-    let number = number as i128; // below 10 to the power of 38
-    Some((if is_negative { -number } else { number }, at))
 }
 
-/// As `read_digits`; wrong with more than 38.
-#[inline(always)]
-fn read_wide(start: Cursor, before: u128) -> (u128, usize, Cursor) {
-    let (low, count, end) = read_digits(start, 0);
-    if count <= 19 {
-        return (
-            before
-                .wrapping_mul(10u128.pow(count as u32))
-                .wrapping_add(low as u128),
-            count,
-            end,
-        );
+/// Judge a number that was not taken as a FLOAT or DOUBLE.
+pub fn judge_double(is_float: bool, token: &[u8]) -> Verdict {
+    match fast_float2::parse::<f64, _>(token) {
+        Ok(value) if value.is_infinite() || is_float && to_float(value).is_none() => {
+            Verdict::Bad(Code::NumberRange)
+        }
+        _ => Verdict::Unsure,
     }
-    let mut number = before;
-    for digit in end.from(start) {
-        number = number.wrapping_mul(10).wrapping_add((digit - b'0') as u128);
-    }
-    (number, count, end)
-}
-
-/// A number times a power of ten; none where that is not whole, or too large for any DECIMAL.
-fn shift_decimal(number: u128, shift: i32) -> Option<u128> {
-    if number == 0 {
-        return Some(0);
-    }
-    let tens = 10u128.checked_pow(shift.unsigned_abs())?;
-    if shift >= 0 {
-        return number.checked_mul(tens);
-    }
-    number.is_multiple_of(tens).then_some(number / tens)
 }
