@@ -201,11 +201,7 @@ pub fn lex_number(start: Cursor) -> Option<Cursor> {
 pub fn skip_exponent(at: Cursor) -> Option<(i32, Cursor)> {
     let sign = at.skip(1);
     let is_negative = sign.byte() == b'-';
-    let first = if matches!(sign.byte(), b'-' | b'+') {
-        sign.skip(1)
-    } else {
-        sign
-    };
+    let first = sign.skip(matches!(sign.byte(), b'-' | b'+') as usize);
     let (exponent, count, end) = read_digits(first, 0);
     if count == 0 || count > 9 || exponent > EXPONENT_MAX {
         return None;

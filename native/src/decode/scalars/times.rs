@@ -91,22 +91,14 @@ fn read_clock(text: &[u8]) -> Option<(i64, &[u8])> {
     let Some(fraction) = after.strip_prefix(b".") else {
         return Some((seconds * 1_000_000, after));
     };
-    let count = fraction
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    if count == 0 {
+    let end = fraction.iter().position(|byte| !byte.is_ascii_digit());
+    let (digits, zone) = fraction.split_at(end.unwrap_or(fraction.len()));
+    if digits.is_empty() {
         return None;
     }
-    let digit = |place: usize| {
-        if place < count {
-            (fraction[place] - b'0') as i64
-        } else {
-            0
-        }
-    };
+    let digit = |place| digits.get(place).map_or(0, |byte| (byte - b'0') as i64);
     let micros = (0..6).fold(0, |sum, place| 10 * sum + digit(place));
-    Some((seconds * 1_000_000 + micros, &fraction[count..]))
+    Some((seconds * 1_000_000 + micros, zone))
 }
 
 /// The microseconds of a `Z`, `+01`, `+0130` or `+01:30`.
