@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import median
 
 import pyarrow as pa
+from ashore.topics.read.producer import create_topics
 
 from ashore.topics.read.columns import KafkaAddress
-from ashore.topics.read.producer import create_topics
 from ashore.topics.write.task import write_task
 from ashore_lab.services.kafka import Kafka
 from bench.peers.workload import SHAPES, Sender, Shape, make_records

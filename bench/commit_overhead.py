@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from ashore.topics.read.producer import create_topics
 from pyspark.sql import SparkSession
 
 from ashore.jobs.jars import jar_paths
@@ -32,7 +33,6 @@ from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.splits import plan_splits
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.columns import KafkaAddress
-from ashore.topics.read.producer import create_topics
 from ashore.topics.run.spark.session import start_session
 from ashore.topics.write.batch import BatchOrder, TaskResult
 from ashore.topics.write.task import write_task

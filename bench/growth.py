@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from ashore.topics.read.producer import create_topics
+
 from ashore.base.clock import SystemClock
 from ashore.proof.status.status import read_status
 from ashore.storage import LocalStorage, Storage, open_storage
@@ -29,7 +31,6 @@ from ashore.topics.loop.worker import Tick
 from ashore.topics.open_job import open_job
 from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.kafka import KafkaSource
-from ashore.topics.read.producer import create_topics
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.testing import FaultyStorage

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 
 import pyarrow as pa
+from ashore.topics.read.producer import create_topics
 from pyspark.sql import SparkSession
 
 from ashore.jobs.jars import jar_paths
@@ -27,7 +28,6 @@ from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.columns import KafkaAddress
-from ashore.topics.read.producer import create_topics
 from ashore.topics.read.reading import ReadReport
 from ashore.topics.run.spark import runner as runner_module
 from ashore.topics.run.spark.session import LIGHT_JVM, start_session

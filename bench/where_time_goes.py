@@ -17,12 +17,12 @@ from pathlib import Path
 from statistics import median
 
 import pyarrow as pa
+from ashore.topics.read.producer import create_topics
 
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.registry import make_decoder
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.columns import KafkaAddress
-from ashore.topics.read.producer import create_topics
 from ashore.topics.read.reading import read_ranges
 from ashore.topics.write.batch import BatchOrder
 from ashore.topics.write.task import write_task
