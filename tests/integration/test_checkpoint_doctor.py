@@ -62,7 +62,7 @@ def test_a_topic_that_was_deleted_and_created_again_is_found(kafka: Kafka, tmp_p
     assert invoke("checkpoint", "doctor", copy, "--brokers", brokers)[0] == 0
 
 
-@pytest.mark.long
+@pytest.mark.long  # on a local disk: tests/spark/test_checkpoint_doctor.py
 @pytest.mark.timeout(900)  # HDFS starts, then Spark: 30 s, and ten times that on a busy machine
 def test_a_checkpoint_on_hdfs_is_repaired_there(
     steady_hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

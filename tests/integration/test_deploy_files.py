@@ -226,7 +226,7 @@ def wait_until_gone(pod: Pod) -> None:
             time.sleep(0.1)
 
 
-@pytest.mark.long
+@pytest.mark.long  # the job that is gone was well before
 def test_the_probes_tell_a_job_that_is_well(pod: Pod, running: subprocess.Popen[str]) -> None:
     wait_until_ready(pod)
     assert pod.probe("livenessProbe") == 0

@@ -74,7 +74,7 @@ def test_a_full_lake_is_said_with_what_to_do_and_the_job_goes_on_once_there_is_r
             end(client)
 
 
-@pytest.mark.long
+@pytest.mark.long  # records that are not written: tests/unit/fleet
 def test_a_server_whose_disk_is_full_says_so_and_keeps_its_jobs_running(site: ServedJob) -> None:
     state = site.jobs.parent / "state"
     on_disk = on_small_disk(state, SIZE, [])

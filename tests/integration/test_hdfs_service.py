@@ -142,7 +142,7 @@ def test_a_client_goes_on_after_the_active_namenode_was_killed(whole: Hdfs):
     assert state.role is NameNodeRole.STANDBY
 
 
-@pytest.mark.long
+@pytest.mark.long  # see test_hdfs_storage.py, which freezes them
 def test_a_namenode_that_was_frozen_is_refused_by_the_journal(whole: Hdfs):
     client = connect(whole)
     write(client, "/before-freeze", b"x")
@@ -237,7 +237,7 @@ def test_stop_leaves_no_process_and_no_port_and_keeps_the_files(tmp_path: Path):
             cluster.switch()
 
 
-@pytest.mark.long
+@pytest.mark.long  # a client that survives a killed NameNode is tested every day
 def test_another_process_finds_breaks_mends_and_stops_it(tmp_path: Path):
     endpoint = registry.up(["hdfs"], tmp_path)["hdfs"]
     try:

@@ -91,7 +91,7 @@ def test_nodes_last_through_a_kill(zookeeper: ZooKeeper):
     assert "ships" in run_zookeeper(zookeeper, "get", "/harbour")
 
 
-@pytest.mark.long
+@pytest.mark.long  # see test_services.py
 def test_another_process_finds_and_stops_them(tmp_path: Path):
     endpoints = registry.up(["hive", "zookeeper"], tmp_path)
     try:

@@ -338,7 +338,7 @@ def test_a_broker_that_dies_and_comes_back_is_waited_for(
     assert capfd.readouterr() == ("", "")  # the library's complaints are not for the terminal
 
 
-@pytest.mark.long
+@pytest.mark.long  # test_raw_reader.py kills leaders
 def test_offsets_asked_while_a_broker_dies_are_right_or_waited_for(strict: StrictKafka) -> None:
     # A call that the death cuts in two was once answered with -1001, the library's "no offset".
     topic, count = f"cut-{uuid4().hex[:12]}", 100

@@ -417,7 +417,7 @@ def test_a_job_lands_by_the_native_reader(secured: SecuredKafka, way: str, tmp_p
 # --- the ends of leader epochs -------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.long  # a broker that is killed is waited for, above
 def test_leaders_are_asked_after_a_restart_under_a_backlog(
     secured: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,7 +96,7 @@ def csrf(client: httpx.Client) -> str:
     return page.partition('name="csrf" value="')[2].partition('"')[0]
 
 
-@pytest.mark.long
+@pytest.mark.long  # cancelled operations: test_served_jobs.py
 def test_a_drain_that_is_cancelled_is_a_stop_in_order(site: ServedJob) -> None:
     with serving(site.jobs) as (client, _server):
         asked = drain(client)  # of a job that was never started

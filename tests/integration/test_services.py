@@ -137,7 +137,7 @@ def test_a_broker_that_is_slow_is_stopped_at_the_deadline(tmp_path: Path):
     assert not is_listening(port_of(kafka))
 
 
-@pytest.mark.long
+@pytest.mark.long  # the demo that is killed shows the same
 def test_another_process_can_stop_what_this_one_started(tmp_path: Path):
     code = "import sys; from ashore_lab.services import registry; registry.{}"
     run = [sys.executable, "-c"]
@@ -168,7 +168,7 @@ def test_another_process_can_stop_what_this_one_started(tmp_path: Path):
     assert registry.down((), home) == []
 
 
-@pytest.mark.long
+@pytest.mark.long  # kills of servers are those of the drills
 def test_a_service_that_died_is_seen_and_comes_up_again_at_its_address(tmp_path: Path):
     endpoint = registry.up(["kafka"], tmp_path)["kafka"]
     try:

@@ -15,7 +15,7 @@ from tests.servers import SharedServers
 
 from ashore_lab.services.process import ProcessId
 
-pytestmark = pytest.mark.long  # runs of their own, with servers of their own
+pytestmark = pytest.mark.long  # tests of what each run of tests uses
 
 ROOT = Path(__file__).parents[2]
 # A run in the background of a shell takes no notice of Ctrl-C, nor does what it starts.

@@ -267,7 +267,7 @@ def test_a_topic_is_idle_by_the_times_of_the_case(spark: SparkSession, tmp_path:
     assert [each.problems for each in ended] == [(), ()]
 
 
-@pytest.mark.long
+@pytest.mark.long  # both are tests of their own above
 def test_the_example_with_dead_letters_and_an_idle_topic(
     spark: SparkSession, tmp_path: Path
 ) -> None:

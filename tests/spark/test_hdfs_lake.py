@@ -74,7 +74,7 @@ def test_a_job_on_hdfs_rides_out_a_switch_and_the_death_of_the_active_namenode(
     lake.prove()
 
 
-@pytest.mark.long
+@pytest.mark.long  # calls of one commit: tests/integration/test_hdfs_storage.py
 @pytest.mark.parametrize(
     "uses_spark", [False, pytest.param(True, marks=pytest.mark.long)], ids=["alone", "spark"]
 )

@@ -167,7 +167,7 @@ sql: |
 catalog:"""
 
 
-@pytest.mark.long
+@pytest.mark.long  # columns of every type: test_hive_spark.py; headers: test_headers.py
 def test_headers_are_columns_that_a_metastore_knows(site: Site, kafka: Kafka, hive: Hive) -> None:
     """Of rows and of dead letters, also of those of SQL."""
     topic, sink = land_headers(site, kafka, hive)

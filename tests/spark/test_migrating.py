@@ -308,7 +308,7 @@ PARTED = {
 PARTED_RUNS = [(case, form) for case in PARTED for form in ((1, 3), (2, 2))]
 
 
-@pytest.mark.long
+@pytest.mark.long  # see test_rescaling.py
 @pytest.mark.parametrize(
     ("case", "form"),
     but(

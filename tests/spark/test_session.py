@@ -23,7 +23,7 @@ def busy(spark: SparkSession) -> SparkSession:
     return spark
 
 
-@pytest.mark.long
+@pytest.mark.long  # a hundred jobs of Spark
 @pytest.mark.parametrize("setting", KEPT)
 def test_what_is_kept_of_jobs_that_are_over_does_not_grow_with_them(
     busy: SparkSession, setting: str

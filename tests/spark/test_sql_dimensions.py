@@ -147,7 +147,7 @@ def test_a_directory_that_is_gone_is_not_an_empty_table(site: Site, tmp_path: Pa
     assert read_named(site) == {0: None, 1: "Germany", 2: "Germany", 3: None}
 
 
-@pytest.mark.long
+@pytest.mark.long  # a directory that is gone is tested every day
 def test_files_that_cannot_be_listed_are_reported_of(site: Site, tmp_path: Path) -> None:
     topic = site.topic(1)
     with Hdfs(tmp_path / "hdfs", HdfsOptions(namenodes=1, datanodes=1, heap="512m")) as hdfs:

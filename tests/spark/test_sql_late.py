@@ -50,7 +50,6 @@ def counted(site: Site) -> dict[str, int]:
     return dict(read_log(site.storage, SliceName("landing", SLICE)).counters)
 
 
-@pytest.mark.long
 def test_late_records_are_counted_as_records_over_restarts(site: Site) -> None:
     """An aggregate of Spark counts one row for all late records of a group that a task has."""
     topic = site.topic(1)

@@ -225,7 +225,7 @@ def test_joins_unions_and_deduplication(site: Site) -> None:
     site.prove(job_file)
 
 
-@pytest.mark.long
+@pytest.mark.long  # state formats: test_state_rows.py
 def test_a_join_that_was_begun_with_four_stores_keeps_them(site: Site) -> None:
     topic = site.topic(1)
     sql = """
@@ -264,7 +264,7 @@ def test_sources_that_change_places_are_refused_and_nothing_is_planned(site: Sit
     site.prove(job_file)
 
 
-@pytest.mark.long
+@pytest.mark.long  # see test_moved_sources.py
 def test_a_view_that_is_read_twice_keeps_its_place(site: Site) -> None:
     first, second = site.topic(1), site.topic(1)
     sql = """
@@ -319,7 +319,7 @@ def test_sql_gives_a_watermark_where_its_topic_has_none(site: Site) -> None:
     site.prove(job_file)
 
 
-@pytest.mark.long
+@pytest.mark.long  # first offsets: tests/unit/queries
 def test_a_topic_that_a_view_gets_later_is_read_from_its_beginning(site: Site) -> None:
     first, second = site.topic(1), site.topic(1)
     sql = "INSERT INTO ods.a SELECT id FROM clicks;"
@@ -357,7 +357,7 @@ def test_validate_tells_of_the_state_that_is_there(site: Site) -> None:
         describe(state_partitions=4)
 
 
-@pytest.mark.long
+@pytest.mark.long  # attempts: tests/crash/test_checkpoint_attempts.py
 @pytest.mark.long
 def test_a_join_goes_on_after_the_root_that_it_was_begun_in_is_gone(site: Site) -> None:
     topic, roots = site.topic(1), set()

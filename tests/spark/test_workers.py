@@ -94,7 +94,6 @@ def test_workers_of_a_query_import_nothing_that_takes_long(site: Site, imports: 
     assert len(site.read("ods.ids").collect()) == 100
 
 
-@pytest.mark.long
 def test_a_daemon_that_the_job_file_names_is_used(site: Site, imports: Path) -> None:
     topic = site.topic(1)
     site.produce(topic, events(0, 10))
@@ -127,7 +126,7 @@ def test_a_python_of_executors_without_ashore_is_named(
     assert "No module named 'ashore'" in failed.message
 
 
-@pytest.mark.long
+@pytest.mark.long  # the test above finds it before the start
 def test_so_it_is_in_the_first_error_of_a_query(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
