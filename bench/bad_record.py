@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import median
 
 import pyarrow as pa
-from ashore.topics.read.producer import create_topics
 
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.write.task import write_task
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import create_topics
 from bench.peers.workload import SHAPES, Sender, Shape, make_records
 from bench.table import Row
 from bench.tasks import Stopwatch, fetched_batches, make_order, numbered, ranges_of, with_bad

@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from ashore.topics.read.producer import create_topics
 from pyspark.sql import SparkSession
 
 from ashore.jobs.jars import jar_paths
@@ -32,11 +31,12 @@ from ashore.topics.loop.job import load_job_file
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.splits import plan_splits
 from ashore.topics.loop.worker import Tick
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.session import start_session
 from ashore.topics.write.batch import BatchOrder, TaskResult
 from ashore.topics.write.task import write_task
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import create_topics
 from ashore_lab.testing import FaultyStorage
 from bench.peers.workload import PARTITIONS, SMALL, Sender, make_records
 from bench.table import Row

@@ -19,8 +19,6 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from ashore.topics.read.producer import create_topics
-
 from ashore.base.clock import SystemClock
 from ashore.proof.status.status import read_status
 from ashore.storage import LocalStorage, Storage, open_storage
@@ -29,10 +27,11 @@ from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.job import lake_of, load_job_file
 from ashore.topics.loop.worker import Tick
 from ashore.topics.open_job import open_job
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.kafka import KafkaSource
+from ashore.topics.read.reading import KafkaAddress
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import create_topics
 from ashore_lab.testing import FaultyStorage
 from bench.commit_overhead import TasksHere
 from bench.commit_scale import Calls, Landing, Site

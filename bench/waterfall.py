@@ -17,7 +17,6 @@ from pathlib import Path
 from statistics import median
 
 import pyarrow as pa
-from ashore.topics.read.producer import create_topics
 from pyspark.sql import SparkSession
 
 from ashore.jobs.jars import jar_paths
@@ -27,14 +26,14 @@ from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.loop.worker import Tick
-from ashore.topics.read.columns import KafkaAddress
-from ashore.topics.read.reading import ReadReport
+from ashore.topics.read.reading import KafkaAddress, ReadReport
 from ashore.topics.run.spark import runner as runner_module
 from ashore.topics.run.spark.session import LIGHT_JVM, start_session
 from ashore.topics.run.spark.task import Report, read_splits
 from ashore.topics.write.batch import BatchOrder, TaskResult
 from ashore.topics.write.task import write_task
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import create_topics
 from bench.marks import Marks, Span, watched
 from bench.peers.workload import PARTITIONS, SMALL, Sender, make_records
 from bench.table import Row

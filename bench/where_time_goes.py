@@ -17,16 +17,15 @@ from pathlib import Path
 from statistics import median
 
 import pyarrow as pa
-from ashore.topics.read.producer import create_topics
 
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.registry import make_decoder
 from ashore.topics.read.client import Cluster
-from ashore.topics.read.columns import KafkaAddress
-from ashore.topics.read.reading import read_ranges
+from ashore.topics.read.reading import KafkaAddress, read_ranges
 from ashore.topics.write.batch import BatchOrder
 from ashore.topics.write.task import write_task
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.producer import create_topics
 from bench.peers.workload import SHAPES, Sender, Shape, make_records
 from bench.table import Row
 from bench.tasks import Stopwatch, fetched_batches, make_order, numbered, ranges_of

@@ -209,7 +209,7 @@ class QueryBehind(Query):
         known = self.sink.fold.query
         if known is None or batch.batch_id >= known.batch_id:
             return {}
-        batches = read_batches(read_history(self.sink.parts.storage, NAME), batch.batch_id - 1)
+        batches = read_batches(read_history(self.sink.storage, NAME), batch.batch_id - 1)
         return {number: each.query.lineage for number, each in batches.items()}
 
 

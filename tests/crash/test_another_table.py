@@ -71,7 +71,7 @@ class Beginner(QueryBehind):
         assert isinstance(world, EmptyWorld)
         if world.has_begun:
             return super().tick()
-        committer = Committer(self.sink.parts.log, self.sink.parts.storage, self.parts.clock)
+        committer = Committer(self.sink.log, self.sink.storage, self.parts.clock)
         attempts = Attempts(world)
         with begin(committer, attempts, world.wanted()):  # type: ignore[arg-type]
             attempts.restore(world.saved)
@@ -216,7 +216,7 @@ def test_a_log_that_has_landed_something_is_refused(ticks: int) -> None:
         loop.tick()
     end = read_log(world.machine, NAME).end
     wanted = world.wanted()
-    committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
+    committer = Committer(world.start().loop.sink.log, world.machine, world.clock)
     begun = begin(committer, Attempts(world), wanted)  # type: ignore[arg-type]
     with pytest.raises(CheckpointUnfit, match="ends with batch"), begun:
         pass

@@ -124,9 +124,9 @@ def test_lost_letters_are_given_up_by_their_shards() -> None:
     world.machine.delete(letters.pending)
     assert find_gone(world.machine, plan_help(world.machine, query_job.NAME)) == 1
     sink = world.start().loop.sink
-    lost = open_and_find_lost(Committer(sink.parts.log, world.machine, world.clock))
+    lost = open_and_find_lost(Committer(sink.log, world.machine, world.clock))
     assert lost is not None
-    count = accept_loss(sink.parts.log, lost, "an operator", "the disk is gone")
+    count = accept_loss(sink.log, lost, "an operator", "the disk is gone")
     shards = read_log(world.machine, query_job.NAME).shards.values()
     assert count == sum(state.lost for state in shards) > 0
 

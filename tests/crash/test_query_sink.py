@@ -166,9 +166,9 @@ def test_lost_files_of_a_query_are_given_up_and_it_goes_on() -> None:
     assert isinstance(world.start().run(), FilesLost)
 
     sink = world.start().loop.sink
-    lost = open_and_find_lost(Committer(sink.parts.log, world.machine, world.clock))
+    lost = open_and_find_lost(Committer(sink.log, world.machine, world.clock))
     assert lost is not None
-    assert accept_loss(sink.parts.log, lost, "an operator", "the disk is gone") == rows.total()
+    assert accept_loss(sink.log, lost, "an operator", "the disk is gone") == rows.total()
 
     assert world.start().run() is None
     check_table(world.machine, check_readers(world.machine), expected.rows - rows)

@@ -77,7 +77,7 @@ class GoingOn(QueryBehind):
         assert isinstance(world, LostWorld)
         if world.goes_on:
             return super().tick()
-        committer = Committer(self.sink.parts.log, self.sink.parts.storage, self.parts.clock)
+        committer = Committer(self.sink.log, self.sink.storage, self.parts.clock)
         resume_at(committer, world, world.wanted())
         world.goes_on = True
         return Tick.LANDED
@@ -196,7 +196,7 @@ def test_a_mutant_is_found_out(
 def test_without_a_choice_it_is_refused_and_says_what_was_landed() -> None:
     world = lost_world(None)
     end = read_log(world.machine, NAME).end
-    committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
+    committer = Committer(world.start().loop.sink.log, world.machine, world.clock)
     with pytest.raises(CheckpointUnfit, match="in 2 batches, 2 to 3, ") as refused:
         resume_at(committer, world, world.wanted())
     assert refused.value.fields["batches"] == LAST - SAVED
@@ -221,7 +221,7 @@ def test_a_savepoint_that_is_not_of_the_log_is_refused(
     world = lost_world(OutputSince.ROLL_BACK)
     end = read_log(world.machine, NAME).end
     wanted = replace(world.wanted(), position=CheckpointPosition(query_id, batch, batch))
-    committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
+    committer = Committer(world.start().loop.sink.log, world.machine, world.clock)
     with pytest.raises(CheckpointUnfit, match=said):
         resume_at(committer, world, wanted)
     assert read_log(world.machine, NAME).end == end
@@ -232,7 +232,7 @@ def test_a_savepoint_from_before_a_rollback_is_refused(output: OutputSince) -> N
     world = lost_world(output)
     end, plain = read_log(world.machine, NAME).end, world.wanted()
     ends = {place: offset - 1 for place, offset in plain.ends().items()}
-    committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
+    committer = Committer(world.start().loop.sink.log, world.machine, world.clock)
     with pytest.raises(CheckpointUnfit, match="savepoint ends at"):
         resume_at(committer, world, replace(plain, ends=lambda: ends))
     assert read_log(world.machine, NAME).end == end

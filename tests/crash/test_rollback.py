@@ -74,12 +74,12 @@ class GoingBack(QueryBehind):
     """A query that its process takes back first, unless the log says that it has been."""
 
     def tick(self) -> Tick:
-        storage, world = self.sink.parts.storage, self.world
+        storage, world = self.sink.storage, self.world
         if world.is_back:
             return super().tick()
         if not rollbacks_of(storage):
             attempts = Attempts(world)
-            committer = Committer(self.sink.parts.log, storage, self.parts.clock)
+            committer = Committer(self.sink.log, storage, self.parts.clock)
             roll_back(committer, attempts, WISH)  # type: ignore[arg-type]
         world.is_back = True
         return Tick.LANDED
@@ -232,7 +232,7 @@ def test_what_cannot_go_back_is_refused(batch: int, kept: set[int], why: str) ->
     world.checkpoint.commits = kept
     end = read_log(world.machine, NAME).end
     attempts, wish = Attempts(world), Wish(batch, "an operator", "why")
-    committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
+    committer = Committer(world.start().loop.sink.log, world.machine, world.clock)
     with pytest.raises((QueryRefused, CheckpointUnfit), match=why):
         roll_back(committer, attempts, wish)  # type: ignore[arg-type]
     assert read_log(world.machine, NAME).end == end
@@ -250,7 +250,7 @@ def test_a_plan_appends_nothing_and_says_what_goes() -> None:
 
 def test_a_table_that_is_there_already_stays() -> None:
     world = back_world()
-    committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
+    committer = Committer(world.start().loop.sink.log, world.machine, world.clock)
     went = roll_back(committer, Attempts(world), Wish(3, "an operator", "why"))  # type: ignore[arg-type]
     assert (went.from_batch, went.to_batch, went.files) == (3, 3, 0)
     assert rollbacks_of(world.machine) == []

@@ -37,8 +37,8 @@ from ashore.jobs.java import SHORT_LIVED, find_java
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.base import Position, Record
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.kafka import KafkaSource
+from ashore.topics.read.reading import KafkaAddress
 from ashore_lab.services.kafka import BrokerOptions, Kafka
 from ashore_lab.services.ports import LOOPBACK, find_free_ports
 

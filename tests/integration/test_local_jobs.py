@@ -29,7 +29,7 @@ from ashore.log.store.reader import read_history
 from ashore.proof.status.health import Allowed, read_job, worst
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 from ashore_lab.services.kafka import Kafka
 
 PARTITIONS, RECORDS = 2, 4_000

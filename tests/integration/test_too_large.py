@@ -26,9 +26,14 @@ from ashore.queries.tools.skip import apply, wish_of
 from ashore.topics.open_job import open_job
 from ashore.topics.read import native
 from ashore.topics.read.client import Cluster
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.limits import ReadLimits
-from ashore.topics.read.reading import LIBRDKAFKA, RECEIVED_DEFAULT_BYTES, Use, read_ranges
+from ashore.topics.read.reading import (
+    LIBRDKAFKA,
+    RECEIVED_DEFAULT_BYTES,
+    KafkaAddress,
+    Use,
+    read_ranges,
+)
 from ashore.topics.run.spark.runner import refuse_large
 from ashore_lab.services.kafka import Kafka
 

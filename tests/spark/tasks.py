@@ -20,8 +20,8 @@ from ashore.log.positions import ShardRange
 from ashore.storage import DeadlineStorage, MemoryStorage
 from ashore.storage.deadline import HANGING_MAX
 from ashore.storage.open import LakeAddress
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.limits import ReadLimits
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark import task as task_module
 from ashore.topics.run.spark.task import Report, land, land_probes, land_rows, land_splits
 from ashore.topics.write.batch import BatchOrder, RowsOrder

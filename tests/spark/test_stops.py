@@ -13,7 +13,7 @@ from ashore.log.entries import Prepare, Skip
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.recovery import open_and_find_lost, reland
 from ashore.topics.open_job import open_job
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.runner import SparkRunner
 from ashore.topics.use.take_over import accept_losses
 from ashore.topics.write.batch import BatchRunner

@@ -32,7 +32,7 @@ from ashore.storage import DeadlineStorage, MemoryStorage, Storage, count_calls
 from ashore.storage.base import Staged
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.housekeeping import CleanRule
-from ashore.topics.loop.job_loop import JobLoop, JobParts, Rhythm
+from ashore.topics.loop.job_loop import JobLoop, Rhythm
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.topics.read.base import FirstOffset
 from ashore_lab.testing.clock import FakeClock
@@ -160,8 +160,10 @@ class Site:
         runner = RecordedRunner(self.source, self.storage)
         parts = SliceParts(self.storage, self.source, runner, log, self.clock, self.wire)
         rhythm = Rhythm(10.0, CleanRule(1e9, 0), 2.0, until_drained=False)
-        shared = JobParts(self.storage, self.clock, self.wire, list)
-        return JobLoop([SliceLoop(plan, parts)], [], rhythm, shared)
+        return JobLoop(
+            [SliceLoop(plan, parts)], [], rhythm,
+            storage=self.storage, clock=self.clock, progress=self.wire, tables=list,
+        )  # fmt: skip
 
     def produce(self, count: int, value: bytes | None = None) -> None:
         now_ms = self.clock.now_ms()

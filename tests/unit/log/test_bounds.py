@@ -28,7 +28,7 @@ from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.storage.paths import build_temporary_path
 from ashore.topics.loop import query_sink, slice_loop
-from ashore.topics.loop.query_sink import QuerySink, QuerySlice, SinkParts
+from ashore.topics.loop.query_sink import QuerySink, QuerySlice
 from ashore_lab.testing import FakeClock, RecordedRunner, WrappedStorage
 
 TABLE = "ods.clicks"
@@ -282,7 +282,7 @@ def test_nor_does_a_query(monkeypatch):
     for _ in range(26):
         log = LandingLog(LogContext(storage, clock, unique), NAME)
         plan = QuerySlice(LakeAddress("memory:"), NAME, None, 1, topic="results")
-        fold = QuerySink(plan, SinkParts(storage, log, clock)).open()
+        fold = QuerySink(plan, storage=storage, log=log, clock=clock).open()
         assert fold.end - fold.base < 5
     assert read_log(storage, NAME).epoch == 26
     assert list_log(storage, NAME).entries == (0, 9, 10, 19, *range(20, 26))
@@ -404,7 +404,7 @@ def test_what_tasks_have_staged_for_a_failed_batch_of_a_query_is_deleted():
     class Failing(Query):
         def _write(self, begun, rows):
             list_staged = partial(
-                self.sink.parts.storage.list,
+                self.sink.storage.list,
                 names.staging_directory("ods.result", begun.order.name, begun.order.epoch),
             )
             try:

@@ -18,19 +18,20 @@ from ashore.log.plan_publish import Publishing, Waits, nobody_waits
 from ashore.log.plan_seal import SealRule
 from ashore.log.positions import StreamShard
 from ashore.log.progress import Quiet, TablePartitions
-from ashore.log.store.effects import PAUSE_S, EffectParts, Effects
+from ashore.log.store.effects import PAUSE_S, Effects
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_history, read_log
 from ashore.log.store.sealer import Sealer
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
-from ashore.tables.catalog import CatalogTable, MemoryCatalog, TableChange
+from ashore.tables.catalog import CatalogTable, TableChange
 from ashore.topics.loop.recovery import open_and_find_lost
 from ashore.topics.loop.registrar import Registrar, catalog_tables
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.base import FirstOffset
 from ashore_lab.testing import FakeClock, RecordedRunner, RecordedSource
+from ashore_lab.testing.memory_catalog import MemoryCatalog
 
 NAME = SliceName("shop", "main")
 TABLE, EIGHT = "ods.clicks", "date=2026-11-21"
@@ -75,9 +76,10 @@ class Job:
         registrar = Registrar(self.catalog, "file:///lake", "shop", lambda _: None)
         registrar.ensure([SPEC, PLAIN])
         self.reported = Reported()
-        parts = EffectParts(
-            "shop", self.storage, self.clock, self.reported,
-            registrar.register, registrar.mark_sealed, lambda _table: self.address,
+        effects = Effects(
+            NAME, storage=self.storage, clock=self.clock, progress=self.reported,
+            register=registrar.register, mark_sealed=registrar.mark_sealed,
+            address_of=lambda _table: self.address,
         )  # fmt: skip
         plan = SlicePlan(
             LakeAddress("memory:"), NAME,
@@ -95,7 +97,7 @@ class Job:
                 self.clock,
                 self.reported,
                 publishing=Publishing(True, self.waits),
-                effects=Effects(parts, "main"),
+                effects=effects,
                 sealer=Sealer(
                     self.storage, lambda: [SealRule(TABLE, "UTC", DELAY_MS, self.actions)]
                 ),

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JNetworkError
 from ashore.errors import BatchFailed, QueryRefused
 from ashore.log.names import SliceName
 from ashore.queries.spark.sql.memory import no_answer, out_of_memory
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 
 NAME = SliceName("job", "ods__out")
 KAFKA = KafkaAddress("none:9092", {})

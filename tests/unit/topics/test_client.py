@@ -8,9 +8,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ashore.errors import JobFileInvalid, SourceError, SourceUnreachable
 from ashore.topics.read.client import Admin, Cluster
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.failures import PASSING, UNREACHABLE, Complaints, explain
 from ashore.topics.read.kafka import KafkaSource
+from ashore.topics.read.reading import KafkaAddress
 from ashore_lab.testing import FakeClock
 
 

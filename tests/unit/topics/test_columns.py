@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ashore.topics.read import columns
-from ashore.topics.read.columns import gather
+from ashore.topics.read import reading
+from ashore.topics.read.reading import gather
 from ashore.topics.read.record_columns import FETCHED
 
 Place = tuple[str, int, int]  # topic, partition, offset
@@ -20,7 +20,7 @@ RECORDS_MAX = 10
 def small_bounds() -> Iterator[None]:
     """Bounds that few records reach."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "BATCH_RECORDS", RECORDS_MAX)
+        patch.setattr(reading, "BATCH_RECORDS", RECORDS_MAX)
         yield
 
 
@@ -53,7 +53,7 @@ def test_what_does_not_fit_with_the_next_batch_goes_alone_and_is_not_copied() ->
 
 
 def test_bytes_bound_as_records_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "BATCH_BYTES", 1_000)
+    monkeypatch.setattr(reading, "BATCH_BYTES", 1_000)
     batches = [batch_of([("t", 0, offset)], b"x" * 600) for offset in range(3)]
     assert [each.num_rows for each in gather(batches)] == [1, 1, 1]
     assert [each.num_rows for each in gather(run("t", 0, at, 1) for at in range(3))] == [3]

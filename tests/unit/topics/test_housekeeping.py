@@ -14,7 +14,7 @@ from ashore.log.names import SliceName
 from ashore.log.positions import StreamShard
 from ashore.storage import MemoryStorage
 from ashore.topics.loop.housekeeping import CleanRule
-from ashore.topics.loop.job_loop import JobLoop, JobParts, Rhythm
+from ashore.topics.loop.job_loop import JobLoop, Rhythm
 
 NAME = SliceName("job", "clicks")
 STAGING = names.staging_root("ods.clicks", NAME)
@@ -35,8 +35,10 @@ class Stubborn(MemoryStorage):
 def job_with(storage: MemoryStorage, ttl_ms: int = 0) -> Job:
     job = Job("clicks", until_drained=False, storage=storage)
     rhythm = Rhythm(0.01, CleanRule(0.02, ttl_ms), 2.0, until_drained=False)
-    parts = JobParts(storage, SystemClock(), job.reported, lambda: ["ods.clicks"])
-    job.loop = JobLoop(job.slices, [], rhythm, parts)
+    job.loop = JobLoop(
+        job.slices, [], rhythm, storage=storage, clock=SystemClock(), progress=job.reported,
+        tables=lambda: ["ods.clicks"],
+    )  # fmt: skip
     for path in (LEFT, LATER):
         storage.create(path, b"x")
     return job

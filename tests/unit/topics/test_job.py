@@ -173,7 +173,7 @@ def test_a_table_that_is_refused_is_not_claimed(tmp_path):
     def refuse(spec):
         raise SchemaConflict(f"{spec.table} is another table")
 
-    streams = JobStreams(load(tmp_path, CLICKS), source, claimed.extend, refuse)
+    streams = JobStreams(load(tmp_path, CLICKS), source, claimed.extend, refine=refuse)
     with pytest.raises(SchemaConflict):
         streams()
     wrong = CLICKS.replace("ts BIGINT", "ts STRING")

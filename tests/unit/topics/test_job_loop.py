@@ -34,7 +34,7 @@ from ashore.storage.base import FileStat, Storage
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop import job_loop
 from ashore.topics.loop.housekeeping import CleanRule
-from ashore.topics.loop.job_loop import JobLoop, JobParts, Rhythm, probe_lake
+from ashore.topics.loop.job_loop import JobLoop, Rhythm, probe_lake
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.base import FirstOffset
@@ -101,9 +101,12 @@ class Job:
             self.source.append(StreamShard(stream, "0"), *values)
         self.slices = [self._slice(stream) for stream in streams]
         rhythm = Rhythm(0.01, CleanRule(3600, 0), 2.0, until_drained)
-        parts = JobParts(self.storage, SystemClock(), self.reported, list)
-        self.how = (rhythm, parts)
-        self.loop = JobLoop(self.slices, [], *self.how)
+        shared = {
+            "storage": self.storage, "clock": SystemClock(), "progress": self.reported,
+            "tables": list,
+        }  # fmt: skip
+        self.how = (rhythm, shared)
+        self.loop = JobLoop(self.slices, [], rhythm, **shared)
 
     def _slice(self, stream: str) -> SliceLoop:
         name = SliceName("job", stream)
@@ -209,7 +212,7 @@ def test_a_table_of_another_job_ends_the_start_at_once():
     plan = replace(
         job.slices[0].plan, streams=lambda: claim_tables(job.storage, ["ods.clicks"], "job", 2)
     )
-    loop = JobLoop([SliceLoop(plan, job.slices[0].parts)], [], *job.how)
+    loop = JobLoop([SliceLoop(plan, job.slices[0].parts)], [], job.how[0], **job.how[1])
     with pytest.raises(TableOwned):
         loop.run()
     assert job.fold("clicks").end == -1, "nothing was written"
@@ -247,7 +250,7 @@ class Endless:
 def test_a_query_goes_on_when_a_slice_has_ended_and_a_stop_reaches_both():
     job = Job("clicks", until_drained=False)
     query = Endless(job.storage)
-    job.loop = JobLoop(job.slices, [query], *job.how)
+    job.loop = JobLoop(job.slices, [query], job.how[0], **job.how[1])
     runner = threading.Thread(target=job.loop.run)
     runner.start()
     wait_until(lambda: job.reported.landed_rows == 10 and query.began.is_set())
@@ -259,7 +262,9 @@ def test_a_query_goes_on_when_a_slice_has_ended_and_a_stop_reaches_both():
 
 def test_a_query_that_stops_for_good_takes_no_slice_along():
     job = Job("clicks")
-    job.loop = JobLoop(job.slices, [Endless(job.storage, OffsetsGone("gone"))], *job.how)
+    job.loop = JobLoop(
+        job.slices, [Endless(job.storage, OffsetsGone("gone"))], job.how[0], **job.how[1]
+    )
     with pytest.raises(QueryStopped) as stopped:
         job.loop.run()
     assert job.reported.landed_rows == 10
@@ -284,7 +289,7 @@ def test_a_query_that_stops_for_good_takes_no_slice_along():
 def test_a_query_that_stops_hides_nothing_that_is_graver(failures, expected):
     job = Job("clicks")
     queries = [Endless(job.storage, failure) for failure in failures]
-    loop = JobLoop([], queries, *job.how)
+    loop = JobLoop([], queries, job.how[0], **job.how[1])
     runner = threading.Thread(target=lambda: wait_until(lambda: all_began(queries)) or loop.stop())
     runner.start()
     with pytest.raises(expected):
@@ -300,7 +305,7 @@ def test_a_slice_that_stops_for_good_takes_no_query_along(monkeypatch):
     job = Job("clicks")
     query = Endless(job.storage)
     monkeypatch.setattr(job.slices[0], "tick", lambda: (_ for _ in ()).throw(OffsetsGone("gone")))
-    job.loop = JobLoop(job.slices, [query], *job.how)
+    job.loop = JobLoop(job.slices, [query], job.how[0], **job.how[1])
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -323,7 +328,7 @@ def test_a_bug_in_a_slice_stops_the_queries_so_that_it_is_seen(monkeypatch):
     job = Job("clicks")
     query = Endless(job.storage)
     monkeypatch.setattr(job.slices[0].parts.runner, "run", lambda *_: 1 // 0)
-    job.loop = JobLoop(job.slices, [query], *job.how)
+    job.loop = JobLoop(job.slices, [query], job.how[0], **job.how[1])
     with pytest.raises(ZeroDivisionError):
         job.loop.run()
     assert query.stopping.is_set()
@@ -334,7 +339,7 @@ def test_what_does_not_stop_in_half_of_the_grace_is_cancelled():
     query = Endless(job.storage)
     query.stop = lambda **_how: None
     rhythm = replace(job.how[0], grace_s=0.02)
-    job.loop = JobLoop([], [query], rhythm, job.how[1])
+    job.loop = JobLoop([], [query], rhythm, **job.how[1])
     runner = threading.Thread(target=job.loop.run)
     runner.start()
     wait_until(query.began.is_set)
@@ -350,7 +355,7 @@ def test_a_stop_that_finishes_cancels_nothing_until_another_one_does() -> None:
     query = Endless(job.storage)
     how: list[bool] = []
     query.stop = lambda *, finishes: how.append(finishes)
-    job.loop = JobLoop([], [query], replace(job.how[0], grace_s=0.02), job.how[1])
+    job.loop = JobLoop([], [query], replace(job.how[0], grace_s=0.02), **job.how[1])
     runner = threading.Thread(target=job.loop.run)
     runner.start()
     wait_until(query.began.is_set)

@@ -4,8 +4,8 @@ import pytest
 
 from ashore.topics.read import native
 from ashore.topics.read.client import Cluster
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.native import Choice, choose
+from ashore.topics.read.reading import KafkaAddress
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.base.http_post import post_json
@@ -18,6 +17,7 @@ from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
 from ashore.log import names
 from ashore.log.effects import Action
 from ashore.log.entries import DeferredAction, FailedTries
+from ashore.log.names import SliceName
 from ashore.log.plan_publish import Tried
 from ashore.log.progress import Progress, TablePartitions
 from ashore.storage.base import Storage
@@ -30,28 +30,30 @@ MarkSealed = Callable[[Sequence[DeferredAction]], None]  # as `Register`: one ca
 Post = Callable[[str, bytes], None]
 
 
-@dataclass(frozen=True, slots=True)
-class EffectParts:
-    """What effects are done with. None: the job has no use for it."""
-
-    job: str
-    storage: Storage
-    clock: Clock
-    progress: Progress
-    register: Register | None = None
-    mark_sealed: MarkSealed | None = None
-    address_of: Callable[[str], str | None] = lambda _table: (
-        None
-    )  # that a table's seals are posted to
-    post: Post = post_json
-
-
 class Effects:
     """Runs deferred actions for one slice. Used by its thread."""
 
-    def __init__(self, parts: EffectParts, slice_name: str) -> None:
-        self._parts = parts
-        self._slice = slice_name
+    def __init__(  # noqa: PLR0913 - given by name
+        self,
+        name: SliceName,
+        *,
+        storage: Storage,
+        clock: Clock,
+        progress: Progress,
+        register: Register | None = None,
+        mark_sealed: MarkSealed | None = None,
+        address_of: Callable[[str], str | None] = lambda _table: None,
+        post: Post = post_json,
+    ) -> None:
+        """`register`, `mark_sealed`: None without a catalog. `address_of`: of a seal's POST."""
+        self._name = name
+        self._storage = storage
+        self._clock = clock
+        self._progress = progress
+        self._register_all = register
+        self._mark_all_sealed = mark_sealed
+        self._address_of = address_of
+        self._post = post
         self._paused_until_s: dict[str, float] = {}  # by action
 
     def run(self, deferred: Sequence[DeferredAction]) -> Tried:
@@ -62,18 +64,18 @@ class Effects:
         done: set[str] = set()
         failed: list[FailedTries] = []
         for action, effects in sorted(by_action.items()):
-            if self._parts.clock.monotonic_s() < self._paused_until_s.get(action, float("-inf")):
+            if self._clock.monotonic_s() < self._paused_until_s.get(action, float("-inf")):
                 continue
             try:
                 done |= self._do(action, effects)
             except SyncFailed:
                 raise
             except (AshoreError, OSError) as error:
-                self._paused_until_s[action] = self._parts.clock.monotonic_s() + PAUSE_S
-                now_ms, said = self._parts.clock.now_ms(), str(error)[:ERROR_LENGTH_MAX]
+                self._paused_until_s[action] = self._clock.monotonic_s() + PAUSE_S
+                now_ms, said = self._clock.now_ms(), str(error)[:ERROR_LENGTH_MAX]
                 failed.append(FailedTries(action, 1, now_ms, said))
                 what = f"{len(effects)} x {action} deferred: {said}"
-                self._parts.progress.warn(self._slice, what)
+                self._progress.warn(self._name.slice, what)
         return Tried(frozenset(done), tuple(failed))
 
     def _do(self, action: Action | str, effects: Sequence[DeferredAction]) -> set[str]:
@@ -93,17 +95,17 @@ class Effects:
         by_table: dict[str, list[DeferredAction]] = defaultdict(list)
         for each in effects:
             by_table[each.table].append(each)
-        if self._parts.register is None:
+        if self._register_all is None:
             return {each.id for each in effects}  # the job has no catalog any more
         for table, found in by_table.items():
-            self._parts.register(table, [each.partition for each in found])
+            self._register_all(table, [each.partition for each in found])
         registered = TablePartitions.of((each.table, each.partition) for each in effects)
-        self._parts.progress.registered(self._slice, registered)
+        self._progress.registered(self._name.slice, registered)
         return {each.id for each in effects}
 
     def _mark_sealed(self, effects: Sequence[DeferredAction]) -> set[str]:
-        if self._parts.mark_sealed is not None:
-            self._parts.mark_sealed(effects)
+        if self._mark_all_sealed is not None:
+            self._mark_all_sealed(effects)
         return {each.id for each in effects}
 
     def _write_success_files(self, effects: Sequence[DeferredAction]) -> set[str]:
@@ -111,22 +113,22 @@ class Effects:
         for each in effects:
             directory = names.join(names.table_path(each.table), each.partition)
             path = names.join(directory, names.success_name(each.version))
-            content = success_content(self._parts.job, each)
+            content = success_content(self._name.job, each)
             try:
-                self._parts.storage.create(path, content)
+                self._storage.create(path, content)
             except PathExists:
-                if self._parts.storage.read(path) != content:
+                if self._storage.read(path) != content:
                     warning = f"{path} was not written by Ashore; it was not changed"
-                    self._parts.progress.warn(self._slice, warning)
+                    self._progress.warn(self._name.slice, warning)
             directories.add(directory)
-        self._parts.storage.sync(sorted(directories))
+        self._storage.sync(sorted(directories))
         return {each.id for each in effects}
 
     def _call(self, effects: Sequence[DeferredAction]) -> set[str]:
         for each in effects:
-            address = self._parts.address_of(each.table)
+            address = self._address_of(each.table)
             if address is not None:
-                self._parts.post(address, success_content(self._parts.job, each))
+                self._post(address, success_content(self._name.job, each))
         return {each.id for each in effects}
 
 

@@ -109,6 +109,7 @@ class Decoded:
             field that the schema does not name; exact for batches as small as the sample, and
             wherever the native decoder runs.
         unknown_names: such names as were met, sorted.
+        filtered: how many values are neither, as the table's filter has refused them.
 
     """
 
@@ -117,6 +118,7 @@ class Decoded:
     bad: BadRows = NO_BAD_ROWS
     unknown_records: int = 0
     unknown_names: tuple[str, ...] = ()
+    filtered: int = 0
 
 
 class Decoder(Protocol):

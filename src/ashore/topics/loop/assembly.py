@@ -17,7 +17,7 @@ from ashore.jobs.file import Job
 from ashore.log.names import SliceName
 from ashore.log.plan_publish import Publishing
 from ashore.log.progress import Progress, Quiet
-from ashore.log.store.effects import EffectParts, Effects, Post
+from ashore.log.store.effects import Effects, Post
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_log
@@ -29,19 +29,19 @@ from ashore.storage.retry import Jitter, any_between
 from ashore.tables.catalog import Catalog, open_catalog
 from ashore.topics.loop.housekeeping import CleanRule
 from ashore.topics.loop.job import MAIN, lake_of
-from ashore.topics.loop.job_loop import JobLoop, JobParts, Rhythm
-from ashore.topics.loop.job_streams import JobStreams, KnownTables, slice_plan
-from ashore.topics.loop.query_sink import QuerySink, QuerySlice, SinkParts
+from ashore.topics.loop.job_loop import JobLoop, Rhythm
+from ashore.topics.loop.job_streams import JobStreams, slice_plan
+from ashore.topics.loop.query_sink import QuerySink, QuerySlice
 from ashore.topics.loop.registrar import Registrar
-from ashore.topics.loop.retention import Retirer, RetirerParts
+from ashore.topics.loop.retention import Retirer
 from ashore.topics.loop.retirement import forget_partitions
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts
 from ashore.topics.loop.slices import read_others
 from ashore.topics.loop.worker import Worker
 from ashore.topics.read.base import Source
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.limits import ReadLimits
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.write.batch import BatchRunner
 from ashore.topics.write.specs import LandingSpec, OutputSpec
 
@@ -128,11 +128,9 @@ class JobAssembly:
             job,
             environment.source,
             self.claim,
-            lambda spec: self._checked(refine(spec)),
-            KnownTables(
-                self.registrar.ensure,
-                partial(read_log, environment.storage, SliceName(job.job, MAIN)),
-            ),
+            refine=lambda spec: self._checked(refine(spec)),
+            ensure=self.registrar.ensure,
+            read_log=partial(read_log, environment.storage, SliceName(job.job, MAIN)),
         )
 
     @property
@@ -201,15 +199,13 @@ class JobAssembly:
                 bad_share=health.max_share,
                 others=partial(read_others, around.storage, name),
             ),
-            SinkParts(
-                around.storage,
-                self._log(name, lambda: output.tables if output else ()),
-                around.clock,
-                around.progress,
-                publishing=Publishing(self._registers),
-                effects=self._effects(name),
-                source=around.source,
-            ),
+            storage=around.storage,
+            log=self._log(name, lambda: output.tables if output else ()),
+            clock=around.clock,
+            progress=around.progress,
+            publishing=Publishing(self._registers),
+            effects=self._effects(name),
+            source=around.source,
         )
 
     def loop(
@@ -217,10 +213,16 @@ class JobAssembly:
     ) -> JobLoop:
         """Return what runs workers in the job file's rhythm."""
         around = self.environment
-        parts = JobParts(
-            around.storage, around.clock, around.progress, self.streams.tables, around.jitter
+        return JobLoop(
+            slices,
+            queries,
+            self.rhythm(until_drained=until_drained),
+            storage=around.storage,
+            clock=around.clock,
+            progress=around.progress,
+            tables=self.streams.tables,
+            jitter=around.jitter,
         )
-        return JobLoop(slices, queries, self.rhythm(until_drained=until_drained), parts)
 
     def rhythm(self, *, until_drained: bool) -> Rhythm:
         """Return when the job does what."""
@@ -255,8 +257,8 @@ class JobAssembly:
         self, name: SliceName, address_of: Callable[[str], str | None] = lambda _table: None
     ) -> Effects:
         around = self.environment
-        parts = EffectParts(
-            job=self.job.job,
+        return Effects(
+            name,
             storage=around.storage,
             clock=around.clock,
             progress=around.progress,
@@ -265,18 +267,20 @@ class JobAssembly:
             address_of=address_of,
             post=around.post,
         )
-        return Effects(parts, name.slice)
 
     def _retirer(self, name: SliceName) -> Retirer | None:
         """Return what drops old partitions; None: no table has a retention."""
         around = self.environment
         if all(item.retention_ms is None for item in self.job.tables):
             return None
-        forget = partial(forget_partitions, around.catalog, self.job.job, around.lake.uri)
-        parts = RetirerParts(
-            around.storage, around.clock, around.progress, self.streams.retire_rules, forget
+        return Retirer(
+            name,
+            storage=around.storage,
+            clock=around.clock,
+            progress=around.progress,
+            rules=self.streams.retire_rules,
+            forget=partial(forget_partitions, around.catalog, self.job.job, around.lake.uri),
         )
-        return Retirer(parts, name)
 
     def _checked(self, spec: LandingSpec) -> LandingSpec:
         self.registrar.check(spec)

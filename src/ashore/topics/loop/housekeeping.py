@@ -33,42 +33,40 @@ class CleanRule:
         return min(ARCHIVE_EVERY_S, self.every_s)
 
 
-@dataclass(frozen=True, slots=True)
-class House:
-    """What is kept, and with what. `tables`: those that the slice may have staged files in."""
-
-    log: LandingLog
-    storage: Storage
-    clock: Clock
-    progress: Progress
-    tables: Callable[[], Sequence[str]]
-
-
 CleanMore = Callable[[int, int], None]  # now_ms, ttl_ms: what else of the slice may be stale
 
 
 class Housekeeping:
-    """Keeps one house. `tick` by one thread, often."""
+    """Keeps the house of one slice. `tick` by one thread, often."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - given by name
         self,
-        house: House,
+        log: LandingLog,
         rule: CleanRule,
         *,
+        storage: Storage,
+        clock: Clock,
+        progress: Progress,
+        tables: Callable[[], Sequence[str]],
         cleans_first: bool = False,
         clean_more: CleanMore = lambda _now_ms, _ttl_ms: None,
     ) -> None:
-        self._house = house
+        """`tables`: those that the slice may have staged files in."""
+        self._log = log
+        self._storage = storage
+        self._clock = clock
+        self._progress = progress
+        self._tables = tables
         self._rule = rule
         self._clean_more = clean_more
         self._archived = 0  # whole archives of the log
-        now_s = house.clock.monotonic_s()
+        now_s = clock.monotonic_s()
         self._next_look_s = now_s if cleans_first else now_s + rule.look_every_s
         self._next_clean_s = now_s if cleans_first else now_s + rule.every_s
 
     def tick(self) -> None:
         """Do what is due. Raises InvariantBroken, SyncFailed, and what is no AshoreError."""
-        house, now_s = self._house, self._house.clock.monotonic_s()
+        now_s = self._clock.monotonic_s()
         if now_s < self._next_look_s:
             return
         self._next_look_s = now_s + self._rule.look_every_s
@@ -80,17 +78,16 @@ class Housekeeping:
         except (InvariantBroken, SyncFailed):
             raise
         except AshoreError as error:
-            house.progress.warn(house.log.name.slice, f"housekeeping: {error.message}")
+            self._progress.warn(self._log.name.slice, f"housekeeping: {error.message}")
 
     def _archive(self) -> None:
-        whole = self._house.log.fold.base // ARCHIVE_ENTRIES
+        whole = self._log.fold.base // ARCHIVE_ENTRIES
         if whole > self._archived:
-            archive_log(self._house.storage, self._house.log.name)
+            archive_log(self._storage, self._log.name)
             self._archived = whole
 
     def _clean(self) -> None:
-        house, log = self._house, self._house.log
-        now_and_ttl = (house.clock.now_ms(), self._rule.ttl_ms)
-        steps = plan_cleaning(house.storage, log.name, log.fold, house.tables(), now_and_ttl)
-        apply_cleaning(house.storage, steps)
+        log, now_and_ttl = self._log, (self._clock.now_ms(), self._rule.ttl_ms)
+        steps = plan_cleaning(self._storage, log.name, log.fold, self._tables(), now_and_ttl)
+        apply_cleaning(self._storage, steps)
         self._clean_more(*now_and_ttl)

@@ -23,7 +23,7 @@ from ashore.log.names import SliceName
 from ashore.log.progress import Progress
 from ashore.storage.base import Staged, Storage
 from ashore.storage.retry import Backoff, Jitter, any_between
-from ashore.topics.loop.housekeeping import CleanRule, House, Housekeeping
+from ashore.topics.loop.housekeeping import CleanRule, Housekeeping
 from ashore.topics.loop.worker import Tick, Worker, ends_worker
 from ashore.topics.write.batch import BatchRunner
 
@@ -42,39 +42,37 @@ class Rhythm:
     until_drained: bool  # end when everything that was there has landed
 
 
-@dataclass(frozen=True, slots=True)
-class JobParts:
-    """What the slices of a job share."""
-
-    storage: Storage
-    clock: Clock
-    progress: Progress
-    tables: Callable[[], Sequence[str]]
-    jitter: Jitter = any_between  # of the waits between tries
-
-
 class JobLoop:
     """Runs workers until they are drained, stopped or broken.
 
     Arguments:
         slices: of the job's topics. All are opened before the first of them takes a turn.
         queries: have shards and tables of their own, and do not wait for others.
-        rhythm: of the job.
-        parts: of the slices.
+        rhythm: of the job; `jitter` of the waits between tries.
+        tables: that the slices fill.
 
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - given by name
         self,
         slices: Sequence[Worker],
         queries: Sequence[Worker],
         rhythm: Rhythm,
-        parts: JobParts,
+        *,
+        storage: Storage,
+        clock: Clock,
+        progress: Progress,
+        tables: Callable[[], Sequence[str]],
+        jitter: Jitter = any_between,
     ) -> None:
         self._slices = slices
         self._queries = queries
         self._rhythm = rhythm
-        self._parts = parts
+        self._storage = storage
+        self._clock = clock
+        self._progress = progress
+        self._tables = tables
+        self._jitter = jitter
         self._stop = threading.Event()
         self._have_slices_ended = threading.Event()
         self._ended = threading.Event()
@@ -167,21 +165,21 @@ class JobLoop:
                 return
 
     def _probe(self, runner: BatchRunner, name: SliceName) -> None:
-        probe_lake(self._parts.storage, runner, name, self._parts.tables())
+        probe_lake(self._storage, runner, name, self._tables())
 
     def _patience(self, worker: Worker, tries_max: float) -> "_Patience":
-        slice_name, parts = worker.log.name.slice, self._parts
+        slice_name = worker.log.name.slice
 
         def wait(message: str, seconds: float) -> None:
             if not self._stop.is_set():
-                parts.progress.warn(slice_name, message)
-                parts.progress.measured(Retrying(slice_name, round(1000 * seconds)))
-                parts.clock.wait(self._stop, seconds)
+                self._progress.warn(slice_name, message)
+                self._progress.measured(Retrying(slice_name, round(1000 * seconds)))
+                self._clock.wait(self._stop, seconds)
 
         def recovered(after_ms: int, tries: int) -> None:
-            parts.progress.recovered(slice_name, after_ms, tries)
+            self._progress.recovered(slice_name, after_ms, tries)
 
-        return _Patience(tries_max, wait, recovered, parts)
+        return _Patience(tries_max, wait, recovered, self._clock, self._jitter)
 
     # ---- one worker
 
@@ -192,7 +190,7 @@ class JobLoop:
 
     def _guard(self, worker: Worker) -> None:
         """Run a worker and keep what it raises: it must not take the others along."""
-        slice_name, progress = worker.log.name.slice, self._parts.progress
+        slice_name, progress = worker.log.name.slice, self._progress
         try:
             self._run(worker)
         except AshoreError as error:
@@ -207,7 +205,7 @@ class JobLoop:
             self._failures.append(error)
 
     def _run(self, worker: Worker) -> None:
-        clock, until_drained = self._parts.clock, self._rhythm.until_drained
+        clock, until_drained = self._clock, self._rhythm.until_drained
         tries_max = TRIES_UNTIL_DRAINED if until_drained else math.inf
         patience, landed = self._patience(worker, tries_max), worker.batches_landed
         while not self._stop.is_set():
@@ -234,11 +232,10 @@ class JobLoop:
     def _keep_houses(self) -> None:
         """Keep the houses of all slices. What is no trouble but a bug stops the job."""
         try:
-            rule = self._rhythm.clean
-            self._tick_houses([Housekeeping(self._house(each), rule) for each in self._slices])
+            self._tick_houses([self._housekeeping(each) for each in self._slices])
         except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
             self._failures.append(error)
-            self._parts.progress.warn("", f"housekeeping failed: {error!r}")
+            self._progress.warn("", f"housekeeping failed: {error!r}")
             self.stop()
 
     def _tick_houses(self, houses: Sequence[Housekeeping]) -> None:
@@ -249,9 +246,15 @@ class JobLoop:
             for each in houses:
                 each.tick()
 
-    def _house(self, worker: Worker) -> House:
-        parts = self._parts
-        return House(worker.log, parts.storage, parts.clock, parts.progress, parts.tables)
+    def _housekeeping(self, worker: Worker) -> Housekeeping:
+        return Housekeeping(
+            worker.log,
+            self._rhythm.clean,
+            storage=self._storage,
+            clock=self._clock,
+            progress=self._progress,
+            tables=self._tables,
+        )
 
 
 def stopped_queries(stopped: Mapping[str, AshoreError], count: int) -> QueryStopped:
@@ -274,27 +277,29 @@ class _Patience:
         tries_max: float,
         wait: Callable[[str, float], None],
         recovered: Callable[[int, int], None],
-        parts: JobParts,
+        clock: Clock,
+        jitter: Jitter,
     ) -> None:
         self._tries_max = tries_max
         self._wait = wait
         self._recovered = recovered
-        self._parts = parts
+        self._clock = clock
+        self._jitter = jitter
         self._tries, self._failing_s = 0, 0.0
         self.renew()
 
     def renew(self) -> None:
         """Begin anew: the worker works again."""
         if self._tries:
-            failing_s = self._parts.clock.monotonic_s() - self._failing_s
+            failing_s = self._clock.monotonic_s() - self._failing_s
             self._recovered(round(1000 * failing_s), self._tries)
         self._tries = 0
-        self._delays_s = Backoff(0.5, 30.0).delays_s(self._parts.jitter)
+        self._delays_s = Backoff(0.5, 30.0).delays_s(self._jitter)
 
     def bear(self, error: AshoreError) -> None:
         """Wait until another try is worth it. Raises `error` where none is."""
         if not self._tries:
-            self._failing_s = self._parts.clock.monotonic_s()
+            self._failing_s = self._clock.monotonic_s()
         self._tries += 1
         if ends_worker(error) or self._tries >= self._tries_max:
             raise error

@@ -6,7 +6,7 @@ landed without a restart.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file import Job, ResolvedTable, match_topics, select_topics
@@ -33,23 +33,13 @@ from ashore.topics.read.base import Source
 from ashore.topics.write.specs import LandingSpec
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTables:
-    """Where the tables of a job are known."""
-
-    ensure: Callable[[Iterable[LandingSpec]], None]  # makes a catalog know them
-    read_log: Callable[[], Fold]  # of topics
-
-
-UNKNOWN_TABLES = KnownTables(lambda _specs: None, lambda: EMPTY)
-
-
 class JobStreams:
     """The topics of a job and their tables, looked up again where an expression may find more.
 
     Called by the threads of slices. `refine` comes first: it may complete what only Spark knows
     of a table (the columns that `select` makes), or refuse it. `claim` is called for tables before
-    anything else is written there, and then they are made known.
+    anything else is written there, and then `ensure` makes a catalog know them. `read_log` returns
+    the log of topics.
     """
 
     def __init__(
@@ -57,14 +47,17 @@ class JobStreams:
         job: Job,
         source: Source,
         claim: Callable[[Iterable[str]], None],
+        *,
         refine: Callable[[LandingSpec], LandingSpec] = lambda spec: spec,
-        known: KnownTables = UNKNOWN_TABLES,
+        ensure: Callable[[Iterable[LandingSpec]], None] = lambda _specs: None,
+        read_log: Callable[[], Fold] = lambda: EMPTY,
     ) -> None:
         self._job = job
         self._source = source
         self._claim = claim
         self._refine = refine
-        self._known = known
+        self._ensure = ensure
+        self._read_log = read_log
         self._has_patterns = any(item.is_pattern for item in job.tables)
         self._specs: dict[str, LandingSpec] = {}
         self._seal_rules: tuple[SealRule, ...] = ()
@@ -81,14 +74,14 @@ class JobStreams:
         topics = select_topics(self._job, existing)
         if set(topics) != self._specs.keys():
             resolved = match_topics(self._job, topics)
-            fold = self._known.read_log()
+            fold = self._read_log()
             specs = {topic: self._refined(each, fold) for topic, each in resolved.items()}
             for topic, spec in specs.items():
                 check_table(self._job, resolved[topic], spec)
             new = set(tables_of(resolved.values())) - self._claimed
             self._claim(new)
             self._claimed |= new
-            self._known.ensure(specs.values())
+            self._ensure(specs.values())
             self._seal_rules = seal_rules(self._job, resolved)
             self._retire_rules = retire_rules(resolved, self._seal_rules)
             self._waiting = waiting_tables(self._job, self._seal_rules)

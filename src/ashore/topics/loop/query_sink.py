@@ -175,19 +175,6 @@ class QuerySlice:
 
 
 @dataclass(frozen=True, slots=True)
-class SinkParts:
-    """What a sink works with."""
-
-    storage: Storage
-    log: LandingLog
-    clock: Clock
-    progress: Progress = field(default_factory=Quiet)
-    publishing: Publishing = NO_CATALOG
-    effects: Effects | None = None
-    source: Source | None = None  # asked for leaders, and for the time where it is in doubt
-
-
-@dataclass(frozen=True, slots=True)
 class BegunBatch:
     """A batch whose rows count, once they are written or sent; `land` or `sent` comes after."""
 
@@ -201,26 +188,34 @@ class BegunBatch:
 class QuerySink:
     """The sink of one INSERT. One batch at a time, by one thread at a time."""
 
-    def __init__(self, plan: QuerySlice, parts: SinkParts) -> None:
+    def __init__(  # noqa: PLR0913 - given by name
+        self,
+        plan: QuerySlice,
+        *,
+        storage: Storage,
+        log: LandingLog,
+        clock: Clock,
+        progress: Progress | None = None,
+        publishing: Publishing = NO_CATALOG,
+        effects: Effects | None = None,
+        source: Source | None = None,
+    ) -> None:
+        """`source`: asked for leaders, and for the time where it is in doubt."""
         self.plan = plan
-        self.parts = parts
-        committer = Committer(
-            parts.log, parts.storage, parts.clock, parts.progress, parts.publishing
-        )
-        self._entries = EntryWriter(committer, parts.effects, parts.source)
-        self._leaders = QueryLeaders(parts.source) if parts.source else None
-        self._directories = TableDirectories(parts.storage)
+        self.storage = storage
+        self.log = log
+        self.clock = clock
+        self.progress = progress or Quiet()
+        committer = Committer(log, storage, clock, self.progress, publishing)
+        self._entries = EntryWriter(committer, effects, source)
+        self._leaders = QueryLeaders(source) if source else None
+        self._directories = TableDirectories(storage)
         self._shares = ShareWindow(plan.bad_of, plan.bad_share, plan.filled)
-
-    @property
-    def log(self) -> LandingLog:
-        """The log of its slice."""
-        return self.parts.log
 
     @property
     def fold(self) -> Fold:
         """The log as this writer knows it. Requires: `open` was called."""
-        return self.parts.log.fold
+        return self.log.fold
 
     def open(self) -> Fold:
         """Take the slice over, finish what was prepared, close it. After every failure again.
@@ -234,7 +229,7 @@ class QuerySink:
         self._entries.open(self._require)
         self._directories.require([self.plan.table] if self.plan.table else ())
         planned = self._plan_define(self.fold)
-        record(planned, self._entries, self.parts.progress, self.plan.accepted_by)
+        record(planned, self._entries, self.progress, self.plan.accepted_by)
         self._entries.close("recovery")
         self._entries.shorten(self.plan.remember_ms)
         self._measure()
@@ -253,7 +248,7 @@ class QuerySink:
         """
         leaders = self._leaders
         if leaders is not None:
-            look_again(self.parts.clock, lambda: leaders.check(self.fold), self._tell)
+            look_again(self.clock, lambda: leaders.check(self.fold), self._tell)
 
     def take_plan(self, plan: PlanState) -> None:
         """Write down what the query computes from here on. Requires: `open`.
@@ -310,7 +305,7 @@ class QuerySink:
         """
         check(not self._entries.must_open, "a sink is opened before a batch begins")
         self._step(Step.PLAN)
-        self.parts.log.look()  # a frozen process must not send its tasks out once more
+        self.log.look()  # a frozen process must not send its tasks out once more
         decision = plan_query_batch(self.fold, batch, past)
         match decision:
             case Refuse():
@@ -361,7 +356,7 @@ class QuerySink:
             yield
         except Exception:
             if self.plan.output is not None:
-                delete_staged(self.parts.storage, begun.order.place, [self.plan.output.table])
+                delete_staged(self.storage, begun.order.place, [self.plan.output.table])
             raise
 
     def sent(
@@ -386,11 +381,11 @@ class QuerySink:
         count = count_batch(self.plan.name.slice, prepare)
         if self.plan.output is None:
             count = count_sent(count, self.plan.topic, rows)
-        self.parts.progress.measured(count)
+        self.progress.measured(count)
         entry = self._entries.log.fold.end
         files = len(written.files)
         if files > FILES_MAX:  # the batch stands in Spark's checkpoint: it cannot become smaller
-            self.parts.progress.note(
+            self.progress.note(
                 self.plan.name.slice,
                 f"batch {begun.order.batch} has {files:,} files, but an entry lists at most "
                 f"{FILES_MAX:,}; end the SELECT with DISTRIBUTE BY and the columns that the table "
@@ -402,7 +397,7 @@ class QuerySink:
         self._entries.close("query")
         for text in self._shares.take(prepare):
             self._tell(text)
-        self.parts.progress.landed(self.plan.name.slice, landed)
+        self.progress.landed(self.plan.name.slice, landed)
         self._measure()
         self._entries.write_snapshot(self.plan.remember_ms)
 
@@ -411,7 +406,7 @@ class QuerySink:
         self._step(Step.IDLE)
         if self._entries.must_open:
             return
-        self.parts.log.look()
+        self.log.look()
         self._entries.run_deferred()
         self._entries.close("idle")
         self._measure()
@@ -455,11 +450,11 @@ class QuerySink:
         if leaders is None:
             return ()
         return look_again(
-            self.parts.clock, lambda: leaders.begin_batch(self.fold, batch.ranges), self._tell
+            self.clock, lambda: leaders.begin_batch(self.fold, batch.ranges), self._tell
         )
 
     def _tell(self, message: str) -> None:
-        self.parts.progress.warn(self.plan.name.slice, message)
+        self.progress.warn(self.plan.name.slice, message)
 
     def _order(self) -> Order:
         return Order(
@@ -471,7 +466,7 @@ class QuerySink:
         )
 
     def _now_ms(self) -> int:
-        return max(self.parts.clock.now_ms(), self.fold.now_ms)
+        return max(self.clock.now_ms(), self.fold.now_ms)
 
     def _prepare(self, begun: BegunBatch, written: Written) -> Prepare:
         batch, order = begun.batch, begun.order
@@ -491,10 +486,10 @@ class QuerySink:
         )
 
     def _measure(self) -> None:
-        self.parts.progress.measured(measure_slice(self.plan.name.slice, self.fold, None, None))
+        self.progress.measured(measure_slice(self.plan.name.slice, self.fold, None, None))
 
     def _step(self, step: Step) -> None:
-        self.parts.progress.step(self.plan.name.slice, step)
+        self.progress.step(self.plan.name.slice, step)
 
 
 def _read_ranges(begun: BegunBatch) -> list[ShardRange]:

@@ -31,18 +31,7 @@ PAUSE_S = 60.0  # after a failure
 STEP_S = 5.0  # that a look may take of one turn of the slice
 DAY_MS_MAX = 26 * 3_600_000  # with the hours that a change of time adds
 
-Forget = Callable[[Sequence[RetirePartition]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class RetirerParts:
-    """What a retirer works with."""
-
-    storage: Storage
-    clock: Clock
-    progress: Progress
-    rules: Callable[[], Sequence[RetireRule]]  # a job may find more tables while it runs
-    forget: Forget  # lets the catalog forget partitions; may be repeated
+Forget = Callable[[Sequence[RetirePartition]], None]  # lets the catalog forget partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +47,23 @@ class Directory:
 class Retirer:
     """Drops old partitions of one slice's tables. Used by its thread."""
 
-    def __init__(self, parts: RetirerParts, name: SliceName) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        name: SliceName,
+        *,
+        storage: Storage,
+        clock: Clock,
+        progress: Progress,
+        rules: Callable[[], Sequence[RetireRule]],
+        forget: Forget,
+    ) -> None:
+        """`rules`: a job may find more while it runs. `forget`: see Forget; may be repeated."""
         self._name = name
+        self._storage = storage
+        self._clock = clock
+        self._progress = progress
+        self._rules = rules
+        self._forget = forget
         self._next_s = float("-inf")
         self._until_s = 0.0
         self._look: Iterator[Directory | None] | None = None  # that is under way
@@ -70,12 +73,12 @@ class Retirer:
 
     def is_due(self) -> bool:
         """Return whether it is time for a look, or for more of one."""
-        return self._parts.clock.monotonic_s() >= self._next_s
+        return self._clock.monotonic_s() >= self._next_s
 
     def plan(self, fold: Fold) -> tuple[RetirePartition, ...]:
         """Look for old partitions and return what is to go now. Never raises but SyncFailed."""
-        self._until_s = self._parts.clock.monotonic_s() + STEP_S
-        rules = self._parts.rules()
+        self._until_s = self._clock.monotonic_s() + STEP_S
+        rules = self._rules()
         found: dict[PartitionKey, Directory] = {}
         self._try(lambda: found.update((each.key, each) for each in self._find(fold, rules)))
         planned = plan_retire(fold, rules, {key: each.orphans for key, each in found.items()})
@@ -91,8 +94,8 @@ class Retirer:
         marks = [path for each in empty for path in each.files]
 
         def drop() -> None:
-            self._parts.forget(empty)
-            delete_files(self._parts.storage, marks)
+            self._forget(empty)
+            delete_files(self._storage, marks)
 
         return self._try(drop)
 
@@ -102,7 +105,7 @@ class Retirer:
         Requires: the log says that they are retired, and it is ours. Never raises but SyncFailed.
         If interrupted, or what takes long: the next look finds the files that are left.
         """
-        self._until_s = self._parts.clock.monotonic_s() + STEP_S
+        self._until_s = self._clock.monotonic_s() + STEP_S
         self._retired |= {each.key for each in plan}
         left = [each for each in plan if each.has_data]
         paths = [path for each in left for path in each.files]
@@ -110,11 +113,11 @@ class Retirer:
 
         def drop() -> None:
             nonlocal deleted
-            self._parts.forget(left)
-            deleted = delete_files(self._parts.storage, paths, self._has_time)
+            self._forget(left)
+            deleted = delete_files(self._storage, paths, self._has_time)
 
         if self._try(drop) and deleted < len(paths):
-            self._begin_again(self._parts.clock.monotonic_s())
+            self._begin_again(self._clock.monotonic_s())
         return deleted
 
     def _try(self, act: Callable[[], None]) -> bool:
@@ -124,8 +127,8 @@ class Retirer:
         except SyncFailed:
             raise
         except AshoreError as error:
-            self._begin_again(self._parts.clock.monotonic_s() + PAUSE_S)
-            self._parts.progress.warn(self._name.slice, f"retention deferred: {error.message}")
+            self._begin_again(self._clock.monotonic_s() + PAUSE_S)
+            self._progress.warn(self._name.slice, f"retention deferred: {error.message}")
             return False
         return True
 
@@ -146,7 +149,7 @@ class Retirer:
             if count == PARTITIONS_MAX or not self._has_time():
                 return
         self._look = None
-        self._next_s = self._parts.clock.monotonic_s() + EVERY_S
+        self._next_s = self._clock.monotonic_s() + EVERY_S
         without_files = dict.fromkeys(fold.partitions.keys() - self._seen, 0)
         for key in plan_retire(fold, rules, without_files).partitions:
             yield self._list(key)  # its files were dropped by others, or it was not old before
@@ -160,7 +163,7 @@ class Retirer:
     def _walk(self, rule: RetireRule, cutoff_ms: int, partition: str) -> Iterator[Directory | None]:
         """Yield the old partitions below a directory, the latest first; None: it listed one."""
         depth = partition.count("/") + 1 if partition else 0
-        listed = self._parts.storage.list(names.join(names.table_path(rule.table), partition))
+        listed = self._storage.list(names.join(names.table_path(rule.table), partition))
         yield None
         is_last = depth + 1 == len(rule.columns)
         for each in reversed(listed):
@@ -176,13 +179,13 @@ class Retirer:
 
     def _list(self, key: PartitionKey) -> Directory:
         directory = names.join(names.table_path(key[0]), key[1])
-        own, others = files_of(self._parts.storage.list(directory), self._is_own)
+        own, others = files_of(self._storage.list(directory), self._is_own)
         orphans = sum(names.is_visible(names.leaf(path)) for path in others)
         return Directory(key, own, any(map(self._is_own, own)), orphans)
 
     def _has_success(self, directory: Directory) -> bool:
         """Return whether the job's own success file arrived late: the log forgot the partition."""
-        read, job = self._parts.storage.read, self._name.job
+        read, job = self._storage.read, self._name.job
         return any(is_success_of(job, read(path)) for path in directory.own)
 
     def _is_own(self, path: str) -> bool:
@@ -203,7 +206,7 @@ class Retirer:
         )
 
     def _has_time(self) -> bool:
-        return self._parts.clock.monotonic_s() < self._until_s
+        return self._clock.monotonic_s() < self._until_s
 
     def _begin_again(self, at_s: float) -> None:
         self._look, self._next_s = None, at_s
@@ -215,4 +218,4 @@ class Retirer:
             if each.orphans and key not in self._reported:
                 self._reported.add(key)
                 what = f"retention: {each.table} {each.partition} is kept: {each.why}"
-                self._parts.progress.warn(self._name.slice, what)
+                self._progress.warn(self._name.slice, what)

@@ -39,9 +39,8 @@ from ashore.topics.read.failures import (
     OLD_LEADER,
     Complaints,
 )
-from ashore.topics.read.headers import read_headers
 from ashore.topics.read.histories import find_refused
-from ashore.topics.read.polling import next_answer
+from ashore.topics.read.polling import next_answer, read_headers
 from ashore.topics.read.settings import VERIFICATION
 
 T = TypeVar("T")

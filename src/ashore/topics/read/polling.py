@@ -1,9 +1,11 @@
-"""How Python's client is polled, by all who read with it.
+"""How Python's client is polled, and records' headers as it has them.
 
-What it is: `next_answer`.
 What it promises: a failure that passes is waited out until a deadline; any other is reported as
-what it is. The end of a partition, and a position that it does not have, are answers.
+what it is. The end of a partition, and a position that it does not have, are answers. Headers that
+the client cannot read are reported, and leave no error behind.
 """
+
+from operator import methodcaller
 
 from confluent_kafka import Consumer, KafkaError, Message
 
@@ -18,6 +20,11 @@ from ashore.topics.read.failures import (
 )
 
 POLL_S = 0.5
+
+Header = tuple[str, bytes | None]
+# Where a key is not UTF-8 the client returns a list, and leaves an error behind. A plain call would
+# let it pass, to be raised by whatever comes next; calls from C look for it.
+_ask_headers = methodcaller("headers")
 
 
 def next_answer(
@@ -36,3 +43,14 @@ def next_answer(
         is_harmless = message is None or (error is not None and error.code() in HARMLESS)
         if not is_harmless or cluster.clock.monotonic_s() >= deadline_s:
             raise explain(error, complaints, cluster.bootstrap_servers, cluster.timeout_s)
+
+
+def read_headers(message: Message) -> list[Header] | None:
+    """Return the headers of a record; None: the client cannot read them.
+
+    It requires keys in UTF-8, and takes each to end at its first NUL.
+    """
+    try:
+        return list(_ask_headers(message) or [])
+    except (UnicodeDecodeError, SystemError):
+        return None

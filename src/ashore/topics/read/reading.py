@@ -1,7 +1,9 @@
 """Ranges of topic partitions, read by a task or read again by the verifier.
 
 What it is: one reader over some ranges, each from its first offset to its end: the native one where
-it can be, librdkafka's consumer elsewhere, and for what the native one gives up on the way.
+it can be, librdkafka's consumer elsewhere, and for what the native one gives up on the way. A task
+gets records gathered into batches of Arrow that are bounded in records and bytes, and hold those of
+a partition together, in order.
 What it promises: committed records only, all of them, those of a partition in order; a range ends
 also where it ends in transaction markers or in offsets that compaction has emptied. Never waits
 longer than the cluster's timeout for an offset to advance, or half as long again where the native
@@ -11,14 +13,17 @@ delivered before, are no progress.
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
+from ashore.base.native import describe_reader
 from ashore.errors import AshoreError, BadRecord, OffsetsGone, RecordsTooLarge, SourceError
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.base import Record
@@ -33,9 +38,23 @@ from ashore.topics.read.failures import (
     Complaints,
     explain,
 )
-from ashore.topics.read.limits import HARD_LIMITS, ReadLimits, records_too_large
-from ashore.topics.read.native import WAVE_RECORDS, GaveUp, RawReading, choose, offsets_gone
-from ashore.topics.read.record_columns import record_sizes
+from ashore.topics.read.limits import (
+    DEFAULT_LIMITS,
+    HARD_LIMITS,
+    ReadLimits,
+    records_too_large,
+    refused_range,
+)
+from ashore.topics.read.native import (
+    BATCH_BYTES,
+    BATCH_RECORDS,
+    WAVE_RECORDS,
+    GaveUp,
+    RawReading,
+    choose,
+    offsets_gone,
+)
+from ashore.topics.read.record_columns import FETCHED, record_sizes
 from ashore.topics.read.settings import RANGES
 
 POLL_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
@@ -47,6 +66,9 @@ RECEIVED_DEFAULT_BYTES = 100_000_000  # by librdkafka's own default
 RECEIVED_MOST_BYTES = 2**31 - 1
 ANSWER_OVERHEAD_BYTES = 512  # that librdkafka asks for beside what was fetched
 
+
+# The size of a batch is that of this column and what comes after it.
+_FIRST_SIZED = FETCHED.get_field_index("key")
 
 _log = logging.getLogger(__name__)
 
@@ -89,6 +111,61 @@ ANY = Use()
 LIBRDKAFKA = Use(native=False)
 # Who verifies reads by librdkafka, and not by what has landed: a mistake of one is not in both.
 AGAIN = LIBRDKAFKA
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaAddress:
+    """How a task reaches Kafka: servers, and client options under their Java names."""
+
+    bootstrap_servers: str
+    options: Mapping[str, str] = field(repr=False)
+    timeout_s: float = 30.0  # without a sign of life
+    reader: str = "auto"  # auto | native | python: `python` is librdkafka in any case
+    limits: ReadLimits = DEFAULT_LIMITS
+
+    def describe_reader(self) -> str:
+        """Return which reader and decoder run on this machine, and why not others, for people.
+
+        Asks no broker. Raises JobFileInvalid.
+        """
+        words = describe_reader(self.reader)
+        if not words.startswith("native"):
+            return words
+        choice = choose(Cluster.of(self.bootstrap_servers, self.options, self.timeout_s))
+        return words if choice.is_raw else f"{words}; librdkafka reads: {choice.why_not}"
+
+    def read(
+        self,
+        ranges: Mapping[StreamShard, OffsetRange],
+        with_headers: Collection[str] = (),
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
+        report: ReadReport | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the committed records of ranges, in the columns of FETCHED.
+
+        Where `with_headers` names topics, their records have their headers, those of others none.
+        `topic_ids`: ids of topics, as expected. `report`: where the report of the reader is added.
+        Requires: the partitions have the ranges; the driver has looked.
+        Raises OffsetsGone if retention overtakes the reading, RecordsTooLarge, SourceError,
+        BadRecord, JobFileInvalid.
+        """
+        cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
+        use = Use(native=self.reader != "python", report=report, limits=self.limits)
+        yield from gather(
+            read_ranges(cluster, ranges, use, with_headers=with_headers, topic_ids=topic_ids)
+        )
+
+    def find_too_large(self, shard: StreamShard, offsets: OffsetRange) -> OffsetRange | None:
+        """Return the offsets that the first record of a range is too large with.
+
+        None: it can be read, or there is none. Raises as `read`.
+        """
+        try:
+            next(iter(self.read({shard: offsets})), None)
+        except RecordsTooLarge as error:
+            found = refused_range(error)[1]
+            return found if found.start <= offsets.start < found.end else None
+        return None
 
 
 def read_range(cluster: Cluster, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
@@ -157,6 +234,52 @@ def read_ranges(
         ) from None
     finally:
         consumer.close()
+
+
+def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the records in fewer batches, those of a partition together, in order.
+
+    None is above the bounds unless one of `batches` is. What would not fit with the next one goes
+    alone: to copy it beside what is as large costs more than a batch that is not full.
+    """
+    gathered: list[pa.RecordBatch] = []
+    records = size_bytes = 0
+    for batch in batches:
+        batch_bytes = sum(column.nbytes for column in batch.columns[_FIRST_SIZED:])
+        if gathered and (
+            records + batch.num_rows > BATCH_RECORDS or size_bytes + batch_bytes > BATCH_BYTES
+        ):
+            yield _join(gathered)
+            records = size_bytes = 0
+        gathered.append(batch)
+        records += batch.num_rows
+        size_bytes += batch_bytes
+        del batch  # or it is in memory while others work on what it became
+    if gathered:
+        yield _join(gathered)
+
+
+def _shard_of(batch: pa.RecordBatch) -> tuple[str, int] | None:
+    """Return topic and partition of all records; None: they differ."""
+    topics, partitions = (pc.min_max(batch.column(name)) for name in ("topic", "partition"))
+    if topics["min"] != topics["max"] or partitions["min"] != partitions["max"]:
+        return None
+    return topics["min"].as_py(), partitions["min"].as_py()
+
+
+def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return one batch, in which the records of a partition are together. Empties `batches`."""
+    shards = [shard for shard in map(_shard_of, batches) if shard is not None]
+    is_sorted = len(shards) == len(batches)
+    if is_sorted:
+        # Those of one partition come in order, and stay in it.
+        batches[:] = [batches[number] for _, number in sorted(zip(shards, count(), strict=False))]
+    joined = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    batches.clear()  # before anybody works on what they became
+    if is_sorted:
+        return joined
+    by_shard = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
+    return joined.take(pc.sort_indices(joined, sort_keys=by_shard))
 
 
 def _most_bytes(cluster: Cluster, limits: ReadLimits) -> int:

@@ -11,7 +11,7 @@ are beside it.
 import functools
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,10 +25,20 @@ from ashore.log.tables import LATE_SUFFIX, dead_ddl
 from ashore.tables.ddl import Schema, parse_ddl, to_ddl
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow
-from ashore.topics.decode.decode import BadRow, BadRows
-from ashore.topics.decode.reasons import UNNAMEABLE, describe
+from ashore.topics.decode.decode import BadRow, BadRows, Decoded
+from ashore.topics.decode.explain import Explainer
+from ashore.topics.decode.reasons import (
+    CRASH,
+    EMPTY,
+    NOT_DECODED,
+    NULL,
+    UNNAMEABLE,
+    UNWRITABLE_TIME,
+    describe,
+)
 from ashore.topics.decode.registry import make_decoder
-from ashore.topics.decode.times import with_writable_times
+from ashore.topics.decode.times import find_unwritable, with_writable_times
+from ashore.topics.decode.wire import find_missing
 from ashore.topics.route.buckets import Bucketer, Buckets, split_rows
 from ashore.topics.route.event_reading import read_event_times
 from ashore.topics.route.event_time import event_millis
@@ -36,10 +46,8 @@ from ashore.topics.route.late import Lateness, Placement, place
 from ashore.topics.write.batch import BatchOrder, KeepSpan
 from ashore.topics.write.data_file import OffsetRun, RowSpan, TargetRows, highest
 from ashore.topics.write.letters import build_dead_rows, dead_target
-from ashore.topics.write.provenance import fetched_name, provenance_schema
-from ashore.topics.write.runs import TopicRun
-from ashore.topics.write.specs import LandingSpec
-from ashore.topics.write.values import DecodingReader, NoReader, RowReader, Rows, SparkReader
+from ashore.topics.write.runs import DECODED, KEEP, TopicRun
+from ashore.topics.write.specs import LandingSpec, fetched_name, provenance_schema
 
 NEVER = -(1 << 63)  # before all event times: calendars end far above it
 
@@ -72,7 +80,7 @@ class SortedRun:
         self.rows: list[TargetRows] = []
         self.counters: Counter[str] = Counter()
 
-    def count_filtered(self, records: np.ndarray, rows: Rows) -> None:
+    def count_filtered(self, records: np.ndarray, rows: Decoded) -> None:
         """Count the records that are neither among `records`, which are rows, nor bad."""
         if not rows.filtered:
             return
@@ -135,7 +143,7 @@ class TopicSorter:
         self._output = output
         self._event = output.event
         self._keep = KeepFilter(order.keep)
-        self._reader = _make_reader(order, spec, own)
+        self._read = _make_reader(order, spec, own)
         self._bucketer = Bucketer(output.partition_by, output.timezone, to_arrow(own))
         provenance = provenance_schema(
             provenance=spec.provenance, generation=spec.generation, headers=spec.headers
@@ -167,7 +175,7 @@ class TopicSorter:
         if self._spec.generation:
             records = _with_generation(records, run, offset_runs)
         result = SortedRun(replace(run, records=records), offset_runs)
-        rows = self._reader.read(records).without_unwritable(self._output.format)
+        rows = _without_unwritable(self._read(records), self._output.format)
         event_ms = self._read_event_times(records, rows)
         placement = place(event_ms, self._lateness)
         buckets = self._bucketer.assign(rows.table, placement.bucket_ms)
@@ -197,11 +205,11 @@ class TopicSorter:
         ((first, last),) = run.offsets
         return self._keep.touches(offset_runs[0].key, OffsetRange(first, last + 1))
 
-    def _read_event_times(self, records: pa.RecordBatch, rows: Rows) -> pa.Int64Array:
+    def _read_event_times(self, records: pa.RecordBatch, rows: Decoded) -> pa.Int64Array:
         """Return the event time of each row: of its column, or Kafka's timestamp."""
         if self._event is not None:
             return read_event_times(self._event, rows.table)
-        return event_millis(_take(records.column("timestamp"), rows.records), "us")
+        return event_millis(_take(records.column("timestamp"), rows.good), "us")
 
     def _plausible(self, event_ms: pa.Int64Array) -> np.ndarray:
         """Return the event times that may become a watermark; NEVER for what may not."""
@@ -209,8 +217,8 @@ class TopicSorter:
         known = pc.fill_null(event_ms, NEVER).to_numpy(zero_copy_only=False)
         return np.where(known > limit, NEVER, known)
 
-    def _count(self, counters: Counter[str], rows: Rows, placement: Placement) -> None:
-        counters["unknown_fields"] += rows.unknown_fields
+    def _count(self, counters: Counter[str], rows: Decoded, placement: Placement) -> None:
+        counters["unknown_fields"] += rows.unknown_records
         counters["late"] += placement.late
         counters["far_future"] += placement.future
         counters["no_event_time"] += placement.untimed
@@ -226,15 +234,15 @@ class TopicSorter:
         counters["sided"] += 0 if placement.side is None else placement.side.true_count
 
     def _build_placed(
-        self, records: pa.RecordBatch, rows: Rows, event_ms: pa.Int64Array, *, is_split: bool
+        self, records: pa.RecordBatch, rows: Decoded, event_ms: pa.Int64Array, *, is_split: bool
     ) -> _Placed:
         columns = [rows.table.column(name) for name in self._bucketer.file_schema.names]
         columns += [
-            _take(records.column(fetched_name(column.name)), rows.records).cast(column.type)
+            _take(records.column(fetched_name(column.name)), rows.good).cast(column.type)
             for column in self._provenance
         ]
         table = pa.Table.from_arrays(columns, schema=self._file_schema)
-        indices = np.arange(records.num_rows) if rows.records is None else rows.records.to_numpy()
+        indices = np.arange(records.num_rows) if rows.good is None else rows.good.to_numpy()
         # Taking rows from many chunks, once for each bucket, is slow.
         return _Placed(table.combine_chunks() if is_split else table, indices, event_ms)
 
@@ -314,12 +322,77 @@ def _with_generation(
     return records.append_column("generation", pa.array(generations.astype(np.int32)))
 
 
-def _make_reader(order: BatchOrder, spec: LandingSpec, own: Schema) -> RowReader:
+def _make_reader(
+    order: BatchOrder, spec: LandingSpec, own: Schema
+) -> Callable[[pa.RecordBatch], Decoded]:
+    """Return what makes rows of records, and never raises because of what values hold."""
     if not order.is_decoded:
-        return NoReader(to_arrow(own))
+        none = to_arrow(own).empty_table()
+        return lambda records: Decoded(
+            none,
+            pa.array([], pa.int64()),
+            BadRows.because(np.arange(records.num_rows), CRASH),
+        )
     if spec.is_decoded_by_spark:
-        return SparkReader(spec)
-    return DecodingReader(make_decoder(spec.decode, own, spec.reader))
+        return _SparkReader(spec).read
+    decoder = make_decoder(spec.decode, own, spec.reader)
+    return lambda records: decoder.decode(records.column("value"))
+
+
+class _SparkReader:
+    """Takes rows that Spark has decoded and filtered.
+
+    The reason of a value that Spark could not decode is its first fault for `decode: json`.
+    """
+
+    def __init__(self, spec: LandingSpec) -> None:
+        self._ddl = parse_ddl(spec.output.schema)
+        self._schema = to_arrow(self._ddl)
+        is_json = spec.decode == "json" and spec.decode_schema
+        self._explainer = Explainer(parse_ddl(spec.decode_schema)) if is_json else None
+
+    def read(self, records: pa.RecordBatch) -> Decoded:
+        """Return the rows. A value that could not be decoded is bad, whatever the filter says."""
+        decoded = records.column(DECODED)
+        is_kept = pc.and_(pc.fill_null(records.column(KEEP), False), decoded.is_valid())
+        rows = pc.indices_nonzero(is_kept).cast(pa.int64())
+        bad = self._undecoded(records, decoded)
+        filtered = records.num_rows - len(rows) - len(bad)
+        table = pa.Table.from_struct_array(decoded.take(rows)).select(self._schema.names)
+        missing = find_missing(table, self._ddl)
+        if missing is not None and missing.true_count:
+            null = BadRows.because(rows.filter(missing).to_numpy(), NULL)
+            bad = BadRows.merge([bad, null])
+            is_whole = pc.invert(missing)
+            table, rows = table.filter(is_whole), rows.filter(is_whole)
+        return Decoded(table.cast(self._schema), rows, bad, filtered=filtered)
+
+    def _undecoded(self, records: pa.RecordBatch, decoded: pa.Array) -> BadRows:
+        rows = pc.indices_nonzero(decoded.is_null())
+        values = records.column("value").take(rows).to_pylist()
+        return BadRows.of(map(BadRow, rows.to_pylist(), map(self._explain, values)))
+
+    def _explain(self, value: bytes | None) -> str:
+        found = self._explainer.explain_value(value) if self._explainer else None
+        return found or (EMPTY if value is None else NOT_DECODED)
+
+
+def _without_unwritable(rows: Decoded, extension: str) -> Decoded:
+    """Return rows but those with a time that a file of this format cannot hold."""
+    refused = find_unwritable(rows.table, extension)
+    if refused is None or not refused.true_count:
+        return rows
+    records = rows.good
+    if records is None:
+        records = pa.array(range(rows.table.num_rows), pa.int64())
+    bad = BadRows.because(records.filter(refused).to_numpy(), UNWRITABLE_TIME)
+    kept = pc.invert(refused)
+    return replace(
+        rows,
+        table=rows.table.filter(kept),
+        good=records.filter(kept),
+        bad=BadRows.merge([rows.bad, bad]),
+    )
 
 
 def _split(

@@ -8,8 +8,15 @@ What it promises: frozen values that can be pickled, since executors get them.
 from dataclasses import dataclass
 
 from ashore.log.plan_batch import Feed
-from ashore.log.tables import DEAD_SUFFIX
+from ashore.log.tables import DEAD_SUFFIX, HEADERS_TYPE
+from ashore.tables.ddl import Schema, parse_ddl
 from ashore.topics.route.event_columns import EventColumn
+
+PROVENANCE_DDL = (
+    "kafka_topic STRING, kafka_partition INT, kafka_offset BIGINT, kafka_timestamp TIMESTAMP"
+)
+GENERATION_DDL = "kafka_generation INT"
+HEADERS_DDL = f"kafka_headers {HEADERS_TYPE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +89,16 @@ class LandingSpec:
     def feed(self) -> Feed:
         """The table as plans know it."""
         return Feed(self.table, self.idle_after_ms)
+
+
+def provenance_schema(*, provenance: bool, generation: bool, headers: bool) -> Schema:
+    """Return the columns that say where the rows of a table came from: they come last in it."""
+    if not provenance:
+        return Schema(())
+    added = [GENERATION_DDL] * generation + [HEADERS_DDL] * headers
+    return parse_ddl(", ".join([PROVENANCE_DDL, *added]))
+
+
+def fetched_name(column: str) -> str:
+    """Return the column of fetched records that a column of the provenance comes from."""
+    return column.removeprefix("kafka_")

@@ -59,7 +59,7 @@ from ashore.topics.loop.sink_output import sink_output
 from ashore.topics.loop.sinks import Sink, sink_slice, sinks_of
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.read.base import Source
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.reader import ExpressionRefusedError, output_schema
 from ashore.topics.run.spark.runner import SparkRunner
 from ashore.topics.write.batch import BatchRunner

@@ -45,7 +45,7 @@ from ashore.topics.loop.assembly import Environment
 from ashore.topics.loop.housekeeping import CleanRule
 from ashore.topics.loop.joins import find_replaced, require_streams
 from ashore.topics.loop.query_sink import BegunBatch, QuerySink
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.task import RESULT_DDL, drop_rows
 
 POLL_S = 1.0

@@ -46,7 +46,7 @@ from ashore.queries.spark.sql.views import (
 )
 from ashore.queries.state.attempts import Attempts
 from ashore.topics.read.base import FirstOffset
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 
 # What Spark writes as ${env:NAME} is replaced where a view is made: the way for a password of JDBC.
 VARIABLES = {"spark.sql.variable.substitute": "true"}

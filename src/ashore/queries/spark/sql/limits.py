@@ -14,8 +14,8 @@ from ashore.errors import RecordsTooLarge
 from ashore.log.plan_batch import BYTES_UNKNOWN
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.base import Source
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.limits import DEFAULT_LIMITS, refused_range
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.read.record_columns import record_sizes
 
 SHARDS_MEASURED = 4

@@ -13,8 +13,8 @@ from subprocess import Popen, TimeoutExpired
 from ashore.errors import AshoreError, BatchFailed, QueryRefused, RecordsTooLarge
 from ashore.log.names import SliceName
 from ashore.log.positions import ShardRange, StreamShard
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.limits import refused_range
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.causes import JVM_ENDED, JVM_GONE, text_of
 from ashore.topics.run.spark.internals.jvm import process_of_jvm
 

@@ -39,7 +39,7 @@ from ashore.queries.spark.sql.views import (
 from ashore.topics.decode.reasons import NOT_COMPUTED, TOO_FAR
 from ashore.topics.loop.bisection import halve
 from ashore.topics.loop.sinks import FAR_FUTURE
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.causes import text_of
 from ashore.topics.run.spark.internals.jvm import count_partitions
 from ashore.topics.run.spark.reader import HEADERS, RECORD, read_ranges

@@ -28,7 +28,7 @@ from ashore.jobs.file.options import SECURITY
 from ashore.plans.graph import PlanGraph
 from ashore.plans.operators import find_hidden_keys
 from ashore.queries.spark.internals.reading import read_sources
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 
 NO_KEY = "a row of an upsert topic has no key: "
 # Spark's older way to write to Kafka hides the plan that it runs, and with it how many rows it had.

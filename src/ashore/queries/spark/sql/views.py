@@ -29,7 +29,7 @@ from ashore.queries.spark.internals.event_times import TimeMark
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.loop.sinks import FAR_FUTURE, LATE, NEAR_1970, UNDECODABLE, UNTIMED
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.route.event_reading import find_path
 from ashore.topics.route.event_time import EVENT_MS_MAX, EVENT_MS_MIN, NEAR_1970_MS, PER_SECOND
 from ashore.topics.run.spark.reader import (

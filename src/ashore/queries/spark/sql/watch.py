@@ -26,7 +26,7 @@ from ashore.queries.spark.sql.progress import Inputs, Reported, report
 from ashore.queries.spark.sql.refusals import explain_failure
 from ashore.queries.spark.sql.row_errors import RowError
 from ashore.queries.state.cleaner import CheckpointCleaner
-from ashore.topics.loop.housekeeping import House, Housekeeping
+from ashore.topics.loop.housekeeping import Housekeeping
 from ashore.topics.run.spark.causes import outermost_cause
 
 
@@ -88,8 +88,12 @@ class StreamWatch:
         sink, around = self.parts.sink, self.parts.environment
         tables = sink.plan.output.tables if sink.plan.output else ()
         return Housekeeping(
-            House(sink.log, around.storage, around.clock, around.progress, lambda: tables),
+            sink.log,
             self.parts.clean,
+            storage=around.storage,
+            clock=around.clock,
+            progress=around.progress,
+            tables=lambda: tables,
             cleans_first=True,
             clean_more=self._clean,
         )

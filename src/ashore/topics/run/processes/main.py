@@ -11,7 +11,7 @@ from ashore.base.clock import Clock
 from ashore.jobs.file import Job
 from ashore.jobs.writer import EventWriter
 from ashore.topics.loop.process import run_process
-from ashore.topics.run.processes.assembly import LocalJob, assembled
+from ashore.topics.run.processes.runner import LocalJob, assembled
 
 
 class LocalEngine:

@@ -1,13 +1,18 @@
-"""Step 2 in processes of this machine: each reads its splits from Kafka and writes files.
+"""A job over processes of this machine: each reads its splits from Kafka and writes files.
 
+What it is: `ProcessRunner`, step 2, and `LocalJob`, what `ashore.queries.spark.sql.assembly` is for
+Spark.
 What it promises: a task that fails fails its batch, whose files no reader sees; the next try
 has workers of its own. Nothing is asked of Spark or Java.
 """
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 
+from ashore.base.clock import Clock
 from ashore.errors import (
     AshoreError,
     BatchFailed,
@@ -20,10 +25,15 @@ from ashore.errors import (
     WorkerCrashed,
     fail,
 )
+from ashore.jobs.file import Job
 from ashore.log.plan_batch import BatchPlan
+from ashore.log.progress import Progress
 from ashore.storage.open import LakeAddress
+from ashore.topics.loop.assembly import JobAssembly, kafka_address, opened_environment
+from ashore.topics.loop.job_loop import JobLoop
+from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.splits import plan_splits
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.processes.pool import WorkerDied, WorkerPool
 from ashore.topics.run.processes.task import Asked, LandSplit, Probe, work
 from ashore.topics.write.batch import BatchOrder, TaskResult
@@ -87,6 +97,44 @@ class ProcessRunner:
     def close(self) -> None:
         """End the workers."""
         self._pool.close()
+
+
+def count_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalJob:
+    """A job with everything that it works with. See RunnableJob."""
+
+    assembly: JobAssembly
+    runner: ProcessRunner
+
+    def slice(self) -> SliceLoop:
+        """See RunnableJob."""
+        return self.assembly.slice(self.runner, count_cores())
+
+    def loop(self, *, until_drained: bool) -> JobLoop:
+        """See RunnableJob."""
+        return self.assembly.loop([self.slice()], until_drained=until_drained)
+
+
+@contextmanager
+def assembled(
+    job: Job, progress: Progress, clock: Clock, accepted_by: str = ""
+) -> Iterator[LocalJob]:
+    """Bring job, lake, Kafka and catalog together. Nothing is read or written yet.
+
+    `accepted_by`: see Environment.
+    """
+    with opened_environment(job, progress, clock, accepted_by) as environment:
+        address = kafka_address(job)
+        runner = ProcessRunner(address, environment.lake, count_cores())
+        try:
+            yield LocalJob(JobAssembly(job, environment), runner)
+        finally:
+            runner.close()
 
 
 def _landed(result: TaskResult | None) -> TaskResult:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from ashore.log.positions import ShardRange, StreamShard
 from ashore.storage.open import LakeAddress
-from ashore.topics.read.columns import KafkaAddress
-from ashore.topics.read.reading import ReadReport
+from ashore.topics.read.reading import KafkaAddress, ReadReport
 from ashore.topics.write.batch import BatchOrder, TaskResult
 from ashore.topics.write.task import write_probes, write_task
 

@@ -21,7 +21,7 @@ from ashore.log.plan_batch import BatchPlan
 from ashore.log.positions import ShardRange
 from ashore.log.tables import HEADERS_TYPE
 from ashore.topics.loop.splits import count_tasks
-from ashore.topics.read.columns import KafkaAddress
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.write.specs import LandingSpec
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")

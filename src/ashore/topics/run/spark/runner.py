@@ -26,8 +26,8 @@ from ashore.log.plan_batch import BatchPlan
 from ashore.log.positions import ShardRange, StreamShard
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.splits import plan_splits
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.limits import refused_range
+from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.causes import DETAIL_LENGTH_MAX, innermost_cause, text_of
 from ashore.topics.run.spark.internals.numbered import NumberedJobs, Work
 from ashore.topics.run.spark.reader import read_in_spark

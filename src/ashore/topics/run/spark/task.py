@@ -25,9 +25,8 @@ from ashore.errors import (
 )
 from ashore.log.positions import ShardRange, StreamShard
 from ashore.storage.open import LakeAddress
-from ashore.topics.read.columns import KafkaAddress
 from ashore.topics.read.limits import ReadLimits
-from ashore.topics.read.reading import ReadReport, record_too_large
+from ashore.topics.read.reading import KafkaAddress, ReadReport, record_too_large
 from ashore.topics.run.spark.reader import TOO_LARGE
 from ashore.topics.write.batch import BatchOrder, LettersOrder, RowsOrder, TaskResult
 from ashore.topics.write.letters import write_letters
