@@ -17,7 +17,7 @@ from ashore.log.entries import (
     EntryInvalid,
     Prepare,
     read_entry,
-    seal_bytes,
+    write_checksummed,
     write_entry,
 )
 from ashore.log.snapshot import read_snapshot, write_snapshot
@@ -84,7 +84,7 @@ def test_a_sealed_document_that_is_no_entry_is_invalid(document: dict[str, codec
     document.pop("checksum", None)
     for wrapped in (document, {**document, "format_version": 1, "kind": "commit"}):
         with pytest.raises(EntryInvalid):
-            read_entry(seal_bytes(wrapped))
+            read_entry(write_checksummed(wrapped))
 
 
 @given(drafts, st.data())
@@ -107,7 +107,7 @@ def test_one_changed_value_is_malformed_or_another_entry(draft: Draft, data: st.
     if isinstance(holder[name], float) and holder[name] != holder[name]:
         return
     try:
-        changed = read_entry(seal_bytes(document))
+        changed = read_entry(write_checksummed(document))
     except EntryInvalid:
         return
     assert (changed == entry) == (holder[name] == inner and type(holder[name]) is type(inner))

@@ -33,7 +33,7 @@ from ashore.cli.output import (
 )
 from ashore.errors import ExitCode
 from ashore.proof.audit.result import AuditFinding, AuditReport, Away, Pace, Round
-from ashore.topics import open_job
+from ashore.topics.open_job import open_job
 
 INTERVAL_S_MIN = 1.0
 
@@ -73,7 +73,7 @@ def audit(
     rate = _size(read_rate)
     interval_s = None if interval is None else _duration(interval)
     reporting = reported_errors(as_json=as_json, debug=debug, in_lines=continuous)
-    with reporting, open_job.open_job(job_file) as opened:
+    with reporting, open_job(job_file) as opened:
         if not continuous:
             with shown_progress(quiet=as_json) as progress:
                 progress("log", 0, 0)

@@ -21,7 +21,7 @@ from ashore.errors import Fenced, NotDone
 from ashore.jobs.ask import RunningJob
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.queries.state.later_batches import AnotherTable, OutputSince
-from ashore.topics import open_job
+from ashore.topics.open_job import OpenJob, open_job
 from ashore.topics.use.preflight import Preflight, check_job
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         raise typer.BadParameter("--of-another-job and --same-sql go with --output another-table")
     with reported_errors(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
         save = None if savepoint is None else saving(job_file, savepoint, quiet=as_json)
-        with open_job.open_job(job_file) as opened:
+        with open_job(job_file) as opened:
             run_view.show_checking(opened.job, style)
             preflight = check_job(opened, accepts_schema=accept_schema)
             job = opened.job
@@ -144,7 +144,7 @@ def warn_running(job: RunningJob) -> None:
 
 
 def _resume(
-    opened: open_job.OpenJob,
+    opened: OpenJob,
     savepoints: list[str],
     output: OutputSince | None,
     *,
@@ -165,7 +165,7 @@ def _resume(
         resume_from(opened, request, lambda done, total: progress("copying", done, total), show)
 
 
-def _begin(opened: open_job.OpenJob, request: AnotherTable, *, quiet: bool, debug: bool) -> None:
+def _begin(opened: OpenJob, request: AnotherTable, *, quiet: bool, debug: bool) -> None:
     """Let queries begin in other tables. Raises as `begin_in_another_table`."""
     from ashore.queries.change.process import plan_job  # noqa: PLC0415 - as above
     from ashore.queries.tools.another_table import BegunElsewhere, begin_in_another_table  # noqa: PLC0415 - as above

@@ -29,7 +29,7 @@ from ashore.proof.status.health import (
 )
 from ashore.proof.status.queries import QueryStatus
 from ashore.proof.status.status import EntryStatus, JobStatus, ShardStatus, SliceStatus, add_lags
-from ashore.topics import open_job
+from ashore.topics.open_job import open_job
 from ashore.topics.use.table_changes import describe_pending
 
 READING = "reading the log, and offsets from Kafka"
@@ -61,7 +61,7 @@ def status(
             rows = read_fleet(job_files, allowed)
         code = _show_fleet(rows, as_json=as_json)
         raise CommandAnswer(code, ANSWERS[code])
-    with reported_errors(as_json=as_json, debug=debug), open_job.open_job(job_files[0]) as opened:
+    with reported_errors(as_json=as_json, debug=debug), open_job(job_files[0]) as opened:
         with waiting(READING, quiet=as_json):
             found, ailments = read_job(opened, allowed)
             changes = describe_pending(opened) if found.is_source_reachable else None

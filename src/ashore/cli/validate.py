@@ -11,7 +11,7 @@ from rich.markup import escape
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import print_answer, reported_errors, say, waiting
 from ashore.jobs.file import Job
-from ashore.topics import open_job
+from ashore.topics.open_job import open_job
 from ashore.topics.use.table_changes import find_pending
 
 
@@ -34,7 +34,7 @@ def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -
     with reported_errors(as_json=as_json, debug=debug):
         with (
             # Problems of the file itself are reported at once.
-            open_job.open_job(job_file) as opened,
+            open_job(job_file) as opened,
             waiting("reading topics from Kafka, and tables of the lake", quiet=as_json),
         ):
             job, topics = opened.job, opened.known_topics()

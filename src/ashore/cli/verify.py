@@ -21,7 +21,7 @@ from ashore.cli.output import (
 )
 from ashore.proof.evidence.result import NAMED_MAX, ProblemKind, TableVerdict, VerifyResult
 from ashore.proof.verify.sample import SampleRate, parse_rate
-from ashore.topics import open_job
+from ashore.topics.open_job import open_job
 
 
 def verify(
@@ -41,7 +41,7 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Compare log, files and Kafka: prove that nothing is lost and nothing duplicated."""
-    with reported_errors(as_json=as_json, debug=debug), open_job.open_job(job_file) as opened:
+    with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         sample = None
         if values is not None:
             chosen = int(unique()[:8], 16) if seed is None else seed

@@ -14,8 +14,8 @@ from ashore.log.entries import (
     DeferredAction,
     EntryInvalid,
     EntryNewer,
-    open_bytes,
-    seal_bytes,
+    read_checksummed,
+    write_checksummed,
 )
 from ashore.log.fold import Failing, Fold, PartitionState, ShardState
 from ashore.log.query import EditsState, Letter, MigrationState, PlanState, QueryState, VersionState
@@ -78,13 +78,13 @@ def write_snapshot(fold: Fold) -> bytes:
         edits=fold.edits,
     )
     encoded = codec.encode_object(document)
-    return seal_bytes({key: encoded[key] for key in encoded if key != "checksum"})
+    return write_checksummed({key: encoded[key] for key in encoded if key != "checksum"})
 
 
 def read_snapshot(data: bytes) -> Fold:
     """Return the fold that `data` holds. Raises EntryInvalid, and nothing else."""
     try:
-        document = codec.decode(_Document, dict(open_bytes(data)))
+        document = codec.decode(_Document, dict(read_checksummed(data)))
     except UnknownKeys as error:
         raise EntryNewer(str(error)) from None
     except Malformed as error:

@@ -26,9 +26,9 @@ from ashore.log.entries import (
     Query,
     SealedPartition,
     ShardRead,
-    open_bytes,
+    read_checksummed,
     read_entry,
-    seal_bytes,
+    write_checksummed,
 )
 from ashore.log.files import BatchPlace, DataFile, FileSpan, Target
 from ashore.log.fold import Failing, PartitionState, ShardState
@@ -115,7 +115,7 @@ def test_the_checksum_is_over_the_bytes_before_it():
     assert data[-80:] == b',"checksum":"' + digest.encode() + b'"}\n'
 
 
-def resealed(**changes: object) -> bytes:
+def changed_entry(**changes: object) -> bytes:
     document = json.loads((DIRECTORY / "entry-commit.json").read_bytes())
     del document["checksum"]
     for name, value in changes.items():
@@ -123,11 +123,11 @@ def resealed(**changes: object) -> bytes:
             del document[name]
         else:
             document[name] = value
-    return seal_bytes(document)
+    return write_checksummed(document)
 
 
 def raw(text: str) -> bytes:
-    """Seal what `seal_bytes` would not write."""
+    """Write what `write_checksummed` would not."""
     head = text.encode()[:-1]
     return head + b',"checksum":"' + hashlib.sha256(head).hexdigest().encode() + b'"}\n'
 
@@ -140,21 +140,21 @@ def raw(text: str) -> bytes:
         (b"PAR1", "with a checksum"),
         (b'{"format_version":1}\n', "with a checksum"),
         (b"\x00" * 4096, "with a checksum"),
-        (resealed(kind="rename"), "kind 'rename' is not"),
-        (resealed(kind=None), "kind None is not supported"),
-        (resealed(kind=["commit"]), r"kind \['commit'\] is not supported"),
-        (resealed(kind=...), "kind None is not supported"),
-        (resealed(format_version=2), "format version 2 is not"),
-        (resealed(format_version=...), "format version None is not supported"),
-        (resealed(format_version=True), "format version True is not supported"),
-        (resealed(format_version=1.0), "format version 1.0 is not supported"),
-        (resealed(number="3"), "^number: '3' is not int"),
-        (resealed(epoch=1.0), "^epoch: 1.0 is not int"),
-        (resealed(more=1), "unknown or missing keys: more"),
-        (resealed(id=...), "unknown or missing keys: id"),
-        (resealed(body=...), "^body: None is not"),
-        (resealed(body={"reason": "idle", "x": 1}), "^body: unknown or missing keys: x"),
-        (resealed(closing={"entry": 2}), "^closing: unknown or missing keys"),
+        (changed_entry(kind="rename"), "kind 'rename' is not"),
+        (changed_entry(kind=None), "kind None is not supported"),
+        (changed_entry(kind=["commit"]), r"kind \['commit'\] is not supported"),
+        (changed_entry(kind=...), "kind None is not supported"),
+        (changed_entry(format_version=2), "format version 2 is not"),
+        (changed_entry(format_version=...), "format version None is not supported"),
+        (changed_entry(format_version=True), "format version True is not supported"),
+        (changed_entry(format_version=1.0), "format version 1.0 is not supported"),
+        (changed_entry(number="3"), "^number: '3' is not int"),
+        (changed_entry(epoch=1.0), "^epoch: 1.0 is not int"),
+        (changed_entry(more=1), "unknown or missing keys: more"),
+        (changed_entry(id=...), "unknown or missing keys: id"),
+        (changed_entry(body=...), "^body: None is not"),
+        (changed_entry(body={"reason": "idle", "x": 1}), "^body: unknown or missing keys: x"),
+        (changed_entry(closing={"entry": 2}), "^closing: unknown or missing keys"),
         (raw('[{"format_version":1}]'), "not JSON"),
         (raw('{"format_version":1,"kind":"commit","kind":"open"}'), "not JSON"),
         (raw('{"format_version":1,\n"kind":"commit"}'), "more than one line"),
@@ -172,7 +172,7 @@ def test_bytes_that_are_not_utf8_are_named():
     head = b'{"format_version":1,"x":"\xff"'
     data = head + b',"checksum":"' + hashlib.sha256(head).hexdigest().encode() + b'"}\n'
     with pytest.raises(EntryInvalid, match="not JSON"):
-        open_bytes(data)
+        read_checksummed(data)
 
 
 def test_an_entry_is_no_snapshot_and_a_snapshot_no_entry():
@@ -184,7 +184,7 @@ def test_an_entry_is_no_snapshot_and_a_snapshot_no_entry():
 
 def test_a_document_is_sealed_once():
     with pytest.raises(InvariantBroken):
-        seal_bytes({"checksum": ""})
+        write_checksummed({"checksum": ""})
 
 
 def test_text_that_looks_like_the_tail_does_not_confuse():
@@ -273,14 +273,14 @@ def test_the_second_command_follows_a_shard(tmp_path: Path):
 @pytest.mark.parametrize(
     ("data", "is_newer"),
     [
-        (resealed(format_version=2), True),
-        (resealed(kind="rename"), True),
-        (resealed(more=1), True),
-        (resealed(body={"reason": "idle", "x": 1}), True),
-        (resealed(format_version=0), False),
-        (resealed(id=...), False),
-        (resealed(number="3"), False),
-        (resealed(kind=None), False),
+        (changed_entry(format_version=2), True),
+        (changed_entry(kind="rename"), True),
+        (changed_entry(more=1), True),
+        (changed_entry(body={"reason": "idle", "x": 1}), True),
+        (changed_entry(format_version=0), False),
+        (changed_entry(id=...), False),
+        (changed_entry(number="3"), False),
+        (changed_entry(kind=None), False),
         (b"PAR1", False),
     ],
 )

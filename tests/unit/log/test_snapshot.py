@@ -11,8 +11,8 @@ from ashore.log.entries import (
     FailedTries,
     Seal,
     SealedPartition,
-    open_bytes,
-    seal_bytes,
+    read_checksummed,
+    write_checksummed,
 )
 from ashore.log.fold import EMPTY, Failing, forget_sealed
 from ashore.log.snapshot import read_snapshot, write_snapshot
@@ -74,10 +74,10 @@ def test_a_snapshot_of_an_unclosed_fold_or_of_nothing_is_refused():
 def test_what_is_no_snapshot_is_named(change: dict[str, object], place: str):
     chain = landed(8)
     chain.commit()
-    document = open_bytes(write_snapshot(chain.fold))
+    document = read_checksummed(write_snapshot(chain.fold))
     del document["checksum"]
     with pytest.raises(EntryInvalid, match=f"^{place}"):
-        read_snapshot(seal_bytes({**document, **change}))
+        read_snapshot(write_checksummed({**document, **change}))
 
 
 def test_partitions_sealed_long_ago_are_forgotten():

@@ -19,10 +19,10 @@ from ashore.log.entries.frame import (
     EntryInvalid,
     EntryNewer,
     entry_bytes,
-    open_bytes,
+    read_checksummed,
     read_entry,
-    read_seal,
-    seal_bytes,
+    split_checksum,
+    write_checksummed,
     write_entry,
 )
 from ashore.log.entries.join import Join, Joined
@@ -76,9 +76,9 @@ __all__ = [
     "Withdrawn",
     "entry_bytes",
     "next_version",
-    "open_bytes",
+    "read_checksummed",
     "read_entry",
-    "read_seal",
-    "seal_bytes",
+    "split_checksum",
+    "write_checksummed",
     "write_entry",
 ]

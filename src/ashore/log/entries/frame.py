@@ -8,7 +8,7 @@ Reading is total: whatever the bytes are, the answer is an Entry or EntryInvalid
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ashore.base import codec
 from ashore.base.codec import Json, Malformed, UnknownKeys
@@ -75,8 +75,8 @@ KINDS: dict[str, type[Body]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry as it stands in the log."""
+class Draft:
+    """An entry before its bytes are fixed."""
 
     number: int
     id: str  # 32 hexadecimal digits, used once
@@ -85,6 +85,12 @@ class Entry:
     previous: str | None  # checksum of entry number - 1
     closing: Closing | None
     body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Draft):
+    """One entry as it stands in the log."""
+
     checksum: str  # SHA-256 over the bytes before it
 
     @property
@@ -93,25 +99,12 @@ class Entry:
         return self.body.kind
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """An entry before its bytes are fixed."""
-
-    number: int
-    id: str
-    epoch: int
-    written_ms: int
-    previous: str | None
-    closing: Closing | None
-    body: Body
-
-
 _TAIL = b',"checksum":"'
 
 
-def seal_bytes(document: dict[str, Json]) -> bytes:
+def write_checksummed(document: dict[str, Json]) -> bytes:
     """Return compact JSON with a last key `checksum`: SHA-256 over all bytes before that key."""
-    check("checksum" not in document, "a sealed document has one checksum")
+    check("checksum" not in document, "a document has one checksum")
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     # Only lone surrogates have no UTF-8 (a command line may hold some): JSON can spell them out.
     head = text.encode(errors="backslashreplace")[:-1]
@@ -119,7 +112,7 @@ def seal_bytes(document: dict[str, Json]) -> bytes:
     return head + _TAIL + digest + b'"}\n'
 
 
-def read_seal(data: bytes) -> tuple[bytes, str]:
+def split_checksum(data: bytes) -> tuple[bytes, str]:
     """Return the bytes before the checksum, and the checksum, of them. Raises EntryInvalid."""
     if not data:
         raise EntryInvalid("the file is empty")
@@ -132,9 +125,9 @@ def read_seal(data: bytes) -> tuple[bytes, str]:
     return head, checksum
 
 
-def open_bytes(data: bytes) -> dict[str, Json]:
-    """Return the document that `seal_bytes` made, checksum included. Raises EntryInvalid."""
-    head, _ = read_seal(data)
+def read_checksummed(data: bytes) -> dict[str, Json]:
+    """Return the document that `write_checksummed` made, checksum included. Raises EntryInvalid."""
+    head, _ = split_checksum(data)
     if b"\n" in head:
         raise EntryInvalid("the bytes are more than one line, which an archive cannot hold")
     try:
@@ -160,7 +153,7 @@ def _distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 def write_entry(draft: Draft) -> tuple[Entry, bytes]:
     """Return the entry of a draft, and the bytes of its file."""
-    data = seal_bytes(
+    data = write_checksummed(
         {
             "format_version": FORMAT_VERSION,
             "number": draft.number,
@@ -173,37 +166,18 @@ def write_entry(draft: Draft) -> tuple[Entry, bytes]:
             "body": codec.encode(draft.body),
         }
     )
-    checksum = data[-67:-3].decode()
-    entry = Entry(
-        draft.number,
-        draft.id,
-        draft.epoch,
-        draft.written_ms,
-        draft.previous,
-        draft.closing,
-        draft.body,
-        checksum,
-    )
-    return entry, data
+    parts = {each.name: getattr(draft, each.name) for each in fields(Draft)}
+    return Entry(**parts, checksum=data[-67:-3].decode()), data
 
 
 def entry_bytes(entry: Entry) -> bytes:
     """Return the bytes of an entry's file."""
-    draft = Draft(
-        entry.number,
-        entry.id,
-        entry.epoch,
-        entry.written_ms,
-        entry.previous,
-        entry.closing,
-        entry.body,
-    )
-    return write_entry(draft)[1]
+    return write_entry(entry)[1]
 
 
 def read_entry(data: bytes) -> Entry:
     """Return the entry that `data` holds. Raises EntryInvalid, and nothing else."""
-    document = open_bytes(data)
+    document = read_checksummed(data)
     kind = document.get("kind")
     body_type = KINDS.get(kind) if isinstance(kind, str) else None
     if body_type is None:

@@ -12,7 +12,13 @@ from ashore.base import codec
 from ashore.base.codec import Malformed
 from ashore.errors import LogDamaged, PathExists, PathMissing, StorageError, TableOwned
 from ashore.log import names
-from ashore.log.entries import FORMAT_VERSION, EntryInvalid, EntryNewer, open_bytes, seal_bytes
+from ashore.log.entries import (
+    FORMAT_VERSION,
+    EntryInvalid,
+    EntryNewer,
+    read_checksummed,
+    write_checksummed,
+)
 from ashore.log.store.reader import newer
 from ashore.storage.base import Storage
 
@@ -37,7 +43,7 @@ def read_owner(storage: Storage, table: str) -> Owner | None:
         return None
     path = names.owner_path(table, max(known))
     try:
-        return codec.decode(Owner, dict(open_bytes(storage.read(path))))
+        return codec.decode(Owner, dict(read_checksummed(storage.read(path))))
     except EntryNewer as error:
         raise newer(path, error) from None
     except (EntryInvalid, Malformed) as error:
@@ -78,7 +84,7 @@ def _require_own(table: str, owner: Owner, job: str) -> None:
 
 
 def _claim(storage: Storage, table: str, job: str, now_ms: int) -> None:
-    data = seal_bytes(
+    data = write_checksummed(
         {"format_version": FORMAT_VERSION, "number": 0, "job": job, "claimed_ms": now_ms}
     )
     path = names.owner_path(table, 0)

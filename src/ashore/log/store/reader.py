@@ -19,7 +19,7 @@ from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from ashore.errors import LogDamaged, LogNewer, PathMissing
 from ashore.log import names
-from ashore.log.entries import Entry, EntryInvalid, EntryNewer, read_entry, read_seal
+from ashore.log.entries import Entry, EntryInvalid, EntryNewer, read_entry, split_checksum
 from ashore.log.extend import extend
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName
@@ -267,7 +267,7 @@ def _is_last(storage: Storage, name: SliceName, known: Fold) -> bool:
     """
     path = names.entry_path(name, known.end)
     try:
-        return read_seal(storage.read(path))[1] == known.last
+        return split_checksum(storage.read(path))[1] == known.last
     except PathMissing:
         return False
     except EntryInvalid as error:

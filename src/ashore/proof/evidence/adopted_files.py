@@ -12,7 +12,7 @@ from ashore.base import codec
 from ashore.base.codec import Malformed
 from ashore.errors import LogDamaged
 from ashore.log import names
-from ashore.log.entries import FORMAT_VERSION, EntryInvalid, open_bytes, seal_bytes
+from ashore.log.entries import FORMAT_VERSION, EntryInvalid, read_checksummed, write_checksummed
 from ashore.storage.base import Storage
 
 _NAME = re.compile(r"_adopted-[0-9a-f]{16,64}\.json")
@@ -36,7 +36,7 @@ def adopted_path(job: str, token: str) -> str:
 
 def write_adopted(table: str, by: str, files: tuple[str, ...]) -> bytes:
     """Return the bytes of a list."""
-    return seal_bytes(
+    return write_checksummed(
         {"format_version": FORMAT_VERSION, "table": table, "by": by, "files": list(files)}
     )
 
@@ -48,7 +48,7 @@ def read_adopted(storage: Storage, job: str) -> dict[str, str]:
         if not _NAME.fullmatch(names.leaf(each.path)):
             continue
         try:
-            adopted = codec.decode(AdoptedFiles, dict(open_bytes(storage.read(each.path))))
+            adopted = codec.decode(AdoptedFiles, dict(read_checksummed(storage.read(each.path))))
         except (EntryInvalid, Malformed) as error:
             hint = "restore the list of adopted files from a backup"
             raise LogDamaged(f"{each.path}: {error}", hint=hint, path=each.path) from None
