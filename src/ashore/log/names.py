@@ -340,10 +340,7 @@ def parse_insert(name: str) -> InsertTarget:
 def query_source(name: SliceName, reading: int = 1) -> str:
     """Return the name of Kafka in the keys of a query: no other slice has them.
 
-    Arguments:
-        name: of the query's slice.
-        reading: counts readings of one topic, which may end at different offsets.
-
+    `reading` counts readings of one topic, which may end at different offsets.
     """
     check(reading > 0, f"reading {reading} of a topic")
     built = f"{_KAFKA}:{name.slice}" + (f"#{reading}" if reading > 1 else "")

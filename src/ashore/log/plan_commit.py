@@ -105,12 +105,7 @@ def plan_commit(
 ) -> tuple[CommitStep, ...]:
     """Return the steps that finish the fold's unclosed entry; none where nothing is unclosed.
 
-    Arguments:
-        name: of the slice.
-        fold: of its log.
-        publishing: when the job's partitions become known.
-        without: `unique` of files that are known to be lost.
-
+    `without`: `unique` of files that are known to be lost.
     """
     if fold.unclosed is None:
         return ()

@@ -136,11 +136,8 @@ def drop_deferred(
 ) -> Closing | None:
     """Return a closing without deferred actions of partitions that are dropped.
 
-    Arguments:
-        known: the deferred actions of the fold.
-        closing: of the unclosed entry; None, as what is returned: there is nothing to say.
-        gone: the partitions.
-
+    `known`: the deferred actions of the fold. `closing`: of the unclosed entry; None, as what is
+    returned: there is nothing to say.
     """
     every = (*known.values(), *(closing.deferred if closing else ()))
     ids = frozenset(each.id for each in every if (each.table, each.partition) in gone)

@@ -35,16 +35,7 @@ class ClockReset:
 def plan_reset(
     fold: Fold, history: Iterable[Entry], now_ms: int, by: str, why: str
 ) -> ClockReset | None:
-    """Return the reset that a log needs; None: no time of it is ahead.
-
-    Arguments:
-        fold: of the log.
-        history: all entries of the log, in order.
-        now_ms: what the time is.
-        by: who says so.
-        why: the reason.
-
-    """
+    """Return the reset that a log needs; None: no time of it is ahead."""
     if not is_ahead(fold.latest_ms, now_ms):
         return None
     batches = 0

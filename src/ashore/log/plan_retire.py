@@ -58,14 +58,7 @@ class RetirePlan:
 def plan_retire(
     fold: Fold, rules: Iterable[RetireRule], found: Mapping[PartitionKey, int]
 ) -> RetirePlan:
-    """Plan what goes.
-
-    Arguments:
-        fold: of the slice that lands the tables.
-        rules: of the tables that have a retention.
-        found: partitions, with how many files of others are in them.
-
-    """
+    """Plan what goes. `found`: partitions, with how many files of others are in them."""
     due: list[tuple[int, PartitionKey]] = []
     kept: list[Kept] = []
     for rule in rules:

@@ -44,11 +44,7 @@ def find_tables(
 ) -> tuple[TableDefinition, ...]:
     """Return the tables that were defined otherwise before an entry than they are.
 
-    Arguments:
-        entries: of one slice, from its first on.
-        number: of that entry.
-        now: the tables as they are.
-
+    `entries`: from the first of a slice on.
     """
     known: dict[str, TableDefinition] = {}
     for entry in entries:

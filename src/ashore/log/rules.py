@@ -47,12 +47,7 @@ def check_files(
 ) -> None:
     """Check that files are named once, and that their indices and sums fit.
 
-    Arguments:
-        files: of the entry.
-        targets: of the entry.
-        shard_count: how many shards spans may refer to.
-        has_spans: whether every row came from a known offset; those of a query did not.
-
+    `has_spans`: whether every row came from a known offset; those of a query did not.
     """
     require(len({file.unique for file in files}) == len(files), "a file is in it twice")
     for file in files:

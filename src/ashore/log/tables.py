@@ -47,12 +47,6 @@ DEAD_PARTITION_BY = ("date",)  # of landing: a bad record has no event time
 
 
 def dead_ddl(*, headers: bool, generation: bool = False) -> str:
-    """Return the columns of a dead-letter table.
-
-    Arguments:
-        headers: those of records are kept too.
-        generation: a letter has the generation of its topic.
-
-    """
+    """Return the columns of a dead-letter table."""
     ddl = f"{DEAD_DDL}, generation INT" if generation else DEAD_DDL
     return f"{ddl}, headers {HEADERS_TYPE}" if headers else ddl

@@ -32,15 +32,7 @@ class Reland(HasEffects):
 
 
 def fold_reland(fold: Fold, body: Reland, number: int, closed: Unclosed | None) -> Changes:
-    """Return what a `reland` changes in the fold. Raises Refused.
-
-    Arguments:
-        fold: before it.
-        body: of the entry.
-        number: of the entry.
-        closed: what its closing has closed.
-
-    """
+    """Return what a `reland` changes in the fold. Raises Refused. `closed`: by its closing."""
     gone = find_lost(closed, body.entry, body.lost)
     require(len(gone.files) > 0, "it lands no row again")
     of = gone.body

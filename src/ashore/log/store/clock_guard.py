@@ -68,10 +68,7 @@ class ClockGuard:
     def require(self, fold: Fold, now_ms: int) -> None:
         """Raise ClockAhead or LogAhead unless a time may stand in the log. Requires: `anchor`.
 
-        Arguments:
-            fold: of the log.
-            now_ms: what is planned with: the clock, or the log's last time where that is higher.
-
+        `now_ms`: the clock, or the log's last time where that is higher.
         """
         self.require_clock(fold)
         highest_ms, clock_ms = max(now_ms, self._log_ms), self._clock.now_ms()

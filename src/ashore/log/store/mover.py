@@ -43,16 +43,11 @@ def move_files(
 ) -> Moved:
     """Move every file. Returns when all are at their targets (not yet synced).
 
-    Arguments:
-        storage: the lake.
-        places: what to move.
-        clock: for the waits between attempts.
-        look: raises Fenced where the log is no longer ours; called before a file is called lost.
-        report: called with how all moves ended, before anything is raised for them.
+    `look` raises Fenced where the log is no longer ours, and is called before a file is called
+    lost; `report` gets how all moves ended, before anything is raised for them.
 
     Raises FilesLost, FileConflict, Fenced; StorageError where the storage gave no answer for
     long: some files are moved, and the entry is finished after the next `open`.
-
     """
     if not places:
         return Moved(0, 0)

@@ -71,14 +71,10 @@ def list_log(storage: Storage, name: SliceName) -> LogListing:
 def read_log(storage: Storage, name: SliceName, known: Fold = EMPTY) -> Fold:
     """Return the fold of a log as it is now. Appends nothing.
 
-    Arguments:
-        storage: the lake.
-        name: of the slice.
-        known: what an earlier reading has returned: while its last entry stands in the log, only
-            what follows is read.
+    `known`: what an earlier reading has returned: while its last entry stands in the log, only what
+    follows is read.
 
     Raises LogDamaged, or any StorageError of the reads.
-
     """
     return _read_undisturbed(storage, name, partial(_fold_from, storage, name, known))
 

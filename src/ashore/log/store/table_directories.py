@@ -21,11 +21,8 @@ TABLES_SHOWN = 3
 def require_directories(storage: Storage, fold: Fold, tables: Iterable[str]) -> None:
     """Raise Stopped where a table has rows by the log, and no directory; StorageError.
 
-    Arguments:
-        storage: of the lake.
-        fold: of the log that counts the rows; those of an unclosed entry are not looked for.
-        tables: those that the job fills. Their late and dead-letter tables may be deleted.
-
+    Rows of an unclosed entry are not looked for, nor late and dead-letter tables, which may
+    be deleted.
     """
     unclosed = fold.unclosed.number if fold.unclosed else None
     closed = [each for each in fold.partitions.values() if each.entry != unclosed]

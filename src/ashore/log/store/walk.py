@@ -46,42 +46,23 @@ def _archived(storage: Storage, name: SliceName, start: int, stop: int) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class RecentBatch:
-    """A batch as the log records it. Times are in milliseconds.
-
-    Arguments:
-        batch: its number within the slice.
-        entry: that made it count.
-        epoch: of its writer.
-        planned_ms: when it was planned.
-        prepared_ms: when its files were written and it began to count.
-        closed_ms: when a later entry said that its files are in their tables; None: none has.
-        closed_by: the number of that entry.
-        fetched: records, as the next four.
-        landed: in a main or a late table.
-        dead: in a dead-letter table.
-        filtered: left out by `where`.
-        dropped: left out as invalid.
-        files: how many it wrote.
-        size_bytes: of them.
-        tables: that they are of.
-
-    """
+    """A batch as the log records it. Times are in milliseconds."""
 
     batch: int
-    entry: int
-    epoch: int
+    entry: int  # that made it count
+    epoch: int  # of its writer
     planned_ms: int
-    prepared_ms: int
-    closed_ms: int | None
-    closed_by: int | None
-    fetched: int
-    landed: int
-    dead: int
-    filtered: int
-    dropped: int
+    prepared_ms: int  # when its files were written and it began to count
+    closed_ms: int | None  # when a later entry said that its files are in their tables
+    closed_by: int | None  # the number of that entry
+    fetched: int  # records, as the next four
+    landed: int  # in a main or a late table
+    dead: int  # in a dead-letter table
+    filtered: int  # left out by `where`
+    dropped: int  # left out as invalid
     files: int
     size_bytes: int
-    tables: tuple[str, ...]
+    tables: tuple[str, ...]  # that its files are of
 
 
 def read_batches(storage: Storage, name: SliceName, count: int) -> tuple[RecentBatch, ...]:

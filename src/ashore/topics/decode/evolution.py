@@ -49,11 +49,7 @@ _DIGITS = {Atom.TINYINT: 10, Atom.SMALLINT: 10, Atom.INT: 10, Atom.BIGINT: 20}
 def compare_schemas(known: Schema, new: Schema, file_format: str) -> list[Change]:
     """Return the changes from `known` to `new` columns, in their order.
 
-    Arguments:
-        known: of the files that are there.
-        new: of the files that are about to be written.
-        file_format: of both: parquet, orc or jsonl.
-
+    `known`: of the files that are there.
     """
     return list(_compare_fields(known.fields, new.fields, file_format, "column "))
 

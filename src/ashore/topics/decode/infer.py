@@ -45,24 +45,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """What sampled values look like.
+    """What sampled values look like."""
 
-    Arguments:
-        schema: of the records that are JSON objects; None: there are none.
-        objects: how many values are JSON objects.
-        texts: how many of the others are UTF-8.
-        others: the rest, values that are missing left out.
-        columns: what was seen of each column, and of fields of those that are STRUCTs.
-        notes: what is unsure, as sentences.
-
-    """
-
-    schema: Schema | None
-    objects: int
-    texts: int
-    others: int
-    columns: tuple[Seen, ...]
-    notes: tuple[str, ...]
+    schema: Schema | None  # of the records that are JSON objects; None: there are none
+    objects: int  # how many values are JSON objects
+    texts: int  # how many of the others are UTF-8
+    others: int  # the rest, values that are missing left out
+    columns: tuple[Seen, ...]  # each column, and fields of those that are STRUCTs
+    notes: tuple[str, ...]  # what is unsure, as sentences
 
     @property
     def names(self) -> frozenset[str]:

@@ -152,11 +152,7 @@ class JobAssembly:
     def slice(self, runner: BatchRunner, parallelism: int, name: str = MAIN) -> SliceLoop:
         """Return the worker that lands the job's topics.
 
-        Arguments:
-            runner: reads and writes its batches.
-            parallelism: how many tasks can run side by side.
-            name: of the slice.
-
+        `parallelism`: how many tasks can run side by side.
         """
         around = self.environment
         slice_name = SliceName(self.job.job, name)
@@ -184,12 +180,8 @@ class JobAssembly:
     ) -> QuerySink:
         """Return the sink of a query.
 
-        Arguments:
-            name: of its slice.
-            output: the table that it fills; None: a topic.
-            remember_ms: how long the log's snapshots keep partitions that were sealed.
-            topic: that it writes.
-
+        `output`: None where it fills `topic`. `remember_ms`: how long the log's snapshots keep
+        partitions that were sealed.
         """
         around, health = self.environment, self.job.health
         return QuerySink(

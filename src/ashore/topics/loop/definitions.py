@@ -194,13 +194,9 @@ def _compare_rules(before: TableDefinition, after: TableDefinition) -> Iterator[
 def define(plan: DefinePlan, report: Callable[[str], None], accepted_by: str = "") -> Define | None:
     """Return the entry that is due, having reported what it changes; None: none is.
 
-    Arguments:
-        plan: of the tables.
-        report: called with each change, in words.
-        accepted_by: who accepts risky changes; empty: they are refused.
+    `report` gets each change, in words; `accepted_by`: empty: risky changes are refused.
 
     Raises SchemaConflict.
-
     """
     require_readable(plan, accepted_by)
     for text in plan.notes:

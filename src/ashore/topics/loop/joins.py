@@ -30,13 +30,9 @@ LOOK_AGAIN_S = 0.5
 def look_again(clock: Clock, look: Callable[[], T], report: Callable[[str], None]) -> T:
     """Return what `look` returns, having looked again for `LAG_S` where offsets went back.
 
-    Arguments:
-        clock: waits between two looks.
-        look: asks the source anew each time.
-        report: called once, with what will be looked at again.
+    `look` asks the source anew each time; `report` gets, once, what will be looked at again.
 
     Raises OffsetsWentBack where every look raised it, and at once whatever else `look` raises.
-
     """
     until_s, reported = clock.monotonic_s() + LAG_S, False
     while True:
@@ -52,14 +48,7 @@ def look_again(clock: Clock, look: Callable[[], T], report: Callable[[str], None
 
 
 def check_streams(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) -> None:
-    """Raise StreamReplaced where a known stream is another now, OffsetsWentBack where it has less.
-
-    Arguments:
-        source: name of the source.
-        fold: of the slice's log.
-        streams: those of the job that exist.
-
-    """
+    """Raise StreamReplaced where a known stream is another, OffsetsWentBack where it has less."""
     generations, former = fold.generations(), _former_ids(source, fold)
     for name, info in streams.items():
         current = generations.get((source, name))
@@ -109,14 +98,9 @@ def find_replaced(
 ) -> str | None:
     """Return a stream that was created again while it was read, or None.
 
-    Arguments:
-        source: name of the source in the keys.
-        fold: of the slice's log.
-        known: identities of streams, before they were read.
-        now: streams that exist, after.
+    `known`: identities of streams before they were read; `now`: streams that exist after.
 
     Raises StreamMissing where one is not there, which a broker whose metadata lag reports too.
-
     """
     former = _former_ids(source, fold)
     for stream, stream_id in known.items():

@@ -261,13 +261,10 @@ class QuerySink:
     def take_version(self, digest: str, describe: Callable[[], str]) -> bool:
         """Write down what the job is from here on, unless the log has it. Requires: `open`.
 
-        Arguments:
-            digest: of what makes one version differ from another.
-            describe: returns the version as JSON, where it is a new one.
+        `describe` returns the version as JSON, where it is a new one.
 
         Returns whether it is new. Raises Fenced, StorageError, and what `describe` raises.
         If interrupted: the next start writes it down.
-
         """
         known = self.fold.version
         if known is not None and known.digest == digest:

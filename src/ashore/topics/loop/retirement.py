@@ -71,15 +71,7 @@ def retire_entry(plan: Collection[RetirePartition], by: str, why: str) -> Retire
 def forget_partitions(
     catalog: Catalog, job: str, lake: str, plan: Iterable[RetirePartition]
 ) -> None:
-    """Let a catalog forget partitions, one call a table. Raises CatalogError.
-
-    Arguments:
-        catalog: of the job.
-        job: its name.
-        lake: the address of its lake.
-        plan: what is dropped.
-
-    """
+    """Let a catalog forget partitions, one call a table. Raises CatalogError."""
     by_table: dict[str, list[CatalogPartition]] = defaultdict(list)
     for each in plan:
         by_table[each.table].append(CatalogPartition(each.partition))

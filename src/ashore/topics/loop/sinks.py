@@ -50,11 +50,7 @@ def sink_slice(job: str, item: Sink) -> SliceName:
 def require_log_of(fold: Fold, name: SliceName, table: str) -> None:
     """Raise CheckpointUnfit where a log is that of another table, or of a topic.
 
-    Arguments:
-        fold: of the log.
-        name: of its slice.
-        table: that the slice's INSERT fills; empty where it writes a topic.
-
+    `table`: that the slice's INSERT fills; empty where it writes a topic.
     """
     filled = {known for known, _ in fold.partitions} - {table, table + DEAD_SUFFIX}
     others = [f"table {other}" for other in sorted(filled)]

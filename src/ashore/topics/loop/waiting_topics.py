@@ -44,10 +44,7 @@ def show_waiting(waiting: Sequence[str]) -> str:
 def find_waiting(error: AshoreError, tables: Mapping[str, str]) -> list[str]:
     """Return the topics that wait for the topics or tables that an error names; it names none: [].
 
-    Arguments:
-        error: what stopped the job, or makes it try again.
-        tables: the table of each topic of the job.
-
+    `tables`: of each topic of the job.
     """
     if not isinstance(error, Stopped | SourceError) and not find_stored(error, tables):
         return []  # of the lake, or of all topics
@@ -61,10 +58,7 @@ def find_waiting(error: AshoreError, tables: Mapping[str, str]) -> list[str]:
 def find_stored(error: AshoreError, tables: Mapping[str, str]) -> list[str]:
     """Return the topics whose tables a failed storage call was for; the lake is away: [].
 
-    Arguments:
-        error: of the storage, or of a batch that has failed by it.
-        tables: the table of each topic of the job.
-
+    `tables`: of each topic of the job.
     """
     if not isinstance(error, StorageError | BatchFailed) or isinstance(error, _OF_LAKE):
         return []
@@ -89,9 +83,7 @@ def _name_stored(error: AshoreError, topics: Sequence[str], tables: Mapping[str,
 def naming_waiting(tables: Mapping[str, str]) -> Iterator[None]:
     """Add to an error that names topics or tables which others wait, once.
 
-    Arguments:
-        tables: the table of each topic of the job, as it is when the error is raised.
-
+    `tables`: of each topic of the job, as it is when the error is raised.
     """
     try:
         yield

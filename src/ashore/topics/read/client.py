@@ -48,19 +48,11 @@ class _QuietLog:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Kafka cluster and how to talk to it.
+    """A Kafka cluster and how to talk to it."""
 
-    Arguments:
-        bootstrap_servers: brokers to begin with.
-        settings: of librdkafka, translated from the job file; some are secret.
-        timeout_s: how long a call may take, passing errors included.
-        clock: for deadlines.
-
-    """
-
-    bootstrap_servers: str
-    settings: Mapping[str, str] = field(repr=False)
-    timeout_s: float
+    bootstrap_servers: str  # brokers to begin with
+    settings: Mapping[str, str] = field(repr=False)  # of librdkafka; some are secret
+    timeout_s: float  # how long a call may take, passing errors included
     clock: Clock = field(default_factory=SystemClock)
 
     @classmethod

@@ -14,16 +14,10 @@ MOST_BYTES = 1 << 30  # what Arrow and Kafka count in 31 bits is not reached
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """What a reader refuses to hand out.
+    """What a reader refuses to hand out."""
 
-    Arguments:
-        record_bytes: of key, value and headers of a record.
-        batch_bytes: that a batch of Kafka becomes when it is decompressed.
-
-    """
-
-    record_bytes: int = 64 << 20
-    batch_bytes: int = 256 << 20
+    record_bytes: int = 64 << 20  # of key, value and headers of a record
+    batch_bytes: int = 256 << 20  # that a batch of Kafka becomes when it is decompressed
 
 
 DEFAULT_LIMITS = ReadLimits()

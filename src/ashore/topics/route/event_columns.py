@@ -8,15 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EventColumn:
-    """The column of the event time.
+    """The column of the event time."""
 
-    Arguments:
-        path: its name, or that of a field below it, as `meta.producer.ts`.
-        unit: of a number: s, ms, us or ns.
-        format: of a text: `iso8601` or a pattern; empty where it is none.
-
-    """
-
-    path: str
-    unit: str = "ms"
-    format: str = ""
+    path: str  # its name, or that of a field below it, as `meta.producer.ts`
+    unit: str = "ms"  # of a number: s, ms, us or ns
+    format: str = ""  # of a text: `iso8601` or a pattern; empty where it is none

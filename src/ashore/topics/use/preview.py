@@ -46,26 +46,15 @@ class PreviewRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicPreview:
-    """What the newest records of a topic would be.
-
-    Arguments:
-        topic: its name.
-        table: that it fills.
-        columns: of the table.
-        rows: of the table, and of its late table.
-        dead: of the dead-letter table: topic partition and offset, the reason, the value.
-        fetched: how many records were looked at.
-        notes: what is to be known besides.
-
-    """
+    """What the newest records of a topic would be."""
 
     topic: str
     table: str
     columns: tuple[str, ...]
-    rows: tuple[PreviewRow, ...]
-    dead: tuple[tuple[str, str, str], ...]
-    fetched: int
-    notes: tuple[str, ...]
+    rows: tuple[PreviewRow, ...]  # of the table, and of its late table
+    dead: tuple[tuple[str, str, str], ...]  # topic partition and offset, the reason, the value
+    fetched: int  # how many records were looked at
+    notes: tuple[str, ...]  # what is to be known besides
 
 
 def preview_job(job: Job, source: Source, clock: Clock) -> tuple[TopicPreview, ...]:

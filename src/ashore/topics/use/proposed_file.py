@@ -22,20 +22,12 @@ from ashore.topics.loop.job import columns_of
 
 @dataclass(frozen=True, slots=True)
 class EventTimeGuess:
-    """A column, or a field of one, that may say when a record happened.
+    """A column, or a field of one, that may say when a record happened."""
 
-    Arguments:
-        column: its name, or that of the field: names with dots between.
-        unit: of a number; empty for a text.
-        is_sure: whether it is to be the event time.
-        format: of a text that is to stay one; empty where it is to be a TIMESTAMP.
-
-    """
-
-    column: str
-    unit: str
-    is_sure: bool
-    format: str = ""
+    column: str  # its name, or that of the field: names with dots between
+    unit: str  # of a number; empty for a text
+    is_sure: bool  # whether it is to be the event time
+    format: str = ""  # of a text that is to stay one; empty where it is to be a TIMESTAMP
 
     @property
     def leaf(self) -> str:
@@ -55,30 +47,17 @@ def _plain(time: EventTimeGuess) -> dict[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class TableProposal:
-    """What an item of `tables` may say of a topic.
-
-    Arguments:
-        topic: its name.
-        table: as database.table.
-        decode: json, text or bytes.
-        schema: DDL; empty where `decode` needs none.
-        times: columns that may be the event time, the likeliest first.
-        partition_by: directories.
-        sampled: how many records were looked at.
-        decoded: how many of them are rows under this proposal.
-        notes: what is unsure, as sentences.
-
-    """
+    """What an item of `tables` may say of a topic."""
 
     topic: str
-    table: str
-    decode: str
-    schema: str
-    times: tuple[EventTimeGuess, ...]
-    partition_by: tuple[str, ...]
-    sampled: int
-    decoded: int
-    notes: tuple[str, ...]
+    table: str  # as database.table
+    decode: str  # json, text or bytes
+    schema: str  # DDL; empty where `decode` needs none
+    times: tuple[EventTimeGuess, ...]  # columns that may be the event time, the likeliest first
+    partition_by: tuple[str, ...]  # directories
+    sampled: int  # how many records were looked at
+    decoded: int  # how many of them are rows under this proposal
+    notes: tuple[str, ...]  # what is unsure, as sentences
 
     @property
     def event_time(self) -> EventTimeGuess | None:

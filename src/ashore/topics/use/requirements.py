@@ -38,12 +38,8 @@ def require_stopped(opened: OpenJob, *, takes_over: bool) -> None:
 def require_landed_topic(job: Job, topic: str, why_not_sql: str, *, hint: str) -> None:
     """Raise where no table lands a topic: JobFileInvalid, or QueryRefused where SQL reads it.
 
-    Arguments:
-        job: that has the tables.
-        topic: its name.
-        why_not_sql: why a topic that only SQL reads is no subject of the command.
-        hint: what would do for such a topic.
-
+    `why_not_sql`: why a topic that only SQL reads is no subject of the command; `hint`: what would
+    do for it.
     """
     found = [item for item in job.tables if item.matches(topic)]
     if not found:

@@ -49,11 +49,7 @@ class Running:
 def failure_of(code: int, reported: Failed | None, launch: JobLaunch) -> Failed | None:
     """Return how a job process failed: by its report, else by its exit code; None: it did not.
 
-    Arguments:
-        code: as `JobLaunch.wait` returns it.
-        reported: the error that it has sent.
-        launch: of the process that has ended.
-
+    `code`: as `JobLaunch.wait` returns it.
     """
     if reported is not None or code == 0:
         return reported
@@ -85,11 +81,7 @@ def _describe_end(code: int, *, is_killed: bool) -> tuple[str, str]:
 def running(job: Job, launch: JobLaunch, warn: Callable[[str], None]) -> Iterator[Running]:
     """Run a job process while inside. Raises MetricsNotExported, JavaMissing, JarMismatch.
 
-    Arguments:
-        job: what is run.
-        launch: its process, not started yet.
-        warn: called with a sentence for people, by other threads too.
-
+    `warn` gets sentences for people, by other threads too.
     """
     with ExitStack() as outer:
         takes: list[Callable[[Event], None]] = []
@@ -144,15 +136,11 @@ class WatchedProcess(Protocol):
 class Watch:
     """Watches a process while inside. As a context manager.
 
+    `report` gets sentences for people, by the thread of the watch.
+
     Silence is reported within seconds, once, unless the process has reported its end; after
     `patience_s` of it the process is killed, which is safe at any moment. Time in which this
     process was frozen itself is no silence.
-
-    Arguments:
-        process: whose events another thread reads.
-        patience_s: how long it may be silent.
-        report: called with a sentence for people, by the thread of the watch.
-
     """
 
     def __init__(

@@ -23,20 +23,12 @@ POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class JobStopped:
-    """A job that has stopped.
+    """A job that has stopped."""
 
-    Arguments:
-        pid: of the process that was asked; None: there was none to ask.
-        host: where it was.
-        logs: the last entries of its logs, where it has reported them.
-        sentence: what happened.
-
-    """
-
-    pid: int | None
-    host: str | None
-    logs: tuple[LastEntry, ...]
-    sentence: str
+    pid: int | None  # of the process that was asked; None: there was none to ask
+    host: str | None  # where it was
+    logs: tuple[LastEntry, ...]  # the last entries of its logs, where it has reported them
+    sentence: str  # what happened
 
 
 Look = Callable[[JobNotRunning], JobStopped]

@@ -33,16 +33,10 @@ def check_tables(
 ) -> DefinePlan:
     """Return what a start changes in the tables of topics.
 
+    `known`: what its log says; `others`: what is known of tables that the log does not know.
+
     Raises SchemaConflict where readers of a table could not stand what the job would write now. The
     job compares again, with what only Spark knows: the columns of `select` and of queries.
-
-    Arguments:
-        job: the job file.
-        resolved: its tables, by topic.
-        known: what its log says.
-        accepted_by: who accepts risky changes; empty: they are refused.
-        others: what is known of tables that the log does not know.
-
     """
     specs = {topic: landing_spec(each, known) for topic, each in resolved.items()}
     of_spark = {spec.table for spec in specs.values() if spec.select}

@@ -22,20 +22,12 @@ KEEP = "keep"  # false or null: the table's filter refuses the record
 
 @dataclass(frozen=True, slots=True)
 class TopicRun:
-    """Neighbouring records of one topic in a batch, one shard after the other. Never empty.
+    """Neighbouring records of one topic in a batch, one shard after the other. Never empty."""
 
-    Arguments:
-        topic: of all records.
-        records: of all shards, one after the other.
-        partitions: of each shard; one may come again.
-        starts: the row at which each shard begins; the first is 0.
-
-    """
-
-    topic: str
-    records: pa.RecordBatch
-    partitions: tuple[int, ...]
-    starts: tuple[int, ...] = (0,)
+    topic: str  # of all records
+    records: pa.RecordBatch  # of all shards, one after the other
+    partitions: tuple[int, ...]  # of each shard; one may come again
+    starts: tuple[int, ...] = (0,)  # the row at which each shard begins; the first is 0
 
     @property
     def bounds(self) -> list[tuple[int, int]]:

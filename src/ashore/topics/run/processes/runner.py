@@ -43,14 +43,7 @@ _HINT = "nothing was prepared; the batch is retried"
 
 
 class ProcessRunner:
-    """The BatchRunner of one slice. `run` by the slice's thread, `cancel` by any.
-
-    Arguments:
-        kafka: how tasks reach it.
-        lake: as tasks reach it.
-        size: how many processes there are.
-
-    """
+    """The BatchRunner of one slice. `run` by the slice's thread, `cancel` by any."""
 
     def __init__(self, kafka: KafkaAddress, lake: LakeAddress, size: int) -> None:
         self._kafka = kafka

@@ -103,16 +103,7 @@ def read_ranges(
     headers: bool,
     piece: int | None = None,
 ) -> DataFrame:
-    """Return the records of ranges, in the columns of RECORD.
-
-    Arguments:
-        spark: reads them, once the frame is computed.
-        kafka: where they are.
-        ranges: their offsets.
-        headers: whether they have the column HEADERS too.
-        piece: offsets of a task.
-
-    """
+    """Return the records of ranges, in the columns of RECORD. `piece`: offsets of a task."""
     shards: dict[str, list[int]] = defaultdict(list)
     starts: dict[str, dict[str, int]] = defaultdict(dict)
     ends: dict[str, dict[str, int]] = defaultdict(dict)
