@@ -11,7 +11,8 @@ def warm_up(as_json: AsJson = False, debug: Debug = False) -> None:
     with reported_errors(as_json=as_json, debug=debug):
         if not as_json:
             say("starting Spark and archiving its classes: this takes a minute")
-        kept = keep_classes()
-        document = {"path": str(kept.path), "bytes": kept.size_bytes}
-        lines = [f"kept {format_size(kept.size_bytes)} in {kept.path}"]
+        path = keep_classes()
+        size_bytes = path.stat().st_size
+        document = {"path": str(path), "bytes": size_bytes}
+        lines = [f"kept {format_size(size_bytes)} in {path}"]
         print_answer(lines, document, as_json=as_json)

@@ -288,7 +288,6 @@ def _divide(
 
 
 def _split(plan: BatchPlan, parallelism: int) -> BatchPlan:
-    """Divide the ranges of a plan among even tasks."""
     tasks_wanted = max(math.ceil(plan.size / TASK_RECORDS_MAX), 1)
     tasks_wanted = parallelism * math.ceil(tasks_wanted / parallelism)
     tasks = min(math.ceil(plan.size / TASK_RECORDS_MIN), tasks_wanted)

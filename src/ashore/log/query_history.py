@@ -110,7 +110,6 @@ class _Ahead:
     plan: str = ""
 
     def follow(self, body: Body) -> None:
-        """Advance by one entry."""
         match body:
             case LeaveOut():
                 self.letters = (*self.letters, *body.records)

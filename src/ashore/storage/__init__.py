@@ -1,6 +1,6 @@
 """Storages: where tables and logs are kept. See `base` for the seam."""
 
-from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.base import FileStat, FileWriter, Storage, is_temporary
 from ashore.storage.deadline import (
     DeadlineStatistics,
     DeadlineStorage,
@@ -11,7 +11,6 @@ from ashore.storage.failover import ActiveServer, FailoverStorage
 from ashore.storage.local import LocalStorage
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import open_storage
-from ashore.storage.paths import is_temporary
 from ashore.storage.retry import Backoff, RetryingStorage
 
 __all__ = [

@@ -6,12 +6,20 @@ overwritten. An answer is one of: done; PathMissing or PathExists; any other Sto
 means that the call may have been applied, or may be applied later, once or twice.
 """
 
+import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from ashore.base.unique import unique
+from ashore.errors import check
+
 T = TypeVar("T")
+
+# A create writes here first. The leading dot hides it from every reader of tables, and no log
+# entry begins so. One that is left behind by a crash has no owner: a janitor may delete it.
+TEMPORARY_PREFIX = ".creating-"
 
 
 class FileStat(NamedTuple):
@@ -191,3 +199,19 @@ class ForwardingStorage(ABC):
     @abstractmethod
     def _forward(self, what: str, call: Callable[[Storage], T], looked_at: str | None = None) -> T:
         """Make a call. `what`: in words. `looked_at`: of a call that changes nothing, its path."""
+
+
+def check_path(path: str) -> None:
+    """Raise InvariantBroken unless `path` is relative, not empty, and has no `.` or `..`."""
+    is_plain = not any(segment in ("", ".", "..") for segment in path.split("/"))
+    check(is_plain and "\0" not in path, f"{path!r} is not a path inside a lake")
+
+
+def build_temporary_path(path: str) -> str:
+    """Return a name for the making of `path`, in the same directory, never used before."""
+    return posixpath.join(posixpath.dirname(path), TEMPORARY_PREFIX + unique())
+
+
+def is_temporary(path: str) -> bool:
+    """Return whether a storage made the name up while creating another file."""
+    return posixpath.basename(path).startswith(TEMPORARY_PREFIX)

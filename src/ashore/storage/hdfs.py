@@ -26,9 +26,8 @@ from ashore.errors import (
     StorageError,
     check,
 )
-from ashore.storage.base import FileStat, FileWriter, Staged
+from ashore.storage.base import FileStat, FileWriter, Staged, build_temporary_path, check_path
 from ashore.storage.hdfs_conf import HdfsConf
-from ashore.storage.paths import build_temporary_path, check_path
 from ashore.storage.writer import GuardedWriter
 
 _log = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import list_log, read_log
 from ashore.log.store.traces import find_traces, require_whole
 from ashore.storage import MemoryStorage
+from ashore.storage.base import build_temporary_path
 from ashore.storage.open import LakeAddress
-from ashore.storage.paths import build_temporary_path
 from ashore.topics.loop import query_sink, slice_loop
 from ashore.topics.loop.query_sink import QuerySink, QuerySlice
 from ashore_lab.testing import FakeClock, RecordedRunner, WrappedStorage

@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 from tests.json_decoders import decode_with_all
 
-from ashore.tables.ddl import parse_ddl
+from ashore.tables.ddl import json_slow_columns, json_supports, parse_ddl
 from ashore.topics.decode import json as subject
 from ashore.topics.decode import json_exponents
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.json import JsonDecoder
-from ashore.topics.decode.json_types import json_slow_columns, json_supports
 from ashore.topics.decode.reasons import EMPTY, NOT_OBJECT, NULL, REASON_CHARS_MAX, describe
 
 

@@ -110,7 +110,6 @@ def _withdraw(fold: Fold, body: Rollback, number: int) -> dict[PartitionKey, Par
 
 
 def _roll_back(known: QueryState | None, body: Rollback) -> QueryState:
-    """Return the state of the slice's query after a rollback."""
     batch = body.query
     if known is None or batch.query_id != known.query_id:
         raise Refused(f"query {batch.query_id} is rolled back in a slice that is not its own")

@@ -24,8 +24,7 @@ from ashore.log.plan_clean import (
     plan_leftovers,
 )
 from ashore.log.tables import DEAD_SUFFIX, LATE_SUFFIX
-from ashore.storage.base import FileStat, Storage
-from ashore.storage.paths import is_temporary
+from ashore.storage.base import FileStat, Storage, is_temporary
 
 _SUFFIXES = "", DEAD_SUFFIX, LATE_SUFFIX
 

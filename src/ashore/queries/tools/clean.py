@@ -26,8 +26,7 @@ from ashore.queries.state.savepoints.pool import Pool
 from ashore.queries.state.savepoints.store import Savepoint, list_savepoints
 from ashore.queries.state.savepoints.sweep import sweep
 from ashore.queries.tools.addresses import find_attempts, find_checkpoint, is_job_file
-from ashore.storage.base import FileStat
-from ashore.storage.paths import is_temporary
+from ashore.storage.base import FileStat, is_temporary
 
 OLDER_THAN = "24h"
 

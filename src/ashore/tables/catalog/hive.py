@@ -184,7 +184,6 @@ class HiveCatalog:
         return growth
 
     def _load_table(self, table: CatalogTable) -> Any:
-        """Return the metastore's table, or None."""
         request = thrift.GetTableRequest(*_names(table))
         answer = self._client.call("get_table_req", request, accept=["NoSuchObjectException"])
         return None if isinstance(answer, HiveRefusal) else answer.table

@@ -26,8 +26,15 @@ from ashore.log.plan_seal import SealRule
 from ashore.log.tables import TableDefinition
 from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import LakeAddress, lake_address
-from ashore.tables.ddl import Atom, Field, Struct, parse_ddl, type_ddl
-from ashore.topics.decode.json_types import has_text_keys, json_slow_columns
+from ashore.tables.ddl import (
+    Atom,
+    Field,
+    Struct,
+    has_text_keys,
+    json_slow_columns,
+    parse_ddl,
+    type_ddl,
+)
 from ashore.topics.loop.definitions import definition_of
 from ashore.topics.read.base import FirstOffset
 from ashore.topics.write.specs import LandingSpec, LateRule, OutputSpec

@@ -12,7 +12,7 @@ from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.registry import open_encoder
 from ashore.topics.route.buckets import Bucketer
-from ashore.topics.route.event_reading import check_event_column
+from ashore.topics.route.event_time import check_event_column
 from ashore.topics.write.specs import OutputSpec
 
 

@@ -75,7 +75,6 @@ def _is_dropped(fold: Fold) -> bool:
 
 
 def _find_filled(name: str, fold: Fold) -> str:
-    """Return what an INSERT fills, by its log."""
     target = names.parse_insert(name)
     tables = [each for each in target.tables if each in fold.tables]
     return tables[0] if tables else f"topic {target.topic or name}"

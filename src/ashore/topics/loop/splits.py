@@ -28,7 +28,6 @@ def plan_splits(plan: BatchPlan, tables: Mapping[str, LandingSpec]) -> list[Spli
 
 
 def _cut_evenly(whole: ShardRange, most: int) -> list[ShardRange]:
-    """Cut a range into pieces of at most `most` offsets."""
     start, size = whole.offsets.start, whole.offsets.size
     count = math.ceil(size / most)
     bounds = [start + size * number // count for number in range(count + 1)]

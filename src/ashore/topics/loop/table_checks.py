@@ -7,12 +7,11 @@ from io import BytesIO
 
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file import Job, ResolvedTable
-from ashore.tables.ddl import Schema, parse_ddl
+from ashore.tables.ddl import Schema, json_supports, parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
-from ashore.topics.decode.json_types import json_supports
 from ashore.topics.decode.registry import make_decoder, open_encoder
 from ashore.topics.route.buckets import Bucketer
-from ashore.topics.route.event_reading import check_event_column
+from ashore.topics.route.event_time import check_event_column
 from ashore.topics.write.specs import LandingSpec
 
 

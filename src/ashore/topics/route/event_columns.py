@@ -1,6 +1,6 @@
 """Where a row says when it happened: a column, or a field below one.
 
-What it is: `EventColumn`, a value; `event_reading` reads its times.
+What it is: `EventColumn`, a value; `event_time` reads its times.
 """
 
 from dataclasses import dataclass

@@ -7,7 +7,6 @@ writes one takes three times the work of one that does not (decision 0033).
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -55,21 +54,12 @@ CASES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KeptClasses:
-    """What `warm_up` has made."""
-
-    path: Path
-    size_bytes: int
-
-
-def warm_up() -> KeptClasses:
-    """Keep the classes of Spark's JVM for later starts on this machine.
+def warm_up() -> Path:
+    """Keep the classes of Spark's JVM for later starts on this machine; return the archive.
 
     Raises JavaMissing, JarMismatch; ServiceError where Spark does not start, or nothing is kept.
 
     If interrupted: see NewArchive.
-
     """
     try:
         new = NewArchive()
@@ -87,7 +77,7 @@ def warm_up() -> KeptClasses:
         path = new.keep()
     if path is None:
         raise _not_kept("the JVM has not written all of them: is there space?")
-    return KeptClasses(path, path.stat().st_size)
+    return path
 
 
 def _play(launch: JobLaunch) -> None:

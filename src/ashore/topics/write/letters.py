@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from ashore.base.unique import Entropy, unique
 from ashore.errors import CountsDisagree
 from ashore.log.entries import ShardRead
 from ashore.log.files import Role, Target
@@ -29,7 +28,7 @@ from ashore.topics.decode.times import with_writable_times
 from ashore.topics.route.buckets import Bucketer
 from ashore.topics.write.batch import LettersOrder, TaskResult, add_reads
 from ashore.topics.write.data_file import OffsetRun, RowSpan, TargetRows
-from ashore.topics.write.pool import DEFAULT_LIMITS, FilePool
+from ashore.topics.write.pool import FilePool
 from ashore.topics.write.runs import TopicRun, split_shards
 from ashore.topics.write.specs import OutputSpec
 
@@ -71,11 +70,7 @@ def build_dead_rows(records: pa.RecordBatch, bad: BadRows, ddl: str) -> pa.Table
 
 
 def write_letters(
-    order: LettersOrder,
-    storage: Storage,
-    task: int,
-    batches: Iterable[pa.RecordBatch],
-    entropy: Entropy = unique,
+    order: LettersOrder, storage: Storage, task: int, batches: Iterable[pa.RecordBatch]
 ) -> TaskResult:
     """Write records, in the columns of FETCHED with `reason`; return what the log needs to know.
 
@@ -84,7 +79,7 @@ def write_letters(
     Raises StorageError, CountsDisagree, or what reading `batches` raises.
     If interrupted: in-progress files remain; no entry names them.
     """
-    pool = FilePool(order, task, storage, entropy, DEFAULT_LIMITS)
+    pool = FilePool(order, task, storage)
     writer = _LetterWriter(order)
     runs = (run for batch in batches for run in split_shards(batch))
     targets, files = pool.write_all(writer.take(run) for run in runs)
@@ -103,7 +98,6 @@ class _LetterWriter:
         self._offset_runs = 0
 
     def take(self, run: TopicRun) -> TargetRows:
-        """Return the rows of a run of a single shard, and count them."""
         key = self._find_key(run)
         (first, last), count = run.offsets[0], run.records.num_rows
         read = ShardRead(
@@ -129,7 +123,6 @@ class _LetterWriter:
         return TargetRows(self._target, self._output.roll_bytes, rows, spans, None, None)
 
     def reads(self) -> tuple[ShardRead, ...]:
-        """Return the letters of each shard, as the log counts them."""
         return tuple(self._reads.values())
 
     def _find_key(self, run: TopicRun) -> ShardKey:

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from ashore.base.unique import Entropy
+from ashore.base.unique import Entropy, unique
 from ashore.errors import AshoreError, PathMissing
 from ashore.log import names
 from ashore.log.files import DataFile, Target
@@ -43,7 +43,12 @@ class FilePool:
     """Used by one thread; the closing of files runs on threads of its own."""
 
     def __init__(
-        self, order: Order, task: int, storage: Storage, entropy: Entropy, limits: PoolLimits
+        self,
+        order: Order,
+        task: int,
+        storage: Storage,
+        entropy: Entropy = unique,
+        limits: PoolLimits = DEFAULT_LIMITS,
     ) -> None:
         self._order = order
         self._task = task

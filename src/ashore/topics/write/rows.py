@@ -12,7 +12,6 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ashore.base.unique import Entropy, unique
 from ashore.errors import BadRecord
 from ashore.log.files import Role, Target
 from ashore.storage.base import Storage
@@ -21,29 +20,25 @@ from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.times import TimeInKey, null_unwritable
 from ashore.topics.route.buckets import Bucketer, split_rows
-from ashore.topics.route.event_reading import read_event_times
+from ashore.topics.route.event_time import read_event_times
 from ashore.topics.route.late import Lateness, place
 from ashore.topics.write.batch import RowsOrder, TaskResult
 from ashore.topics.write.counters import sort_counters
 from ashore.topics.write.data_file import TargetRows
-from ashore.topics.write.pool import DEFAULT_LIMITS, FilePool
+from ashore.topics.write.pool import FilePool
 
 NO_LIMIT_MS = 1 << 60
 
 
 def write_rows(
-    order: RowsOrder,
-    storage: Storage,
-    task: int,
-    batches: Iterable[pa.RecordBatch],
-    entropy: Entropy = unique,
+    order: RowsOrder, storage: Storage, task: int, batches: Iterable[pa.RecordBatch]
 ) -> TaskResult:
     """Write the rows of one task and return what the log needs to know.
 
     Raises StorageError, BadRecord, or what reading `batches` raises.
     If interrupted: in-progress files remain; no entry names them.
     """
-    pool = FilePool(order, task, storage, entropy, DEFAULT_LIMITS)
+    pool = FilePool(order, task, storage)
     sorter = _RowSorter(order)
     sorted_rows = (rows for batch in batches for rows in sorter.sort(batch))
     targets, files = pool.write_all(sorted_rows)

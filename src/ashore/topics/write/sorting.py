@@ -40,8 +40,7 @@ from ashore.topics.decode.registry import make_decoder
 from ashore.topics.decode.times import find_unwritable, with_writable_times
 from ashore.topics.decode.wire import find_missing
 from ashore.topics.route.buckets import Bucketer, Buckets, split_rows
-from ashore.topics.route.event_reading import read_event_times
-from ashore.topics.route.event_time import event_millis
+from ashore.topics.route.event_time import event_millis, read_event_times
 from ashore.topics.route.late import Lateness, Placement, place
 from ashore.topics.write.batch import BatchOrder, KeepSpan
 from ashore.topics.write.data_file import OffsetRun, RowSpan, TargetRows, highest
@@ -198,7 +197,6 @@ class TopicSorter:
         return result
 
     def _touches(self, run: TopicRun, offset_runs: Sequence[OffsetRun]) -> bool:
-        """Return whether something of a run may be kept."""
         if not self._keep.is_active:
             return True
         check(len(offset_runs) == 1, "lost files are landed again shard by shard")

@@ -40,14 +40,15 @@ def write_task(
     TooManyFiles, or what reading `batches` raises. Where it raises, what it has staged is deleted.
     If interrupted: in-progress files remain; no entry names them.
     """
-    writer = _TaskWriter(order, task, FilePool(order, task, storage, entropy, limits))
+    pool = FilePool(order, task, storage, entropy, limits)
+    writer = _TaskWriter(order, task, pool)
     try:
         for batch in batches:
             writer.write_all(batch)
             del batch  # or it is in memory while the next one is read
         return writer.finish()
     except BaseException:
-        writer.abandon()
+        pool.abandon()
         raise
 
 
@@ -66,7 +67,6 @@ class _Account:
     event_max_ms: int | None = None
 
     def add(self, fetched: int, size_bytes: int, counts: ShardCounts) -> None:
-        """Count some of its records."""
         self.fetched += fetched
         self.landed += counts.landed
         self.dead += counts.dead
@@ -113,13 +113,11 @@ class _TaskWriter:
         self._last_offset = -1
 
     def write_all(self, batch: pa.RecordBatch) -> None:
-        """Sort and write the records of a batch."""
         split = split_topics if self._order.keep is None else split_shards
         for run in split(batch):
             self._write(run)
 
     def _write(self, run: TopicRun) -> None:
-        """Sort a run, write its rows, and count its records."""
         indices = [self._find_account(run.topic, each) for each in run.partitions]
         accounts = [self._accounts[index] for index in indices]
         offset_runs = []
@@ -146,16 +144,11 @@ class _TaskWriter:
             )
 
     def finish(self) -> TaskResult:
-        """Close and sync everything and return what was done."""
         targets, files = self._pool.finish()
         reads = tuple(account.to_read() for account in self._accounts)
         overlaps = 0 if self._order.keep is not None else count_overlaps(files)
         counters = sort_counters(self._counters + Counter(overlapping_spans=overlaps))
         return TaskResult(self._task, reads, targets, files, counters)
-
-    def abandon(self) -> None:
-        """Release everything, after a failure."""
-        self._pool.abandon()
 
     def _continue_offset_run(self, first: int, last: int, index: int) -> OffsetRun:
         """Return the offset run of a shard: the one before, where these offsets continue it."""
@@ -167,7 +160,6 @@ class _TaskWriter:
         return before
 
     def _find_account(self, topic: str, partition: int) -> int:
-        """Return the index of a shard's account."""
         shard = (topic, partition)
         if shard not in self._indices:
             planned = self._ranges.get((topic, str(partition)))

@@ -28,8 +28,7 @@ from ashore.queries.spark.sql.views import View
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.route.event_columns import EventColumn
-from ashore.topics.route.event_reading import find_path
-from ashore.topics.route.event_time import PER_SECOND
+from ashore.topics.route.event_time import PER_SECOND, find_path
 from ashore.topics.run.spark.reader import HEADERS, RECORD_DDL
 from ashore.topics.write.specs import LandingSpec
 

@@ -30,8 +30,13 @@ from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.loop.sinks import FAR_FUTURE, LATE, NEAR_1970, UNDECODABLE, UNTIMED
 from ashore.topics.read.reading import KafkaAddress
-from ashore.topics.route.event_reading import find_path
-from ashore.topics.route.event_time import EVENT_MS_MAX, EVENT_MS_MIN, NEAR_1970_MS, PER_SECOND
+from ashore.topics.route.event_time import (
+    EVENT_MS_MAX,
+    EVENT_MS_MIN,
+    NEAR_1970_MS,
+    PER_SECOND,
+    find_path,
+)
 from ashore.topics.run.spark.reader import (
     HEADERS,
     RECORD,

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from ashore.base.clock import Clock
 from ashore.errors import (
@@ -35,7 +36,7 @@ from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.splits import plan_splits
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.processes.pool import WorkerDied, WorkerPool
-from ashore.topics.run.processes.task import Asked, LandSplit, Probe, work
+from ashore.topics.run.processes.task import Task, land_split, probe, work
 from ashore.topics.write.batch import BatchOrder, TaskResult
 from ashore.topics.write.environment import TASK_ENVIRONMENT
 
@@ -50,14 +51,16 @@ class ProcessRunner:
         self._lake = lake
         for name, value in TASK_ENVIRONMENT.items():
             os.environ.setdefault(name, value)  # workers get what their parent has
-        self._pool: WorkerPool[Asked, TaskResult | None] = WorkerPool(work, size)
+        self._pool: WorkerPool[Task, TaskResult | None] = WorkerPool(work, size)
 
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
         """See BatchRunner. Requires: Spark decodes no topic of the plan."""
         splits = plan_splits(plan, dict(order.tables))
-        asked = [LandSplit(order, self._kafka, task, each) for task, each in enumerate(splits)]
+        tasks = [
+            partial(land_split, order, self._kafka, task, each) for task, each in enumerate(splits)
+        ]
         try:
-            return [_landed(each) for each in self._pool.map(asked)]
+            return [_landed(each) for each in self._pool.map(tasks)]
         except OffsetsGone as error:
             # Retention overtook the reading. The next plan sees the gap, and knows what to do.
             raise _failed(order, error.message) from error
@@ -74,7 +77,7 @@ class ProcessRunner:
     def probe(self, files: Mapping[str, bytes]) -> None:
         """See BatchRunner. Raises StorageError, BatchFailed."""
         try:
-            self._pool.map([Probe(self._lake, files)])
+            self._pool.map([partial(probe, self._lake, files)])
         except StorageError as error:
             raise StorageError(
                 f"a task cannot write to the lake: {error.message}",
