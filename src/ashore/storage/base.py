@@ -160,7 +160,7 @@ class Confirms(Protocol):
         ...
 
 
-class ForwardingStorage(ABC):
+class StorageForwarder(ABC):
     """A Storage around others. `_forward` decides how a call is made of them."""
 
     def create(self, path: str, data: bytes) -> None:

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, CallsHang, NotApplied, PathExists, PathMissing, check
-from ashore.storage.base import Confirms, FileWriter, ForwardingStorage, Links, Storage
+from ashore.storage.base import Confirms, FileWriter, Links, Storage, StorageForwarder
 from ashore.storage.writer import GuardedWriter
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class DeadlineStatistics(NamedTuple):
     answered_late: int  # of these, calls that came back after all
 
 
-class DeadlineStorage(ForwardingStorage):
+class DeadlineStorage(StorageForwarder):
     """A Storage that never waits longer than `deadline_s` for one call."""
 
     def __init__(
@@ -63,7 +63,7 @@ class DeadlineStorage(ForwardingStorage):
         self,
         what: str,
         call: Callable[[Storage], T],
-        looked_at: str | None = None,  # noqa: ARG002 - see ForwardingStorage
+        looked_at: str | None = None,  # noqa: ARG002 - see StorageForwarder
     ) -> T:
         return self.call(what, lambda: call(self._inner))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, StorageError, check
-from ashore.storage.base import Confirms, FileWriter, ForwardingStorage, Storage
+from ashore.storage.base import Confirms, FileWriter, Storage, StorageForwarder
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class ActiveServer:
                 self.index = index
 
 
-class FailoverStorage(ForwardingStorage):
+class FailoverStorage(StorageForwarder):
     """A Storage that asks the next server where the first does not serve.
 
     Arguments:
@@ -87,7 +87,7 @@ class FailoverStorage(ForwardingStorage):
 
     def _forward(
         self,
-        what: str,  # noqa: ARG002 - see ForwardingStorage
+        what: str,  # noqa: ARG002 - see StorageForwarder
         call: Callable[[Storage], T],
         looked_at: str | None = None,
     ) -> T:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ashore.base.clock import Clock
 from ashore.errors import NotApplied, PathExists, PathMissing, StorageError, SyncFailed, check
-from ashore.storage.base import ForwardingStorage, Links, Storage
+from ashore.storage.base import Links, Storage, StorageForwarder
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Backoff:
             delay_s = min(2 * delay_s, self.max_s)
 
 
-class RetryingStorage(ForwardingStorage):
+class RetryingStorage(StorageForwarder):
     """A Storage that asks again where nothing was changed.
 
     Of an unclear change the caller looks whether it was made; an unclear `open_write` is made under
@@ -81,7 +81,7 @@ class RetryingStorage(ForwardingStorage):
 
     def _forward(
         self,
-        what: str,  # noqa: ARG002 - see ForwardingStorage
+        what: str,  # noqa: ARG002 - see StorageForwarder
         call: Callable[[Storage], T],
         looked_at: str | None = None,
     ) -> T:

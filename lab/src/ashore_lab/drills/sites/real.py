@@ -68,7 +68,6 @@ from ashore_lab.drills.verdict import Flight
 from ashore_lab.drills.workloads.numbers import Produced
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.hive import Hive
-from ashore_lab.services.hive_locations import load_locations
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.kafka_cluster import KafkaCluster
 from ashore_lab.services.producer import (
@@ -326,6 +325,8 @@ class RealSite:
         """See Site."""
         if self._place.hive is None:
             return None
+        from ashore_lab.services.hive_locations import load_locations  # noqa: PLC0415 - an extra
+
         found = load_locations(self._place.hive.uri, self.table)
         return {values: _below(self._lake, location) for values, location in found.items()}
 
