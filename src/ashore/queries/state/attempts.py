@@ -89,7 +89,8 @@ class Attempts(CheckpointStore):
 
         """
         newest = self.newest()
-        if newest is not None and (is_mine or self._is_released(epoch - 1)):
+        before = names.attempt_file(AttemptFile.RELEASED, epoch - 1)
+        if newest is not None and (is_mine or self.stat(before) is not None):
             return newest
         with self._making(epoch, newest) as made:
             if newest is not None:
@@ -229,9 +230,6 @@ class Attempts(CheckpointStore):
         is_migrated = epoch in found[AttemptFile.MIGRATED]
         kind = AttemptFile.MIGRATED if is_migrated else AttemptFile.COMPLETE
         return names.attempt_file(kind, epoch)
-
-    def _is_released(self, epoch: int) -> bool:
-        return self.stat(names.attempt_file(AttemptFile.RELEASED, epoch)) is not None
 
     def _delete_files(self, epoch: int) -> None:
         attempt = self.attempt(epoch)

@@ -87,7 +87,8 @@ def plan_rescale(source: Checkpoint, new_partitions: int) -> RescalePlan:
     if any(each.settings is None for each in offsets.values()):
         raise _unfit(source, "no_settings", "a batch that is planned has no settings", _OLD)
     refuse_old_partitions(source, survey, partitions)
-    operators = _read_operators(source, required)
+    paths = [each.of for each in required.files if isinstance(each.of, OperatorPath)]
+    operators = {path: source.read_operator(path) for path in paths}
     _refuse_moved(source, operators.values())
     return RescalePlan(
         required.batch,
@@ -154,11 +155,6 @@ def copy_files(source: Checkpoint, target: Checkpoint, files: Sequence[Checkpoin
     """Take files as they are. Raises StorageError; CheckpointUnfit where one is not as listed."""
     expected = [ExpectedFile(each.path, each.size_bytes) for each in files]
     transfer_files(expected, source, target, link_between(source, target), lambda _done, _all: None)
-
-
-def _read_operators(source: Checkpoint, required: Required) -> dict[OperatorPath, OperatorFile]:
-    paths = [each.of for each in required.files if isinstance(each.of, OperatorPath)]
-    return {path: source.read_operator(path) for path in paths}
 
 
 def require_partitions(source: Checkpoint, required: Required) -> int:

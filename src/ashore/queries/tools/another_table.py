@@ -134,11 +134,12 @@ def begin_in_another_table(
     ]
     require_stopped(opened, takes_over=request.takes_over)
     for each in chosen:
-        _begin(opened, each, advance)
-        saved = each.opened
+        saved, query = each.opened, each.query
+        with begin(opened.committer(query.name), query.attempts, each.beginning) as target:
+            restore(saved.savepoint, target, opened.clock, advance)
         report(
             BegunElsewhere(
-                each.query.fills,
+                query.fills,
                 saved.savepoint.place,
                 saved.manifest.batch,
                 saved.owner,
@@ -368,9 +369,3 @@ def _plan_beginning(name: SliceName, saved: _Opened, stream_ids: Mapping[str, st
         by=operator(),
         why=f"ashore run --from {saved.savepoint.place} --output another-table",
     )
-
-
-def _begin(opened: OpenJob, chosen: _Chosen, advance: Advance) -> None:
-    committer = opened.committer(chosen.query.name)
-    with begin(committer, chosen.query.attempts, chosen.beginning) as target:
-        restore(chosen.opened.savepoint, target, opened.clock, advance)

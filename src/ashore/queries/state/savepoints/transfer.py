@@ -130,7 +130,10 @@ class _Transfer:
 
     def transfer(self, expected: ExpectedFile) -> tuple[SavedFile, bool]:
         """Return the file as it is at the target, and whether it was linked."""
-        if self.link is not None and _is_never_edited(expected.path) and self.link(expected.path):
+        is_never_edited = isinstance(
+            parse_path(expected.path), StatePath | ChecksumPath | TablePath
+        )
+        if self.link is not None and is_never_edited and self.link(expected.path):
             found = digest_file(self.target, expected.path)
             _require(self.target, expected, found)
             return SavedFile(expected.path, *found), True
@@ -184,10 +187,6 @@ def _compare(
         text = f"{place} is damaged: its checksum is {found[1]}, expected {expected[1]}"
         return CheckpointUnfit(text, hint=_OTHER, why="damaged")
     return None
-
-
-def _is_never_edited(path: str) -> bool:
-    return isinstance(parse_path(path), StatePath | ChecksumPath | TablePath)
 
 
 def has_paths(path: str) -> bool:
