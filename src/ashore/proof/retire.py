@@ -99,9 +99,6 @@ def apply_retire(
     return delete_files(opened.storage, [path for each in plan for path in each.files])
 
 
-# ---- what the logs know
-
-
 @dataclass(slots=True)
 class _ListedFiles:
     finals: set[str] = field(default_factory=set)
@@ -148,9 +145,6 @@ def _zone_of(opened: OpenJob, table: str) -> str:
             return str(each.spec.timezone)
     fed = (item for item in opened.job.tables if item.topic is None)
     return next((str(item.timezone) for item in fed if table in item.sink_tables), "UTC")
-
-
-# ---- doing it
 
 
 def _append(opened: OpenJob, name: SliceName, mine: Sequence[RetirePartition], why: str) -> None:

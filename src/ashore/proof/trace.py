@@ -252,9 +252,6 @@ def _ranges(found: _Found) -> Iterator[FileRange]:
         yield FileRange(key.stream, key.shard, span.start, span.end, span.rows)
 
 
-# ---- what entries say
-
-
 def _prepared(found: _Found) -> str:
     file, body = found.file, found.entry.body
     batch = body.batch if isinstance(body, Prepare | Reland) else 0

@@ -90,9 +90,6 @@ class Book:
         return sum(each.unprovable for each in self._statements.values())
 
 
-# ---- files
-
-
 def state_file(file: LoggedFile, look: FileLook, *, is_counted: bool) -> Observation:
     """Say what is wrong with a file. `is_counted`: its rows count as unaccounted for elsewhere."""
     problems = tuple(judge_file(file, look))
@@ -118,9 +115,6 @@ def split_listing(found: Iterable[FileStat]) -> Listing:
         frozenset(each.path for name, each in by_name.items() if names.is_success_name(name)),
         tuple(each.path for each in visible if each.is_directory),
     )
-
-
-# ---- the source
 
 
 @dataclass(frozen=True, slots=True)

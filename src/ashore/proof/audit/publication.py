@@ -142,22 +142,18 @@ def judge_success(job: str, due: Iterable[SuccessFile], there: Collection[str]) 
     )
 
 
-# ---- the catalog
+def judge_catalog(
+    table: CatalogTable,
+    seen: CatalogTableSeen | None,
+    registered: Collection[str],
+    filled: Collection[str],
+) -> Iterator[Problem]:
+    """Yield how a catalog differs from what the log says was published to it.
 
-
-@dataclass(frozen=True, slots=True)
-class ExpectedTable:
-    """What a catalog should have of a table. Partitions as their directories below it."""
-
-    table: CatalogTable
-    registered: Collection[str]  # as the log says; empty: the whole table
-    filled: Collection[str]  # where files are, or were
-
-
-def judge_catalog(expected: ExpectedTable, seen: CatalogTableSeen | None) -> Iterator[Problem]:
-    """Yield how a catalog differs from what the log says was published to it."""
-    table, name = expected.table, expected.table.full_name
-    due = {CatalogPartition(each).values: each for each in expected.registered if each}
+    Partitions are `registered` as the log says, and `filled` where files are, or were.
+    """
+    name = table.full_name
+    due = {CatalogPartition(each).values: each for each in registered if each}
     if seen is None:
         text = "the table is not in the catalog. Start the job again, which creates it"
         repair = f"; then run MSCK REPAIR TABLE {name}" if due else ""
@@ -171,7 +167,7 @@ def judge_catalog(expected: ExpectedTable, seen: CatalogTableSeen | None) -> Ite
     if lacking:
         text = f"not in the catalog: {_some(lacking)}; run MSCK REPAIR TABLE {name}"
         yield Problem(ProblemKind.CATALOG_LACKS, name, name, text)
-    known = {CatalogPartition(each).values for each in expected.filled if each}
+    known = {CatalogPartition(each).values for each in filled if each}
     columns = table.partition_columns.names
     extra = sorted(partition_path(columns, each) for each in seen.partitions - known)
     if extra:
@@ -179,7 +175,7 @@ def judge_catalog(expected: ExpectedTable, seen: CatalogTableSeen | None) -> Ite
         text += f"ALTER TABLE {name} DROP PARTITION {_spec(extra[0])}"
         yield Problem(ProblemKind.CATALOG_EXTRA, name, name, text)
     for partition, location in seen.elsewhere.items():
-        if partition.path in expected.registered:
+        if partition.path in registered:
             home = f"{table.location}/{partition.path}"
             text = f"the catalog has it at {location}, but its files are at {home}: run "
             text += f"ALTER TABLE {name} PARTITION {_spec(partition.path)} SET LOCATION '{home}'"
@@ -245,8 +241,7 @@ class CatalogLook:
             if not due:
                 yield name, Observation()
                 continue
-            expected = ExpectedTable(table, due, filled[name])
-            yield name, Observation(tuple(judge_catalog(expected, seen)))
+            yield name, Observation(tuple(judge_catalog(table, seen, due, filled[name])))
 
     def _find_table(
         self, name: str, definitions: Mapping[str, TableDefinition]

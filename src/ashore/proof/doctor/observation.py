@@ -117,10 +117,6 @@ class OwnFile:
     rows: int
     shards: tuple[FileShard, ...] | None  # None: it cannot be read, or holds no offsets
 
-    def holds(self, shard: StreamShard) -> bool:
-        """Return whether it has rows of a topic partition."""
-        return bool(self.of(shard))
-
     def of(self, shard: StreamShard) -> list[FileShard]:
         """Return its rows of a topic partition."""
         return [each for each in self.shards or () if each.partition == shard]

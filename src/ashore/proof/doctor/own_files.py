@@ -88,7 +88,7 @@ def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[Doc
         else:
             yield from _refuse_generation(seen, own, fold, shard)
             tables = {topic.table, *topic.side_tables}
-            if any(f.table not in tables and f.holds(shard) for f in own.files):
+            if any(f.table not in tables and f.of(shard) for f in own.files):
                 yield refuse(f"{place} is in tables of other topics", "correct `tables`")
 
 
@@ -158,9 +158,6 @@ def _bases(own: OwnSeen, seen: Observations, fold: Fold) -> dict[StreamShard, in
     # Where landing began is not known any more; if at the beginning, what is missing is seen there.
     begun = {shard: min(first, own.missing.get(shard, first)) for shard, first in firsts.items()}
     return begun | current
-
-
-# ---- which files are kept
 
 
 def choose(

@@ -196,8 +196,6 @@ def _specs(opened: OpenJob, fold: Fold) -> dict[str, LandingSpec]:
     return {topic: landing_spec(each) for topic, each in match_topics(opened.job, matched).items()}
 
 
-# ---- columns that are NULL
-
 LOOK_MS = 600_000  # who looks again and again looks at files once in so long
 
 _looked = Recent[tuple[str, SliceName], tuple[int, int, tuple[NullColumn, ...]]](KNOWN_MAX)
