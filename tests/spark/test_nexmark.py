@@ -19,13 +19,13 @@ from tests.spark.streams import topic_view
 
 from ashore.errors import QueryRefused
 from ashore.jobs.file.source_text import WrittenText, written_file
-from ashore.plans.graph import read_graph, write_graph
 from ashore.plans.operators import describe_operators
 from ashore.queries.spark.internals.reading import check_streaming, read_plan
 from ashore.queries.spark.internals.refusals import explain_refusal
 from ashore.queries.spark.sql.script import parse_script
 from ashore.queries.spark.sql.validate import describe_queries
 from ashore.topics.loop.job import load_job_file
+from ashore_lab.testing.graph_files import read_graph, write_graph
 
 FOLDER = Path(__file__).parents[2] / "examples" / "nexmark"
 GRAPHS = Path(__file__).parents[1] / "golden" / "plans"

@@ -115,7 +115,6 @@ def _rename_tree(planned: PlannedNode, renamed: _Renamed) -> PlannedNode:
 
 
 def _handed(inputs: Iterable[PlannedNode]) -> set[int]:
-    """Return the ids of the columns that nodes hand on."""
     numbers = (column.number_of("exprId") for each in inputs for column in each.columns)
     return {each for each in numbers if each is not None}
 
@@ -125,7 +124,6 @@ def _ids_in(planned: PlannedNode) -> set[int]:
 
 
 def _ids_of(planned: PlannedNode) -> set[int]:
-    """Return all ids that a node names."""
     roots = [each for value in planned.node.fields.values() for each in expressions_in(value)]
     roots += [*planned.columns, *(column for some in planned.buffers for column in some)]
     numbers = (part.number_of("exprId") for each in roots for part in each.walk())

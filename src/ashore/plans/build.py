@@ -156,7 +156,6 @@ class _Builder:
         return replace(made, inputs=(self.visit(first.children[0]),))
 
     def _kept(self, function: Node, buffers: Iterable[Node]) -> list[KeptColumn]:
-        """Return what an aggregate keeps for a function."""
         term, found = self.term(function), list(buffers)
         named = ((each, each.text("name") if len(found) > 1 else "") for each in found)
         return [_kept_as(each, term, part) for each, part in named]

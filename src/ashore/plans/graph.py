@@ -1,6 +1,6 @@
 """What a query does, as a graph: nodes that read, filter, join and keep state, over terms.
 
-What it is: `PlanGraph`, a value; its JSON.
+What it is: `PlanGraph`, a value, and its form as JSON.
 What it promises: pure. A graph holds nothing that differs between two sessions, nor what a query
 calls things, but for the columns that it hands on. Steps that only move or rename rows are no
 nodes: projections, exchanges, sorts for a merge; and a stateful aggregate is one, for all phases.
@@ -17,11 +17,9 @@ Numbers are places: of a source, of a term, of a node. The first node is the one
 takes; a node comes before its inputs, a term after those that it is made of.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ashore.base import codec
 from ashore.base.codec import added
 from ashore.plans.sources import PlanSource
 from ashore.plans.terms import Term, TermKind
@@ -123,23 +121,3 @@ def split_condition(graph: PlanGraph, place: int) -> Iterator[int]:
             yield from split_condition(graph, each)
     else:
         yield place
-
-
-def write_graph(graph: PlanGraph) -> str:
-    """Return the JSON of a graph: the same bytes for the same graph, a line for each part."""
-    parts = {
-        "sources": graph.sources,
-        "terms": graph.terms,
-        "nodes": graph.nodes,
-        "columns": graph.columns,
-    }
-    written = [
-        f'"{name}": [\n' + ",\n".join(json.dumps(codec.encode(each)) for each in part) + "\n]"
-        for name, part in parts.items()
-    ]
-    return "{\n" + ",\n".join(written) + "\n}\n"
-
-
-def read_graph(text: str) -> PlanGraph:
-    """Return the graph that was written. Raises ValueError."""
-    return codec.decode(PlanGraph, json.loads(text))

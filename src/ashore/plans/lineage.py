@@ -245,7 +245,6 @@ def _functions(planned: PlannedNode) -> Iterator[tuple[int | None, Node]]:
 
 
 def _numbers_of(aggregate: Node) -> set[int]:
-    """Return the expression ids of an aggregate's functions; none of other nodes."""
     numbers = (each.number_of("exprId") for each in aggregate.nodes(_RESULTS))
     return {each for each in numbers if each is not None}
 

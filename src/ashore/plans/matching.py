@@ -186,7 +186,6 @@ def _facts(operator: Operator) -> set[str]:
 
 
 def _columns(operator: Operator) -> set[str]:
-    """Return the columns that an operator takes in."""
     return {column for edge in operator.inputs for column in edge.columns}
 
 

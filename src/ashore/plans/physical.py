@@ -120,7 +120,6 @@ def _rename(value: Field, renamed: Mapping[int, int]) -> Field:
 
 
 def _rename_in(node: Node, renamed: Mapping[int, int]) -> Node:
-    """Return an expression in which columns have their new ids."""
     fields = {name: _rename(value, renamed) for name, value in node.fields.items()}
     number, known = node.number_of("exprId"), node.fields.get("exprId")
     if number is not None and number in renamed and isinstance(known, Mapping):

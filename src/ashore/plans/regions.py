@@ -126,8 +126,6 @@ def walk_region(
 
 @dataclass(slots=True)
 class _Digests:
-    """The forms of a graph's nodes, without places."""
-
     graph: PlanGraph
     renumbered: Mapping[int, int] | None
     sources: Sequence[Json]

@@ -101,7 +101,6 @@ def find_read(text: str, views: Mapping[str, str]) -> frozenset[str]:
 
 
 def _cut(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the pieces of a text, each with its kind."""
     at = 0
     while found := _PIECES.match(text, at):
         kind = found.lastgroup or "other"

@@ -147,7 +147,6 @@ def _compare(before: Operator, after: Operator, pair: Pair) -> OperatorChange:
 
 
 def _describe(operator: Operator) -> Iterator[str]:
-    """Yield what an operator computes with, keeps and takes in, in words."""
     for fact in operator.facts:
         yield f"{fact.role} {fact.text}"
     yield from _kept_by(operator)

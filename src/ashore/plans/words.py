@@ -127,7 +127,6 @@ class Words:
                 return f"{_function(kind)}({self._list(term.arguments)})"
 
     def _rest_of(self, term: Term) -> str:
-        """Return what a text leaves out of a term."""
         rest = [] if term.name == "Cast" else [term.type]
         rest += [f"reading {term.copy + 1}"] if term.copy else []
         is_marked = term.kind is TermKind.CALL and term.name in _MARKS

@@ -12,7 +12,6 @@ from ashore.log.entries import next_version
 from ashore.log.names import SliceName
 from ashore.log.query import EditsState, MappingEdit
 from ashore.log.store.log import LandingLog, LogContext
-from ashore.plans.graph import read_graph
 from ashore.plans.version import (
     JobVersion,
     NamedOperator,
@@ -24,6 +23,7 @@ from ashore.plans.version import (
 from ashore.proof.status.versions import QueryVersions, read_versions
 from ashore.storage import LocalStorage
 from ashore_lab.testing import FakeClock
+from ashore_lab.testing.graph_files import read_graph
 
 JOB = """\
 job: clicks

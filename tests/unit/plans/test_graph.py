@@ -9,8 +9,9 @@ import pytest
 from ashore.base.codec import Malformed
 from ashore.errors import QueryRefused
 from ashore.plans.checks import check_graph
-from ashore.plans.graph import PlanGraph, read_graph, write_graph
+from ashore.plans.graph import PlanGraph
 from ashore.plans.operators import describe_operators, find_hidden_keys
+from ashore_lab.testing.graph_files import read_graph, write_graph
 
 GRAPHS = Path(__file__).parents[2] / "golden" / "plans"
 NAMES = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import QueryRefused
-from ashore.plans.graph import PlanGraph, read_graph
+from ashore.plans.graph import PlanGraph
 from ashore.plans.hints import (
     WrittenOperator,
     check_all_placed,
@@ -15,6 +15,7 @@ from ashore.plans.hints import (
     place_ids,
     strip_ids,
 )
+from ashore_lab.testing.graph_files import read_graph
 
 PLANS = Path(__file__).parents[2] / "golden" / "plans"
 TEXT = """

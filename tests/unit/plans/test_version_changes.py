@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ashore.plans.graph import PlanGraph, read_graph
+from ashore.plans.graph import PlanGraph
 from ashore.plans.matching import Why, match_operators
 from ashore.plans.operator_graph import OperatorGraph, describe_graph
 from ashore.plans.text import mask_literals
 from ashore.plans.version_changes import ChangeKind, compare_operators
+from ashore_lab.testing.graph_files import read_graph
 
 PLANS = Path(__file__).parents[2] / "golden" / "plans"
 NAMES = sorted(path.stem for path in PLANS.iterdir())

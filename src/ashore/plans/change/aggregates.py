@@ -38,8 +38,6 @@ _OF_NONE = {
 
 @dataclass(frozen=True, slots=True)
 class _KeyChange:
-    """The verdict on the keys of an aggregate."""
-
     verdict: StateVerdict
     why: str = ""  # empty where they are the same
     merges: bool = False  # several old groups become one
@@ -201,7 +199,6 @@ def _judge_functions(
 
 
 def _form(operator: KeptOperator) -> list[tuple[str, str, str]]:
-    """Return in which order the values of a state are written, and as what."""
     return [(operator.side.digests[each.term], each.part, each.type) for each in operator.columns]
 
 

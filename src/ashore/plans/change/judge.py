@@ -205,7 +205,6 @@ def _judge_removed(operator: Operator) -> OperatorVerdict:
 def _judge_kept(
     old: KeptOperator, new: KeptOperator
 ) -> tuple[list[_Finding], tuple[ColumnVerdict, ...]]:
-    """Judge an operator that is there before and after."""
     is_seen = old.region.is_seen and new.region.is_seen
     if not is_seen and not old.side.is_same_text(new.side):
         return [_Finding(StateVerdict.REFUSED, UNSEEN)], ()

@@ -138,5 +138,4 @@ def _judge_sides(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict
 
 
 def _form(join: KeptOperator, side: str) -> list[tuple[str, str]]:
-    """Return in which order the columns of a side's rows are written, and as what."""
     return [(join.side.digests[each.term], each.type) for each in join.columns_of_side(side)]

@@ -341,7 +341,6 @@ def _values(old: KeptOperator, new: KeptOperator) -> Iterator[ValueSource]:
 
 
 def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: KeptColumn) -> None:
-    """Refuse a column that is kept as another type."""
     if was.type != now.type:
         raise _CannotRewrite(
             new.operator.name,

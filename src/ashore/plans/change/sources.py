@@ -215,7 +215,6 @@ class _Matcher:
 def _find_unique(
     before: Sequence[int], after: Sequence[int], old: dict[int, str], new: dict[int, str]
 ) -> Iterator[tuple[int, int]]:
-    """Yield readings that alone have what stands above them, in both graphs."""
     for was in before:
         alike = [now for now in after if was in old and new.get(now) == old[was]]
         others = [each for each in before if old.get(each) == old.get(was)]

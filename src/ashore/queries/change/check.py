@@ -230,7 +230,6 @@ def _filled(opened: OpenJob, judged: JudgedQuery, planned: Sequence[PlannedQuery
 
 
 def _require_replay(opened: OpenJob, name: SliceName, fold: Fold) -> None:
-    """Raise QueryRefused where a replay lacks records that the state has."""
     look = look_at_replay(opened, fold)
     why = look.unknown
     if look.missing:

@@ -148,10 +148,12 @@ def plan_change(
     begins = read_begins(request.begins)
     new = {each.query: each for each in change.planned}
     changed = [each for each in change.queries if each.verdict.verdict is not StateVerdict.FULL]
-    migrations = [
-        _plan_query(opened, other, each, new, request) for each in changed if _is(each, new)
-    ]
-    drops = [_plan_drop(opened, each, request) for each in changed if not _is(each, new)]
+    migrations, drops = list[PlannedMigration](), list[PlannedDrop]()
+    for each in changed:
+        if (each.into or each.query) in new:  # it continues, be it as another one
+            migrations.append(_plan_query(opened, other, each, new, request))
+        else:
+            drops.append(_plan_drop(opened, each, request))
     for each in changed:
         require_accepted(each, request)
     _require_partitions(request.partitions, migrations)
@@ -169,17 +171,11 @@ def plan_change(
 
 
 def _require_partitions(partitions: int | None, migrations: list[PlannedMigration]) -> None:
-    """Refuse a number of partitions that no state gets."""
     if partitions is not None and not any(each.rewrite.operators for each in migrations):
         raise QueryRefused(
             "no state has to be rewritten, so none gets other partitions; nothing was changed",
             hint="`ashore checkpoint rescale` changes the number of state partitions",
         )
-
-
-def _is(judged: JudgedQuery, new: Mapping[str, PlannedQuery]) -> bool:
-    """Return whether a query continues, be it as another one."""
-    return (judged.into or judged.query) in new
 
 
 def _plan_drop(opened: OpenJob, judged: JudgedQuery, request: ApplyAsked) -> PlannedDrop:

@@ -144,7 +144,6 @@ def _digest(source: str) -> str:
 
 
 def _line(error: Exception, file: str) -> int:
-    """Return the line of a file that an error is about."""
     if isinstance(error, SyntaxError) and error.lineno:
         return error.lineno
     frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == file]

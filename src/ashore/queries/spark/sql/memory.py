@@ -93,6 +93,5 @@ def no_answer(name: SliceName, error: Exception, batch: BaseException | None) ->
 
 
 def _read(kafka: KafkaAddress, what: ShardRange) -> None:
-    """Read a range. Raises RecordsTooLarge, SourceError."""
     for _ in kafka.read({StreamShard(what.key.stream, what.key.shard): what.offsets}):
         pass

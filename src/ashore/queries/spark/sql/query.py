@@ -137,7 +137,6 @@ class SqlQuery:
         )
 
     def _start(self, frame: DataFrame, writer: DataStreamWriter) -> None:
-        """Start the query and wait for its end."""
         self._batches.failure = None
         if self._batches.is_stopping:
             return

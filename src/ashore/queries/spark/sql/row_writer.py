@@ -218,7 +218,6 @@ class AsideWriter:
     def _read_left_out(
         self, session: SparkSession, batch: AsideBatch, letters: tuple[Letter, ...]
     ) -> DataFrame:
-        """Return records with their reasons."""
         keys = {each.key for each in letters}
         hulls = [each for each in batch.read.ranges if each.key in keys]
         reasons = [

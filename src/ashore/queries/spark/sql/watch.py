@@ -99,7 +99,6 @@ class StreamWatch:
         )
 
     def _clean(self, now_ms: int, ttl_ms: int) -> None:
-        """Delete older attempts, and begin to clean the one of now."""
         self.plan.attempts.clean(self.parts.sink.fold.epoch, now_ms, ttl_ms)
         self._cleaner.begin(self.batches.checkpoint, now_ms, ttl_ms)
 

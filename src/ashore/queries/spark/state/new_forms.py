@@ -191,7 +191,6 @@ def _with_values(
 def _merged(
     rows: DataFrame, form: RowForm, deal_out: Callable[[DataFrame], DataFrame]
 ) -> DataFrame:
-    """Return one row for each key."""
     columns = rows.columns
     keys = [each for each in columns if each.startswith("k")]
     if not keys and rows.isEmpty():
@@ -201,7 +200,6 @@ def _merged(
 
 
 def _last(rows: DataFrame) -> DataFrame:
-    """Return one row for each key, with the last of each value."""
     keys = [each for each in rows.columns if each.startswith("k")]
     values = [each for each in rows.columns if each.startswith("v")]
     return rows.groupBy(*keys).agg(*(F.max(each).alias(each) for each in values))

@@ -111,7 +111,6 @@ class Maker:
         return self.deal_out(with_schema_of(self._stored(rewrite, store), like))
 
     def _stored(self, rewrite: OperatorRewrite, store: str) -> DataFrame:
-        """Return the rows that a store of the old operator has."""
         old = rewrite.old if rewrite.old is not None else fail("rows are taken of no operator")
         return read_state(self.spark, self.source.uri, self.batch, StateStores(old, store))
 

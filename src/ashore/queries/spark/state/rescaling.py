@@ -118,7 +118,6 @@ class _Moved:
 def _measure(
     spark: SparkSession, checkpoint: Checkpoint, batch: int, send: Send
 ) -> dict[StateStores, dict[str, Content]]:
-    """Return what each store holds, by its column families."""
     found: dict[StateStores, dict[str, Content]] = {}
     for stores in list_state(spark, checkpoint.uri):
         send(StateStep(StateWork.COMPARE, stores.operator, stores.name))

@@ -257,7 +257,6 @@ class _Migrator:
     # ---- stores that are written
 
     def _write(self, written: Sequence[OperatorRewrite], forms: Mapping[int, Forms]) -> None:
-        """Write the stores of operators, by Spark's own writer."""
         if not written:
             return
         for each in written:
@@ -308,7 +307,6 @@ class _Migrator:
                 yield self._moved(each, store.name, before, after)
 
     def _require_same_rows(self, moved: OperatorRewrite, store: str) -> None:
-        """Raise CheckpointUnfit where rows that were moved are not those that were read."""
         old = moved.old if moved.old is not None else fail("rows are moved of no operator")
         found = [
             measure_stores(read_state(self.spark, of.uri, self.migration.batch, stores))
@@ -443,7 +441,6 @@ def _store_of(file: CheckpointFile) -> tuple[int, str] | None:
 
 
 def _renumber(path: StoreFile, numbers: Mapping[int, int]) -> StoreFile:
-    """Return the same path below another operator."""
     if isinstance(path, ChecksumPath):
         of = path.of
         return ChecksumPath(replace(of, store=_renumbered(of.store, numbers)))

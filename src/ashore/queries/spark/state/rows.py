@@ -60,8 +60,6 @@ READING = {
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Rows of a table: partition, key and value."""
-
     frame: DataFrame
     keys: tuple[str, ...]
     values: tuple[str, ...]
@@ -226,7 +224,6 @@ def _leaves(kind: DataType, before: str = "") -> list[str]:
 
 
 def _compare(before: _Read, now: _Read) -> DataFrame:
-    """Return the keys whose values differ."""
     both = _sides(before, now, [PARTITION, "id"], [])
     change = (
         F.when(F.col("old.id").isNull(), "added")
@@ -348,7 +345,6 @@ def write_file(rows: DataFrame, path: str) -> int:
 
 
 def _join(files: list[pq.ParquetFile], path: Path, *, is_arrow: bool) -> int:
-    """Write what files of one schema hold to another one."""
     schema = files[0].schema_arrow.remove_metadata()
     count = 0
     with (
