@@ -61,7 +61,7 @@ impl Context {
         self.refuse_text(behind.map_or(quote, Cursor::skip_space));
     }
 
-    /// The value at a cursor, which no column wants, was not passed.
+    /// The value at a cursor, which is outside the schema, was not passed.
     #[cold]
     #[inline(never)]
     pub fn refuse_skipped(&mut self, at: Cursor) {
@@ -74,7 +74,7 @@ impl Context {
     /// The value at a cursor was not taken for a column of a type.
     #[cold]
     #[inline(never)]
-    pub fn refuse_value(&mut self, wanted: &DataType, at: Cursor) {
+    pub fn refuse_value(&mut self, data_type: &DataType, at: Cursor) {
         if self.fault.is_set() {
             return; // of a value inside it
         }
@@ -89,8 +89,8 @@ impl Context {
             b"[" => b"[...]",
             _ => token,
         };
-        match judge(wanted, token) {
-            Verdict::Bad(code) => self.fault.set_value(code, &sql_name(wanted), shown),
+        match judge(data_type, token) {
+            Verdict::Bad(code) => self.fault.set_value(code, &sql_name(data_type), shown),
             Verdict::Fits => self.refuse_text(end),
             Verdict::Unsure => self.fault.set(None),
         }

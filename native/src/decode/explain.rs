@@ -102,8 +102,8 @@ fn pass_members(mut at: Cursor, last: u8, depth: usize) -> Step {
 }
 
 /// Judge a token that was not taken for a column of a type.
-pub fn judge(wanted: &DataType, token: &[u8]) -> Verdict {
-    if kind_at(token[0]).is_some_and(|kind| !kind_of(wanted).takes(kind)) {
+pub fn judge(data_type: &DataType, token: &[u8]) -> Verdict {
+    if kind_at(token[0]).is_some_and(|kind| !kind_of(data_type).takes(kind)) {
         return Verdict::Bad(Code::WrongType);
     }
     let text = match token {
@@ -113,7 +113,7 @@ pub fn judge(wanted: &DataType, token: &[u8]) -> Verdict {
     if text.contains(&b'\\') {
         return Verdict::Unsure;
     }
-    match wanted {
+    match data_type {
         DataType::Int8 => judge_integer::<i8>(token),
         DataType::Int16 => judge_integer::<i16>(token),
         DataType::Int32 => judge_integer::<i32>(token),

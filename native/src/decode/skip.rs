@@ -1,4 +1,4 @@
-//! Values that no column wants: looked at, as they must be JSON, and not built.
+//! Values outside the schema: checked, as they must be JSON, and not kept.
 
 use super::scalars::numbers::skip_number;
 use super::scalars::strings::skip_text;
