@@ -49,25 +49,25 @@ class WrittenOperator:
 
 def find_ids(text: str) -> tuple[str, ...]:
     """Return the ids that a text gives, in their order."""
-    return tuple(each["value"][1:-1] for hint in _hints(text) for each in _ID.finditer(hint.text))
+    return tuple(each["value"][1:-1] for _, hint in _hints(text) for each in _ID.finditer(hint))
 
 
 def strip_ids(text: str) -> str:
     """Return a text without its ids: a hint that says no more is gone with them."""
-    for hint in reversed(list(_hints(text))):
-        rest = _ID.sub("", hint.text[3:-2])
-        if rest == hint.text[3:-2]:
+    for start, hint in reversed(list(_hints(text))):
+        rest = _ID.sub("", hint[3:-2])
+        if rest == hint[3:-2]:
             continue
         parts = [each.strip() for each in _split(rest)]
         kept = ", ".join(each for each in parts if each)
         made = f"/*+ {kept} */" if kept else " "
-        text = text[: hint.start] + made + text[hint.start + len(hint.text) :]
+        text = text[:start] + made + text[start + len(hint) :]
     return text
 
 
 def id_at(text: str, index: int) -> str:
     """Return the id of the innermost SELECT that a place of a text stands in; empty: none."""
-    hints = {hint.start: hint for hint in _hints(text)}
+    hints = dict(_hints(text))
     open_: list[str] = [""]  # by depth, the id of the last SELECT
     for start, kind, part in cut(text):
         if start > index:
@@ -134,21 +134,15 @@ def check_all_placed(graph: PlanGraph, ids: Sequence[str]) -> None:
 # ---- text
 
 
-@dataclass(frozen=True, slots=True)
-class _Hint:
-    start: int
-    text: str  # with its ends
-
-
-def _hints(text: str) -> Iterator[_Hint]:
-    """Yield the hints of a text: `/*+ ... */`, in no literal and no comment."""
+def _hints(text: str) -> Iterator[tuple[int, str]]:
+    """Yield where hints begin, and their texts: `/*+ ... */`, in no literal and no comment."""
     pieces = list(cut(text))
     number = 0
     while number < len(pieces):
         start = pieces[number][0]
         if text.startswith("/*+", start) and pieces[number][1] == "other":
             end = _end(text, pieces, number)
-            yield _Hint(start, text[start:end])
+            yield start, text[start:end]
             while number < len(pieces) and pieces[number][0] < end:
                 number += 1
         else:
@@ -162,7 +156,7 @@ def _end(text: str, pieces: Sequence[tuple[int, str, str]], number: int) -> int:
     return len(text)
 
 
-def _id_after(text: str, at: int, hints: dict[int, _Hint]) -> str:
+def _id_after(text: str, at: int, hints: dict[int, str]) -> str:
     """Return the ids of the hints that follow a SELECT."""
     found: list[str] = []
     while True:
@@ -170,8 +164,8 @@ def _id_after(text: str, at: int, hints: dict[int, _Hint]) -> str:
         at = blank.end() if blank else at
         if at not in hints:
             return ", ".join(found)
-        found += find_ids(hints[at].text)
-        at += len(hints[at].text)
+        found += find_ids(hints[at])
+        at += len(hints[at])
 
 
 def _split(hint: str) -> Iterator[str]:
