@@ -11,10 +11,9 @@ from ashore.errors import ServerRefused
 from ashore.fleet.access.tokens import Caller
 from ashore.fleet.operate.operations import Operations
 from ashore.fleet.records.values import Asker
+from ashore.fleet.server.condition import SeenJob
 from ashore.fleet.server.job_watch import FleetWatch
-from ashore.fleet.server.observation import SeenJob
-from ashore.fleet.server.pages.commands import Commands
-from ashore.fleet.server.pages.control_plane import Drafts
+from ashore.fleet.server.pages.job_text import Drafts
 from ashore.topics.open_job import OpenJob
 
 
@@ -27,7 +26,6 @@ class OnlyWatched:
         operations = watch.directory / ".ashore" / "operations"
         operations.mkdir(parents=True)
         self.operations = Operations(operations, watch.directory)
-        self.commands = Commands(self.operations, self._clock)
         self.drafts = Drafts(watch.directory / ".ashore" / "drafts", watch.directory)
 
     @property
@@ -57,7 +55,7 @@ class OnlyWatched:
 
     def job_of(self, operation: str) -> str:
         """Return the job of an operation."""
-        return self.commands.job_of(operation)
+        return self.operations.get(operation).request.job
 
     def stamp(self, name: str | None) -> str:
         """Return a text that changes with what a page of a job, or of all, would show."""

@@ -12,7 +12,7 @@ from tests.unit.proof.lakes import make_lake
 
 from ashore.fleet.server.pages.fleet_page import list_jobs, view_fleet
 from ashore.fleet.server.pages.render import render
-from ashore.fleet.server.pages.versions_view import view_versions
+from ashore.fleet.server.pages.versions_view import view_diff
 from ashore.plans.version import JobVersion
 from ashore.plans.version_changes import compare_versions
 from ashore.proof.status.versions import ComparedVersions, RecordedVersion
@@ -76,7 +76,7 @@ def test_two_versions_of_two_hundred_operators_are_compared_within_half_a_second
 
     def page() -> str:
         compared = ComparedVersions("ods.x", *recorded, compare_versions(old, new))
-        return view_versions((), compared).diff.picture
+        return str(view_diff(compared)["picture"])
 
     assert page().count('class="operator') == 2 * MANY
     assert cpu_ms(page) < 500

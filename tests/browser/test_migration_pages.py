@@ -4,7 +4,8 @@ The answers are documents of real verdicts on real plans; only the process that 
 out, as it starts a Spark.
 """
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from tests.unit.cli.test_versions_commands import JOB
 from tests.unit.plans.test_kept_edits import plan_of
 
 from ashore.cli.migrate_view import judged_document
-from ashore.fleet.operate.commands import BY_NAME, Value
-from ashore.fleet.server.pages.commands import Commands, CommandSeen
+from ashore.fleet.operate.commands import CommandTwin, Value
+from ashore.fleet.operate.operations import Operations, OperationState, OperationView
+from ashore.fleet.records.values import OperationEnd, OperationProcess, OperationRequest
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.verdicts import LostState
 from ashore.queries.change.check import JudgedQuery
@@ -31,29 +33,32 @@ def judged(old: str, new: str) -> dict[str, object]:
     return judged_document([JudgedQuery("ods.big", verdict, None, losses)])
 
 
-class CannedCommands(Commands):
-    """Commands whose answers are there at once, and that remember what was asked for."""
+class CannedCommands(Operations):
+    """Operations whose answers are there at once, and that remember what was asked for."""
 
     answer: dict[str, object]
-    known: dict[str, CommandSeen]
+    known: dict[str, OperationView]
     asked: list[tuple[str, dict[str, Value]]]
 
-    def start(
-        self,
-        what: tuple[str, str, str],
-        values: Mapping[str, Value],
-        then: Callable[[CommandSeen], None] | None = None,
-    ) -> str:
-        assert BY_NAME[what[0]].line(values, as_json=True)
-        self.asked.append((what[0], dict(values)))
-        found = CommandSeen(f"{len(self.asked)}", *what, 1, "done", 2, 3, 0, "", self.answer)
-        self.known[found.id] = found
-        if then is not None:
-            then(found)
-        return found.id
+    def run(self, command: CommandTwin, about: tuple[str, str], values: Mapping[str, Value]) -> str:
+        assert command.line(values, as_json=True)
+        self.asked.append((command.name, dict(values)))
+        id_ = f"{len(self.asked)}"
+        job, by = about
+        request = OperationRequest(id_, command.name, job, (), by, 1, is_json=True)
+        end, process = OperationEnd(0, 3), OperationProcess(7, 2)
+        view = OperationView(request, OperationState.DONE, process, None, end, False, "")
+        self.known[id_] = view
+        return id_
 
-    def find(self, id_: str) -> CommandSeen | None:
-        return self.known.get(id_)
+    def all(self) -> list[OperationView]:
+        return list(self.known.values())
+
+    def get(self, operation: str) -> OperationView:
+        return self.known[operation]
+
+    def result(self, _found: OperationView) -> object:
+        return self.answer
 
 
 @pytest.fixture
@@ -61,7 +66,7 @@ def commands(served, tmp_path, monkeypatch) -> CannedCommands:
     path = served.lakes.directory / "clicks.yaml"
     path.write_text(JOB.format(lake=tmp_path / "lake"))
     served.watch.look()
-    found = served.plane.commands
+    found = served.plane.operations
     monkeypatch.setattr(found, "__class__", CannedCommands)
     found.answer, found.asked, found.known = judged("q9", "q8"), [], {}
     return found
@@ -106,7 +111,10 @@ def test_a_change_is_checked_mapped_and_applied_with_a_confirmation(served, open
     page.get_by_role("button", name="Apply").click()
     expect(page.get_by_role("heading", name="migrate apply")).to_be_visible()
     assert commands.asked[-1][1]["accept"] == commands.answer["verdict"]
-    assert served.job_file("clicks").read_text("utf-8") == changed
+    deadline_s = time.monotonic() + 30
+    while served.job_file("clicks").read_text("utf-8") != changed:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
 
 
 def test_nothing_that_loses_state_is_applied_without_a_word(served, open_page, commands):

@@ -7,17 +7,20 @@ import pytest
 from tests.unit.proof.lakes import make_lake
 
 from ashore.errors import JobFileInvalid
-from ashore.fleet.server.condition import Level, find_needs
-from ashore.fleet.server.observation import SeenJob, Supervised
+from ashore.fleet.records.values import Desired, DesiredState, ProcessRecord
+from ashore.fleet.server.condition import Level, SeenJob, find_needs
 from ashore.fleet.server.pages.fleet_page import SORTS, view_fleet, view_row
 from ashore.fleet.server.pages.render import coded
+from ashore.fleet.supervise.decide import Act, Decision, Phase
+from ashore.fleet.supervise.supervisor import ManagedJob
 from ashore.jobs.file import parse_job
 from ashore.proof.status.health import FleetRow
 from ashore.proof.status.status import Warned, read_status
 from ashore.topics.loop.shares import SEE_STATUS
 from ashore.topics.use.run import AGAIN
 
-RUNS = Supervised("running", "running", "", "", False, 0, 0, False, ("stop",), 7, None)
+DESIRED = Desired(DesiredState.RUNNING, 0, 0, "test", 0)
+PROCESS = ProcessRecord("run", "clicks", 0, 0, 7, 0, "")
 
 
 def seen(name: str = "clicks", **changed: object) -> SeenJob:
@@ -25,12 +28,14 @@ def seen(name: str = "clicks", **changed: object) -> SeenJob:
     return SeenJob(name, Path(f"/jobs/{name}.yaml"), row, 1_000, **changed)  # type: ignore[arg-type]
 
 
-def supervised(**changed: object) -> Supervised:
-    return Supervised(**{**{n: getattr(RUNS, n) for n in RUNS.__slots__}, **changed})
+def supervised(phase: Phase = Phase.RUNNING, why: str = "", hint: str = "") -> ManagedJob:
+    process = PROCESS if phase is Phase.RUNNING else None
+    decision = Decision(Act.NOTHING, phase, why, hint=hint)
+    return ManagedJob("clicks", None, DESIRED, decision, 0, process, None, None, None)
 
 
 def test_nothing_is_needed_of_a_job_that_runs():
-    assert find_needs(seen(supervised=RUNS)) == ()
+    assert find_needs(seen(supervised=supervised())) == ()
 
 
 def test_a_decision_comes_first_and_commands_name_the_job_file():
@@ -97,15 +102,13 @@ def test_what_is_said_twice_is_said_as_the_gravest():
 
 
 def test_what_the_server_starts_again_asks_nobody_to_start_it():
-    killed = supervised(phase="backing-off", why="killed", hint=f"`dmesg` says; then {AGAIN}")
+    killed = supervised(Phase.BACKING_OFF, "killed", f"`dmesg` says; then {AGAIN}")
     (found,) = find_needs(seen(supervised=killed))
     assert found.hint.startswith("`dmesg` says. the server starts")
 
 
 def test_what_waits_for_a_person_is_a_decision():
-    waits = supervised(
-        phase="needs-decision", why="offsets are gone", hint="skip", needs_person=True
-    )
+    waits = supervised(Phase.NEEDS_DECISION, "offsets are gone", "skip")
     (found,) = find_needs(seen(supervised=waits))
     assert (found.level, found.hint) == (Level.DECIDE, "skip")
 
@@ -130,7 +133,7 @@ def test_jobs_are_sorted_and_filtered(sort: str):
 
 
 def test_a_row_of_a_stuck_job_says_so_whatever_the_supervisor_thinks():
-    assert view_row(seen(supervised=RUNS)).state == "running"
+    assert view_row(seen(supervised=supervised())).state == "running"
     assert view_row(seen(supervised=supervised(phase="needs-decision"))).state == "needs decision"
 
 

@@ -22,12 +22,7 @@ from fastapi.routing import APIRoute
 
 from ashore.base.unique import unique
 from ashore.errors import NotAllowed
-from ashore.fleet.access.permissions import (
-    JobAccess,
-    note_caller,
-    noted_caller,
-    require_operator,
-)
+from ashore.fleet.access.permissions import JobAccess, note_caller, noted_caller, require_operator
 from ashore.fleet.access.requests import SAFE, RequestAccess
 from ashore.fleet.access.tokens import Caller, Tokens
 from ashore.fleet.records.values import Asker
@@ -50,11 +45,6 @@ class Visitor:
     caller: Caller
     csrf: str
     may_operate: bool
-
-    @classmethod
-    def of(cls, caller: Caller, csrf: str) -> "Visitor":
-        """Return who looks at a page that is about no job."""
-        return cls(caller, csrf, caller.may_operate)
 
     @property
     def sees_all(self) -> bool:
@@ -96,11 +86,13 @@ class Sessions:
         if not is_ours or len(parts) != 3 or int(parts[1]) <= now_ms:
             return None
         caller = tokens.find_id(parts[0])
-        return None if caller is None else Visitor.of(caller, self._sign("form " + cookie))
+        if caller is None:
+            return None
+        return Visitor(caller, self._sign("form " + cookie), caller.may_operate)
 
     def named(self, caller: Caller) -> Visitor:
         """Return who looks at a page without a cookie of ours: anybody, or as a proxy says."""
-        return Visitor.of(caller, self._sign("form of " + caller.id))
+        return Visitor(caller, self._sign("form of " + caller.id), caller.may_operate)
 
     def is_form(self, visitor: Visitor, sent: str) -> bool:
         """Return whether a form came from a page that this visitor was shown."""
@@ -158,7 +150,7 @@ class PageGuard:
     def __init__(self, access: RequestAccess, jobs: JobAccess, now_ms: Callable[[], int]) -> None:
         self._access = access
         self.jobs = jobs
-        self._sessions = Sessions(access.current().key)
+        self._sessions = Sessions(access.tokens.current().key)
         self._now_ms = now_ms
 
     async def admit(self, request: Request, path: str, admits: Admits) -> None:
@@ -189,7 +181,7 @@ class PageGuard:
         if named is not None:
             return self._sessions.named(named)
         cookie = request.cookies.get(COOKIE, "")
-        known, now_ms = self._access.current(), self._now_ms()
+        known, now_ms = self._access.tokens.current(), self._now_ms()
         found = self._sessions.visitor(cookie, known, now_ms) if cookie else None
         if found is None:
             raise LoginNeeded
@@ -203,7 +195,7 @@ class PageGuard:
 
     def log_in(self, request: Request, token: str) -> dict[str, object] | None:
         """Return the arguments of the cookie for a token; None: it is not one."""
-        caller = self._access.current().find(token)
+        caller = self._access.tokens.current().find(token)
         if caller is None:
             return None
         note_caller(request.scope, caller, is_change=True)

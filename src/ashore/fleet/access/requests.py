@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from ashore.errors import NotAllowed
 from ashore.fleet.access.permissions import note_caller, require_operator
-from ashore.fleet.access.tokens import Caller, Grant, TokenFile, Tokens, UserRole
+from ashore.fleet.access.tokens import Caller, Grant, TokenFile, UserRole
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 Network = IPv4Network | IPv6Network
@@ -78,10 +78,6 @@ class RequestAccess:
     allowed: frozenset[str] = field(default_factory=frozenset)
     proxy: TrustedProxy | None = None
 
-    def current(self) -> Tokens:
-        """Return the tokens as they are now."""
-        return self.tokens.current()
-
     def admit(self, scope: Scope, headers: Headers, *, is_change: bool) -> None:
         """Find out who asks, note them, and check that they may. Raises NotAllowed.
 
@@ -105,12 +101,12 @@ class RequestAccess:
             named = self.proxied(scope, headers)
             if named is None:
                 raise NotAllowed(
-                    self.current().problem or f"the user {user[:100]!r} has no role here",
+                    self.tokens.current().problem or f"the user {user[:100]!r} has no role here",
                     hint="`ashore token allow` gives one to a user or a group",
                 )
             return named
         kind, _, token = headers.get("authorization", "").partition(" ")
-        known = self.current()
+        known = self.tokens.current()
         caller = known.find(token.strip()) if kind.casefold() == "bearer" else None
         if caller is None:
             raise NotAllowed(
@@ -134,7 +130,7 @@ class RequestAccess:
             return None
         sent = headers.get(self.proxy.groups_header, "") if self.proxy.groups_header else ""
         groups = [each.strip() for each in sent.split(",") if each.strip()]
-        return self.current().find_user(user, groups)
+        return self.tokens.current().find_user(user, groups)
 
     def check_site(self, method: str, headers: Headers) -> None:
         """Check that a request is not another site's doing. Raises NotAllowed."""

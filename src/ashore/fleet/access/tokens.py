@@ -224,9 +224,9 @@ class TokenFile:
         Raises RequestInvalid where it has none, OSError.
         """
         with self._changing() as document:
-            found = 0
+            found, kinds = 0, ("name", "user", "group")
             for listed in (document["tokens"], document.get("users", [])):
-                kept = [each for each in listed if name not in _names_of(each)]
+                kept = [each for each in listed if all(each.get(kind) != name for kind in kinds)]
                 found += len(listed) - len(kept)
                 listed[:] = kept
             if not found:
@@ -340,10 +340,6 @@ def _grant(owner: str, name: str, item: Mapping[str, str]) -> Grant:
 
 def _id_of(key: bytes, digest: str) -> str:
     return hmac.new(key, b"token " + digest.encode(), hashlib.sha256).hexdigest()[:32]
-
-
-def _names_of(item: Mapping[str, object]) -> set[object]:
-    return {item[each] for each in ("name", "user", "group") if each in item}
 
 
 def _no_tokens(path: Path, found: str) -> NotAllowed:

@@ -1,6 +1,5 @@
 """A thread that does one thing again and again, until it is ended.
 
-What it is: `Background`.
 What it promises: who wakes it while it works has it work once more. An exception does not end it:
 it is reported on stderr, and the work is tried again after a growing pause.
 """

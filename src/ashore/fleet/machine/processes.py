@@ -1,6 +1,5 @@
 """Starting the process that runs a job, finding one that lives, and ending it.
 
-What it is: `Processes`, over the files of runs.
 What it promises: one process of a job lives at a time, also after crashes. A start takes the
 job's lock and hands it to the process, which holds it for its life: so between any two steps of a
 start the lock shows whether there is a process, and nothing else. A signal reaches the
@@ -14,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import psutil
@@ -50,10 +49,7 @@ class StartOrder:
 
     def arguments(self) -> list[str]:
         """Return them as text."""
-        return [
-            *(self.run, str(self.job_file), str(self.directory)),
-            *(str(self.generation), str(self.attempt), str(self.lock)),
-        ]
+        return [str(each) for each in astuple(self)]
 
     @classmethod
     def read(cls, arguments: Sequence[str]) -> "StartOrder":

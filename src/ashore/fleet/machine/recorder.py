@@ -9,8 +9,7 @@ anything changes.
 import contextlib
 import json
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ashore.base import codec
 from ashore.base.clock import Clock
@@ -41,32 +40,17 @@ SEEN_AGAIN_MS = 10_000  # where nothing has changed
 LOG_BYTES, LOGS_KEPT = 10_000_000, 5
 SAMPLES_BYTES = 1_000_000
 WARNED_MS = 300_000  # a warning that does not come again is over after so long
+PHASES = {Starting: "starting", Started: "running", Ended: "stopping", Failed: "stopping"}
 BATCHES_SEEN, WARNINGS_SEEN, RATE_BATCHES = 20, 5, 12
 
 
 @dataclass
 class _SliceState:
-    """What is known of a slice."""
+    """What is known of a slice: `seen`, as it is written but for its rate, and what makes it."""
 
-    slice: str
-    state: str = "running"
-    step: str = "starting"
-    step_since_ms: int = 0
-    epoch: int | None = None
-    batch: int | None = None
-    entry: int | None = None
-    lag: int | None = None
-    lag_at_ms: int | None = None
-    retrying_since_ms: int | None = None
-    rows: int = 0
-    last_commit_ms: int | None = None
-    newest_ms: int | None = None
-    watermark_ms: int | None = None
-    deferred: int = 0
-    why: str = ""
+    seen: SliceSeen
     under_way: BatchSteps = field(default_factory=BatchSteps)
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=RATE_BATCHES))
-    batches: deque[BatchSeen] = field(default_factory=lambda: deque(maxlen=BATCHES_SEEN))
 
     def rate(self, now_ms: int) -> int | None:
         """Return records per second over the last batches; None: there were none."""
@@ -75,33 +59,14 @@ class _SliceState:
         span_ms = max(now_ms - self.recent[0][0], 1)
         return sum(rows for _, rows in self.recent) * 1000 // span_ms
 
-    def seen(self, now_ms: int) -> SliceSeen:
-        """Return what is known, as a record."""
-        return SliceSeen(
-            slice=self.slice,
-            state=self.state,
-            step=self.step,
-            step_since_ms=self.step_since_ms,
-            epoch=self.epoch,
-            batch=self.batch,
-            entry=self.entry,
-            lag=self.lag,
-            rate=self.rate(now_ms),
-            rows=self.rows,
-            last_commit_ms=self.last_commit_ms,
-            newest_ms=self.newest_ms,
-            watermark_ms=self.watermark_ms,
-            deferred=self.deferred,
-            why=self.why,
-            batches=tuple(self.batches),
-            lag_at_ms=self.lag_at_ms,
-            retrying_since_ms=self.retrying_since_ms,
-        )
+    def set(self, **changed: object) -> None:
+        """Change what is seen."""
+        self.seen = replace(self.seen, **changed)  # type: ignore[arg-type]
 
     def read_lag(self, lag: int | None, now_ms: int) -> None:
         """Take a lag as that of this moment; None: Kafka was not asked."""
         if lag is not None:
-            self.lag, self.lag_at_ms = lag, now_ms
+            self.set(lag=lag, lag_at_ms=now_ms)
 
 
 @dataclass
@@ -143,7 +108,7 @@ class RunRecorder:
         now_ms = self._clock.now_ms()
         match event:
             case Starting() | Started() | Ended() | Failed():
-                self._live(event)
+                self._phase = PHASES[type(event)]
             case StepBegun():
                 self._step(event, now_ms)
             case Landed():
@@ -175,24 +140,20 @@ class RunRecorder:
             "at": format_time(self._clock.now_ms()),
             "job": self._job,
             "slice": name,
-            "epoch": state.epoch if state else None,
-            "batch": state.batch if state else None,
+            "epoch": state.seen.epoch if state else None,
+            "batch": state.seen.batch if state else None,
             "kind": kind,
         }
         with contextlib.suppress(OSError):
             append_line(self._files.log, {**line, **document}, LOG_BYTES, LOGS_KEPT)
 
     def _slice(self, name: str) -> _SliceState:
-        return self._slices.setdefault(name, _SliceState(name))
-
-    def _live(self, event: Starting | Started | Ended | Failed) -> None:
-        phases = {Starting: "starting", Started: "running", Ended: "stopping", Failed: "stopping"}
-        self._phase = phases[type(event)]
+        return self._slices.setdefault(name, _SliceState(SliceSeen(name, "running", "starting", 0)))
 
     def _step(self, event: StepBegun, now_ms: int) -> None:
         state = self._slice(event.slice)
-        if state.retrying_since_ms is None:
-            state.state = "running"
+        if state.seen.retrying_since_ms is None:
+            state.set(state="running")
         ended = state.under_way.begin(event)
         if ended is not None:
             landed, steps = (
@@ -200,9 +161,10 @@ class RunRecorder:
                 tuple(StepTaken(str(step), ms) for step, ms in ended.steps),
             )
             counts = (landed.batch, landed.entry, landed.rows, landed.files)
-            state.batches.append(BatchSeen(*counts, now_ms, steps, landed.tables[:20]))
-        if state.step != event.step:
-            state.step, state.step_since_ms = str(event.step), now_ms
+            batch = BatchSeen(*counts, now_ms, steps, landed.tables[:20])
+            state.set(batches=(*state.seen.batches, batch)[-BATCHES_SEEN:])
+        if state.seen.step != event.step:
+            state.set(step=str(event.step), step_since_ms=now_ms)
 
     def _land(self, event: Landed, now_ms: int) -> None:
         state = self._slice(event.slice)
@@ -211,49 +173,43 @@ class RunRecorder:
             state.recent.append((now_ms - state.under_way.took_ms, 0))
         state.recent.append((now_ms, event.rows))
         state.under_way.land(event)
-        state.batch, state.entry = event.batch, event.entry
         state.read_lag(event.lag, now_ms)
-        state.last_commit_ms = now_ms
-        state.rows += event.rows
+        rows = state.seen.rows + event.rows
+        state.set(batch=event.batch, entry=event.entry, last_commit_ms=now_ms, rows=rows)
 
     def _measure(self, event: SliceMeasured | QueryProgressed | Retrying, now_ms: int) -> None:
         state = self._slice(event.slice)
         match event:
             case Retrying():
-                state.state = "retrying"
-                state.retrying_since_ms = state.retrying_since_ms or now_ms
+                since_ms = state.seen.retrying_since_ms or now_ms
+                state.set(state="retrying", retrying_since_ms=since_ms)
                 mine = [each for each in self._warnings if each.slice == event.slice]
                 for each in mine[-1:]:
                     each.is_tried_again = True
             case QueryProgressed():
-                state.watermark_ms = event.progress.watermark_ms
+                state.set(watermark_ms=event.progress.watermark_ms)
                 state.read_lag(event.progress.lag, now_ms)
             case SliceMeasured():
-                self._measure_slice(state, event, now_ms)
-
-    def _measure_slice(self, state: _SliceState, event: SliceMeasured, now_ms: int) -> None:
-        state.epoch = event.epoch
-        state.deferred = sum(count for _, count in event.deferred)
-        state.read_lag(event.lag, now_ms)
-        if event.newest_ms is not None:
-            state.newest_ms = event.newest_ms
+                deferred = sum(count for _, count in event.deferred)
+                state.set(epoch=event.epoch, deferred=deferred)
+                state.read_lag(event.lag, now_ms)
+                if event.newest_ms is not None:
+                    state.set(newest_ms=event.newest_ms)
 
     def _warn(self, event: WarningEvent, now_ms: int) -> None:
         self._warnings.append(_Warning(event.slice, event.message, now_ms))
         if event.slice and event.message.startswith(STOPPED):
-            state = self._slice(event.slice)
-            state.state, state.step, state.retrying_since_ms = "stopped", "stopped", None
-            state.why = event.message.removeprefix(STOPPED)
+            why = event.message.removeprefix(STOPPED)
+            ended = {"state": "stopped", "step": "stopped", "retrying_since_ms": None, "why": why}
+            self._slice(event.slice).set(**ended)
 
     def _forget_tries(self, state: _SliceState) -> None:
         """Warn no longer of what has passed: a slice has done what it tried again."""
-        over = [
-            each for each in self._warnings if each.slice == state.slice and each.is_tried_again
-        ]
-        for each in over:
-            self._warnings.remove(each)
-        if state.retrying_since_ms is not None:
-            state.state, state.retrying_since_ms = "running", None
+        for each in tuple(self._warnings):
+            if each.slice == state.seen.slice and each.is_tried_again:
+                self._warnings.remove(each)
+        if state.seen.retrying_since_ms is not None:
+            state.set(state="running", retrying_since_ms=None)
 
     def _write_due(self, now_ms: int) -> None:
         age_ms = now_ms - self._written_ms
@@ -270,7 +226,10 @@ class RunRecorder:
             now_ms,
             self._phase,
             self.job_pid,
-            tuple(self._each(now_ms)),
+            tuple(
+                replace(state.seen, rate=state.rate(now_ms))
+                for _, state in sorted(self._slices.items())
+            ),
             tuple(each.message for each in self._warnings if self._lasts(each, now_ms)),
             self.job_log,
         )
@@ -279,17 +238,13 @@ class RunRecorder:
     def _lasts(self, warning: _Warning, now_ms: int) -> bool:
         """Return whether a warning is of now: of a slice that is retrying, or stopped, it lasts."""
         state = self._slices.get(warning.slice)
-        is_down = state is not None and state.state != "running"
+        is_down = state is not None and state.seen.state != "running"
         return is_down or now_ms - warning.at_ms < WARNED_MS
-
-    def _each(self, now_ms: int) -> Iterator[SliceSeen]:
-        for name in sorted(self._slices):
-            yield self._slices[name].seen(now_ms)
 
     def _sample(self, now_ms: int) -> None:
         self._sampled_ms = now_ms
         slices = {
-            name: [state.rows, state.lag, state.rate(now_ms)]
+            name: [state.seen.rows, state.seen.lag, state.rate(now_ms)]
             for name, state in sorted(self._slices.items())
         }
         with contextlib.suppress(OSError):

@@ -10,11 +10,10 @@ order, SIGKILL leaves no process behind.
 import os
 import signal
 import sys
-import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -27,7 +26,7 @@ from ashore.fleet.records.job_files import JobFile, read_job_file
 from ashore.fleet.records.layout import RunFiles
 from ashore.fleet.records.store import write_record
 from ashore.fleet.records.values import ExitRecord, ProcessRecord
-from ashore.jobs.events import Event, Note, WarningEvent
+from ashore.jobs.events import Note, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.file import Job
 from ashore.jobs.file.metrics import Metrics
@@ -47,7 +46,6 @@ class _Ending:
 
     is_asked: bool = False
     launch: JobLaunch | None = None
-    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def ask(self, _number: int, _frame: FrameType | None) -> None:
         self.is_asked = True
@@ -130,7 +128,8 @@ class JobRun:
             stack.enter_context(_bounded(launch.log_path, self._files.output))
             for event in run.events():
                 errors += [event] if isinstance(event, Failed) else []
-                self._take(event, metrics.take)
+                metrics.take(event)
+                self._recorder.take(event)
             code = run.wait()
             metrics.end(code)
         reported = errors[-1] if errors else None
@@ -152,10 +151,6 @@ class JobRun:
             self._recorder.take(Note("", f"{expression} matches no topic yet ({job.job})"))
         for text in found.removed:
             self._recorder.take(Note("", text))
-
-    def _take(self, event: Event, count: Callable[[Event], None]) -> None:
-        count(event)
-        self._recorder.take(event)
 
     def _warn(self, message: str) -> None:
         self._recorder.log(WarningEvent("", message))

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +25,7 @@ from ashore.errors import ExitCode, OperationUnknown, ServerBusy
 from ashore.fleet.machine.background import END_S, Background
 from ashore.fleet.machine.locks import is_locked, take_lock
 from ashore.fleet.machine.processes import Children, child_environment, open_process
+from ashore.fleet.operate.commands import CommandTwin, Value
 from ashore.fleet.records.layout import OperationFiles
 from ashore.fleet.records.store import read_record, write_record
 from ashore.fleet.records.values import (
@@ -78,6 +79,11 @@ class OperationView:
     def is_final(self) -> bool:
         """Whether it has ended."""
         return self.state in FINAL
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of its command; None: it has not ended, or left none."""
+        return self.end.code if self.end and self.is_final else None
 
     @property
     def outcome(self) -> str:
@@ -134,6 +140,29 @@ class Operations:
         self._thread.end(END_S)
 
     # ---- for requests
+
+    def run(
+        self,
+        command: CommandTwin,
+        about: tuple[str, str],
+        values: Mapping[str, Value],
+        *,
+        as_json: bool = True,
+        hold: Callable[[str], object] | None = None,
+    ) -> str:
+        """Ask for a command, and return the id of its operation. Raises as `ask`, RequestInvalid.
+
+        Arguments:
+            command: of the command line.
+            about: the job, who asks.
+            values: of the parameters of the command, by name.
+            as_json: whether it prints a document, where it can.
+            hold: as `ask` has it.
+
+        """
+        line = command.line(values, as_json=as_json)
+        is_json = as_json and command.has_json
+        return self.ask((command.name, *about), line, is_json=is_json, hold=hold)
 
     def ask(
         self,

@@ -1,6 +1,5 @@
 """Requests for jobs, written down: deploy, start, stop, restart, pause, remove.
 
-What it is: `Verbs`, for the API and the command line.
 What it promises: a verb has happened once its file is written: it survives the server, and is done
 by the supervisor in a moment. A job file is checked as a whole before it takes the place of the one
 before. Verbs of several requests come one after the other.
@@ -120,10 +119,7 @@ class Verbs:
             name,
             asker,
             lambda at: replace(
-                at,
-                state=DesiredState.RUNNING,
-                attempt=at.attempt + 1,
-                generation=at.generation + 1,
+                at, state=DesiredState.RUNNING, attempt=at.attempt + 1, generation=at.generation + 1
             ),
         )
 

@@ -1,6 +1,5 @@
 """Delivery of events to others: signed, repeated until taken, kept on disk until then.
 
-What it is: `Webhook`, one address that events are posted to.
 What it promises: an event that is worth it is a file before it is sent, and the file is removed
 once the address answers 2xx: so it arrives at least once, in order, whatever dies between. Each
 request is signed (`Ashore-Signature: t=...,v1=HMAC-SHA256(secret, "t.body")`) and has the id of

@@ -12,12 +12,12 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -58,16 +58,19 @@ _EVENTS = Table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EventQuestion:
-    """Which events are asked for. None: any."""
+_NO_NUL = r"^[^\x00]*$"
 
-    job: str | None = None
-    event: str | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
-    limit: int = 100
-    jobs: tuple[str, ...] | None = None  # of these alone
+
+class EventQuestion(BaseModel):
+    """Which events are asked for, as a request has it. None: any."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    job: str | None = Field(default=None, max_length=100, pattern=_NO_NUL)
+    event: str | None = Field(default=None, max_length=40, pattern=_NO_NUL)
+    since_ms: int | None = Field(default=None, ge=0, le=1 << 53)
+    until_ms: int | None = Field(default=None, ge=0, le=1 << 53)
+    limit: int = Field(default=100, ge=1, le=1000)
 
 
 class Index:
@@ -193,7 +196,7 @@ class Index:
             self._engine = create_engine(self._url, pool_pre_ping=True, connect_args=self._limits())
         _META.create_all(self._engine)
         read_s = time.monotonic()
-        rows = [_row(each) for each in self._history()]
+        rows = [_row(each) for each in self._files.records.lines(EVENTS, 1 << 30, older=True)]
         with self._engine.begin() as connection:
             if connection.scalar(select(_ABOUT.c.version)) != VERSION:
                 connection.execute(delete(_EVENTS))
@@ -208,9 +211,16 @@ class Index:
         self._is_behind, self._read_s = False, read_s
         self._newest = frozenset(each["document"] for each in rows[-WAITING_MAX:])
 
-    def find(self, question: EventQuestion) -> list[dict[str, object]]:
-        """Return events, the newest first. Raises ServerRefused where it does not answer."""
+    def find(
+        self, question: EventQuestion, jobs: Collection[str] | None = None
+    ) -> list[dict[str, object]]:
+        """Return events, the newest first. Raises ServerRefused where it does not answer.
+
+        `jobs`: of these alone; None: of all.
+        """
         query = _where(select(_EVENTS.c.document), question)
+        if jobs is not None:
+            query = query.where(_EVENTS.c.job.in_(jobs))
         query = query.order_by(_EVENTS.c.at_ms.desc(), _EVENTS.c.id.desc()).limit(question.limit)
         return [json.loads(text) for text in self._ask(query)]
 
@@ -229,10 +239,6 @@ class Index:
         with self._engine.connect() as connection:
             return [str(value) for value in connection.scalars(question)]
 
-    def _history(self) -> list[dict[str, object]]:
-        """Return the events that the files have, the oldest first."""
-        return list(self._files.records.lines(EVENTS, 1 << 30, older=True))
-
     def _limits(self) -> dict[str, object]:
         if self._url.startswith("sqlite"):
             return {"timeout": ANSWER_S}
@@ -249,8 +255,6 @@ class Index:
 def _where(query: "Select[tuple[str]]", question: EventQuestion) -> "Select[tuple[str]]":
     if question.job is not None:
         query = query.where(_EVENTS.c.job == question.job)
-    if question.jobs is not None:
-        query = query.where(_EVENTS.c.job.in_(question.jobs))
     if question.event is not None:
         query = query.where(_EVENTS.c.event == question.event)
     if question.since_ms is not None:

@@ -1,6 +1,5 @@
 """What happened to jobs: kept in a file, counted, and delivered to webhooks.
 
-What it is: `Journal`, which the supervisor reports to.
 What it promises: an event is in the file before it is delivered. The newest are also in memory.
 Counts are those since the server was started.
 """
@@ -18,14 +17,6 @@ from ashore.fleet.records.layout import EVENTS, ServerFiles
 BYTES_MAX, KEPT = 20_000_000, 5
 IN_MEMORY = 2_000
 REASONS_MAX = 20  # for each job; others are `other`
-
-
-@dataclass(frozen=True, slots=True)
-class FleetTally:
-    """Counts since the server was started: of starts by job and reason, of seconds by phase."""
-
-    starts: Mapping[tuple[str, str], int]
-    phase_ms: Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +85,10 @@ class Journal:
         shown = {each: is_shown(each) for each in {str(one.get("job", "")) for one in found}}
         return [each for each in found if shown[str(each.get("job", ""))]][: -limit - 1 : -1]
 
-    def tally(self) -> FleetTally:
-        """Return the counts."""
+    def tally(self) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]:
+        """Return counts since the server was started: starts by job and reason, ms by phase."""
         with self._lock:
-            return FleetTally(dict(self._starts), dict(self._phase_ms))
+            return dict(self._starts), dict(self._phase_ms)
 
     def _count(self, happened: Happened) -> None:
         if happened.kind == "started":

@@ -75,7 +75,6 @@ class ServerFiles:
     tokens = _at("state", "tokens.json")  # the tokens of the API
     audit = _at("state", AUDIT)  # who changed what: one line of JSON per change
     refused = _at("state", REFUSED)  # who was refused: one line of JSON per login or request
-    happened = _at("state", EVENTS)  # what happened to jobs: one line of JSON per event
     deliveries = _at("state", "deliveries")  # events that webhooks have not taken yet
     index = _at("state", "index.sqlite")  # the index, where it is SQLite's. May be deleted
     operations = _at("state", "operations")  # long work: a directory per operation

@@ -1,23 +1,25 @@
 """What a job is at and what it needs: one value, which pages, REST and `ashore jobs` show.
 
-What it is: `JobCondition`, and `judge_condition`, which makes it of a job as it was last seen;
-`find_needs`, which lists what needs a person, and what that person can do.
+What it is: `SeenJob`, what supervisor, process and landing log last said of a job; `JobCondition`,
+which `judge_condition` makes of it; `find_needs`, what needs a person, and what they can do.
 What it promises: pure. What a view shows of a job is in this value, so no two views disagree. A lag
 is known only where it was read lately: else it is None, and never 0. Whatever keeps a job from
 landing is in the list, gravest first, each with what to do; the commands name the job's own file.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from pathlib import Path
 from typing import TypeGuard
 
 from ashore.base.units import format_duration
 from ashore.errors import AshoreError, JobFileInvalid
-from ashore.fleet.server.observation import FreshNumbers, SeenJob, Supervised
-from ashore.fleet.supervise.decide import CONTINUES, FILE, NEVER, PERSON
+from ashore.fleet.records.values import DesiredState, SliceSeen
+from ashore.fleet.supervise.decide import CONTINUES, FILE, NEVER, PERSON, Phase
+from ashore.fleet.supervise.supervisor import ManagedJob
 from ashore.jobs.state import JobState
-from ashore.proof.status.health import BAD_STATES, DECISIONS, OF_RECORDS
+from ashore.proof.status.health import BAD_STATES, DECISIONS, OF_RECORDS, FleetRow
 from ashore.proof.status.status import JobStatus
 from ashore.topics.loop.shares import SEE_STATUS
 from ashore.topics.use.run import AGAIN
@@ -43,7 +45,7 @@ KNOWN = {
     "no broker": "check the brokers and the network",
     "cannot be decoded": "look at the dead letters, and ask the producer's team",
 }
-FAILING = ("backing-off", "missing", "waiting")
+FAILING = frozenset({Phase.BACKING_OFF, Phase.MISSING, Phase.WAITING})
 NO_ANSWER = (
     "check the network, the NameNodes or the mount of the lake, and the brokers; the job itself "
     "waits for as long as it takes"
@@ -58,6 +60,60 @@ _STATES = {
     JobState.FAILED: "start it: it resumes from its landing log",
     JobState.NEVER_STARTED: "start it: nothing has landed yet",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class FreshNumbers:
+    """What the process of a job said at most seconds ago; None: it did not say."""
+
+    lag: int | None
+    records_per_s: float | None
+    last_commit_ms: int | None
+    lag_at_ms: int | None = None  # when the lag of the slice was read that was read first
+    retrying_since_ms: int | None = None  # None: no slice is retrying
+
+
+@dataclass(frozen=True, slots=True)
+class RateSample:
+    """Where a job stood at a moment; None: it was not known."""
+
+    at_ms: int
+    records_per_s: float | None
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJob:
+    """A job as the server last saw it.
+
+    Arguments:
+        name: what it is called here: the name of its file.
+        path: of the job file.
+        row: its status, or why it could not be read.
+        seen_ms: when.
+        samples: of the last minutes, oldest first.
+        supervised: None: no supervisor starts it.
+        slow_since_ms: when a look at it began that has not ended; None: none takes long.
+        warnings: what its process last warned of, newest first.
+        fresh: of a job whose process runs here.
+        steps: of the last batches of each slice, as that process reported them.
+        problem: why its job file cannot be run; None: it can, or there is none.
+        labels: of the job file.
+
+    """
+
+    name: str
+    path: Path
+    row: FleetRow
+    seen_ms: int
+    samples: tuple[RateSample, ...] = ()
+    slow_since_ms: int | None = None
+    supervised: ManagedJob | None = None
+    warnings: tuple[str, ...] = ()
+    fresh: FreshNumbers | None = None
+    steps: tuple[SliceSeen, ...] = ()
+    problem: AshoreError | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Level(IntEnum):
@@ -91,11 +147,8 @@ def find_needs(seen: SeenJob) -> tuple[Need, ...]:
         if known is None or known.level < each.level:
             found[each.text] = each
     ordered = sorted(found.values(), key=lambda each: -each.level)
-    return tuple(replace(each, hint=_with_path(each.hint, str(seen.path))) for each in ordered)
-
-
-def _with_path(hint: str, path: str) -> str:
-    return hint.replace("JOB.yaml", path)
+    path = str(seen.path)
+    return tuple(replace(each, hint=each.hint.replace("JOB.yaml", path)) for each in ordered)
 
 
 def _all_needs(seen: SeenJob) -> Iterator[Need]:
@@ -109,7 +162,7 @@ def _all_needs(seen: SeenJob) -> Iterator[Need]:
     elif error is not None:
         yield _of_error(seen.name, error)
     if supervised is not None and problem is None:
-        yield from _of_supervisor(seen.name, supervised)
+        yield from _of_supervisor(supervised)
     is_retrying = seen.fresh is not None and seen.fresh.retrying_since_ms is not None
     warnings = [text for text in seen.warnings if not _is_in_status(text, status)]
     for text in warnings[:1]:
@@ -126,8 +179,8 @@ def _all_needs(seen: SeenJob) -> Iterator[Need]:
 def _of_file(seen: SeenJob, error: AshoreError) -> Iterator[Need]:
     """Yield why a job file cannot be run: each problem with its line."""
     supervised = seen.supervised
-    is_running = supervised is not None and supervised.pid is not None
-    is_wanted = supervised is None or supervised.desired == "running"
+    is_running = supervised is not None and supervised.process is not None
+    is_wanted = supervised is None or supervised.desired.state is DesiredState.RUNNING
     level = Level.DECIDE if is_wanted and not is_running else Level.WATCH
     also = f"; {CONTINUES}" if is_running else ""
     problems = error.fields.get("problems")
@@ -173,17 +226,17 @@ def _of_warning(name: str, text: str, *, is_retrying: bool) -> Need:
     return Need(Level.BROKEN if is_retrying else Level.WATCH, name, text, JOB_RETRIES)
 
 
-def _of_supervisor(name: str, supervised: Supervised) -> Iterator[Need]:
+def _of_supervisor(supervised: ManagedJob) -> Iterator[Need]:
+    name, phase, why = supervised.name, supervised.phase, supervised.decision.why
+    hint = supervised.decision.hint
     if supervised.needs_person:
-        text = supervised.why or f"it is {supervised.phase}"
-        yield Need(Level.DECIDE, name, text, supervised.hint or NO_HINT)
-    elif supervised.phase in FAILING:
-        is_waiting = supervised.phase == "waiting"  # its reason says so, and is all of `why`
-        text = supervised.why if is_waiting else f"{supervised.phase}: {supervised.why}"
-        hint = supervised.hint.removesuffix(f"; then {AGAIN}").removesuffix(AGAIN)
+        yield Need(Level.DECIDE, name, why or f"it is {phase}", hint or NO_HINT)
+    elif phase in FAILING:
+        text = why if phase is Phase.WAITING else f"{phase}: {why}"  # why it waits says it all
+        hint = hint.removesuffix(f"; then {AGAIN}").removesuffix(AGAIN)
         yield Need(Level.BROKEN, name, text, f"{hint}. {TRIED_AGAIN}" if hint else TRIED_AGAIN)
-    elif supervised.phase == "running" and supervised.why:
-        yield Need(Level.WATCH, name, supervised.why, supervised.hint or NO_HINT)
+    elif phase is Phase.RUNNING and why:
+        yield Need(Level.WATCH, name, why, hint or NO_HINT)
     elif supervised.is_changed:
         text = "its file has changed since its process was started"
         yield Need(Level.WATCH, name, text, "restart it to run with the file as it is now")
@@ -191,8 +244,8 @@ def _of_supervisor(name: str, supervised: Supervised) -> Iterator[Need]:
 
 def _of_state(seen: SeenJob, status: JobStatus) -> Iterator[Need]:
     # Of a job that a supervisor keeps, that says more: but for one that hangs.
-    is_told = seen.supervised is not None and status.state is not JobState.STUCK
-    if status.state not in BAD_STATES or is_told:
+    is_known = seen.supervised is not None and status.state is not JobState.STUCK
+    if status.state not in BAD_STATES or is_known:
         return
     since = status.since_ms
     ago = "" if since is None else f" for {format_duration(max(0, status.now_ms - since))}"
@@ -265,7 +318,7 @@ def judge_condition(seen: SeenJob) -> JobCondition:
         lag_at_ms=lag_at_ms,
         records_per_s=rate if rate is not None or status is None else rate_of(status),
         last_entry_ms=_last_entry_ms(status, fresh),
-        retrying_since_ms=_retrying_since(fresh),
+        retrying_since_ms=fresh.retrying_since_ms if fresh else None,
         landed=0 if status is None else sum(each.landed for each in status.slices),
     )
 
@@ -275,8 +328,8 @@ def _state_of(seen: SeenJob) -> tuple[str, int | None]:
     status, supervised = seen.row.status, seen.supervised
     if supervised is None:
         return (UNREADABLE, None) if status is None else (str(status.state), status.since_ms)
-    if supervised.phase == "running":
-        retrying_ms = _retrying_since(seen.fresh)
+    if supervised.phase is Phase.RUNNING:
+        retrying_ms = seen.fresh.retrying_since_ms if seen.fresh else None
         if status is not None and status.state is JobState.STUCK:
             return str(status.state), status.since_ms
         if retrying_ms is not None:
@@ -289,14 +342,10 @@ def _state_of(seen: SeenJob) -> tuple[str, int | None]:
 def _why_of(seen: SeenJob, needs: tuple[Need, ...]) -> tuple[str, str]:
     """Return why it is at that, and what to do."""
     supervised = seen.supervised
-    is_said = supervised is not None and supervised.why
-    if needs and (needs[0].level >= Level.BROKEN or not is_said):
+    decision = None if supervised is None else supervised.decision
+    if needs and (needs[0].level >= Level.BROKEN or decision is None or not decision.why):
         return needs[0].text, needs[0].hint
-    return (supervised.why, supervised.hint) if supervised is not None else ("", "")
-
-
-def _retrying_since(fresh: FreshNumbers | None) -> int | None:
-    return fresh.retrying_since_ms if fresh else None
+    return ("", "") if decision is None else (decision.why, decision.hint)
 
 
 def _lag_of(seen: SeenJob) -> tuple[int | None, int | None]:

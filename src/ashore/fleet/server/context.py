@@ -22,7 +22,7 @@ from ashore.fleet.operate.webhook import Webhook
 from ashore.fleet.records.index import Index
 from ashore.fleet.records.journal import Journal
 from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.server.pages.control_plane import ControlPlane
+from ashore.fleet.server.pages.supervision import SupervisedJobs
 from ashore.fleet.supervise.supervisor import Supervisor
 
 
@@ -48,9 +48,9 @@ def context_of(connection: HTTPConnection) -> Context:
     return cast("Context", connection.app.state.context)
 
 
-def plane_of(connection: HTTPConnection) -> ControlPlane:
+def plane_of(connection: HTTPConnection) -> SupervisedJobs:
     """Return the jobs of the server as pages see them."""
-    return cast("ControlPlane", connection.app.state.plane)
+    return cast("SupervisedJobs", connection.app.state.plane)
 
 
 def job_access_of(connection: HTTPConnection) -> JobAccess:

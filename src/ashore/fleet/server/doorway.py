@@ -95,11 +95,7 @@ class Doorway:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        access: RequestAccess,
-        files: ServerFiles,
-        clock: Clock,
+        self, app: ASGIApp, access: RequestAccess, files: ServerFiles, clock: Clock
     ) -> None:
         self._app = app
         self._access = access
@@ -162,7 +158,6 @@ class Doorway:
     async def _refuse(
         self, error: AshoreError, headers: Headers, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer a request that is not passed on."""
         status = 413 if isinstance(error, RequestInvalid) else None
         if isinstance(error, NotAllowed) and error.fields.get("is_unknown"):
             status = 401

@@ -18,7 +18,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.errors import AshoreError
 from ashore.fleet.machine.background import END_S, Background
 from ashore.fleet.records.job_files import KnownJobs, find_job_files
-from ashore.fleet.server.observation import RateSample, SeenJob
+from ashore.fleet.server.condition import RateSample, SeenJob
 from ashore.jobs.file import Job
 from ashore.jobs.heartbeat import read_heartbeat
 from ashore.log.store.fold_cache import KnownFolds
@@ -40,7 +40,7 @@ Follow = Callable[[str, OpenJob], None]  # reads the logs of a job on
 
 @dataclass
 class _Place:
-    """What is kept of a job file. `lock` is locked while it is read."""
+    """What is kept of a job file."""
 
     path: Path
     modified: tuple[int, int] = (0, 0)
@@ -160,10 +160,10 @@ class FleetWatch:
         return None if self._marks is None else self._marks(place.path.stem)
 
     def _find_files(self) -> None:
-        with suppress(OSError):  # the supervisor reports it
-            self._take_files(find_job_files(self.directory))
-
-    def _take_files(self, files: dict[str, Path]) -> None:
+        try:
+            files = find_job_files(self.directory)
+        except OSError:  # the supervisor reports it
+            return
         with self._lock:
             for name in self._places.keys() - files.keys():
                 self._places.pop(name).close()

@@ -5,22 +5,22 @@ What it promises: times are Unix times in milliseconds. No secret is in a docume
 file stay where they are read.
 """
 
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ashore.fleet.operate.operations import OperationState, OperationView
-from ashore.fleet.records.values import Desired, DesiredState, ExitRecord, ProcessRecord, SliceSeen
-from ashore.fleet.server.condition import JobCondition, Need
+from ashore.fleet.records.values import DesiredState, ProcessRecord
+from ashore.fleet.server.condition import JobCondition
 from ashore.fleet.supervise.decide import Phase
 from ashore.fleet.supervise.supervisor import ManagedJob
 
 
 class ApiDocument(BaseModel):
-    """A document of the API: frozen."""
+    """A document of the API: frozen, and made of a value that has its fields."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class DesiredDocument(ApiDocument):
@@ -31,11 +31,6 @@ class DesiredDocument(ApiDocument):
     at_ms: int
     why: str
     until_ms: int | None
-
-    @classmethod
-    def of(cls, desired: Desired) -> "DesiredDocument":
-        """Return the document of what is wanted."""
-        return cls(**{name: getattr(desired, name) for name in cls.model_fields})
 
 
 class ProcessDocument(ApiDocument):
@@ -61,11 +56,6 @@ class ExitDocument(ApiDocument):
     error: str
     message: str
     hint: str
-
-    @classmethod
-    def of(cls, last: ExitRecord) -> "ExitDocument":
-        """Return the document of an end."""
-        return cls(**{name: getattr(last, name) for name in cls.model_fields})
 
 
 class StepDocument(ApiDocument):
@@ -107,30 +97,18 @@ class SliceDocument(ApiDocument):
     why: str
     batches: list[BatchDocument] = Field(description="the newest ones; of a job alone")
 
-    @classmethod
-    def of(cls, seen: SliceSeen, *, with_batches: bool) -> "SliceDocument":
-        """Return the document of a slice."""
-        document = asdict(seen)
-        if not with_batches:
-            document["batches"] = []
-        return cls.model_validate(document)
-
 
 class NeedDocument(ApiDocument):
     """Something that needs a person: what is so, and what to do."""
 
     level: str = Field(
+        validation_alias="word",
         description="`decide`: nothing continues without a person; `broken`: it does not land; "
-        "`look`: it lands, and something is worth a look"
+        "`look`: it lands, and something is worth a look",
     )
     subject: str
     text: str
     hint: str
-
-    @classmethod
-    def of(cls, need: Need) -> "NeedDocument":
-        """Return the document of a need."""
-        return cls(level=need.word, subject=need.subject, text=need.text, hint=need.hint)
 
 
 class JobDocument(ApiDocument):
@@ -169,25 +147,26 @@ class JobDocument(ApiDocument):
     ) -> "JobDocument":
         """Return the document of a job."""
         seen, process = view.seen, view.process
-        is_of_process = seen is not None and process is not None and seen.run == process.run
         slices = seen.slices if seen is not None else ()
+        if not with_batches:
+            slices = tuple(replace(each, batches=()) for each in slices)
         job = view.file.job if view.file else None
-        job_pid = seen.job_pid if seen is not None and is_of_process else None
+        job_pid = view.running.job_pid if view.running else None
         return cls(
             name=view.name,
             state=found.state,
             state_since_ms=found.since_ms,
-            needs=[NeedDocument.of(each) for each in found.needs],
+            needs=[NeedDocument.model_validate(each) for each in found.needs],
             phase=view.phase,
             why=found.why,
             hint=found.hint,
             since_ms=view.since_ms,
             until_ms=view.decision.until_ms,
-            desired=DesiredDocument.of(view.desired),
+            desired=DesiredDocument.model_validate(view.desired),
             is_changed=view.is_changed,
             process=None if process is None else ProcessDocument.of(process, job_pid),
-            last=None if view.last is None else ExitDocument.of(view.last),
-            failures=view.retry.failures if view.retry and view.last and view.last.code else 0,
+            last=None if view.last is None else ExitDocument.model_validate(view.last),
+            failures=view.failures,
             lag=found.lag,
             lag_at_ms=found.lag_at_ms,
             rate=None if found.records_per_s is None else round(found.records_per_s),
@@ -196,7 +175,7 @@ class JobDocument(ApiDocument):
             memory_bytes=view.memory_bytes,
             labels=dict(job.labels) if job else {},
             tables=[str(item.table) for item in job.tables] if job else [],
-            slices=[SliceDocument.of(each, with_batches=with_batches) for each in slices],
+            slices=[SliceDocument.model_validate(each) for each in slices],
             warnings=list(seen.warnings) if seen is not None else [],
         )
 
@@ -264,7 +243,7 @@ class OperationDocument(ApiDocument):
     def of(cls, found: OperationView, result: object) -> "OperationDocument":
         """Return the document of an operation."""
         request, end, at = found.request, found.end, found.progress
-        progress = ProgressDocument(what=at.what, done=at.done, total=at.total) if at else None
+        progress = None if at is None else ProgressDocument.model_validate(at)
         return cls(
             id=request.id,
             command=request.command,
@@ -275,7 +254,7 @@ class OperationDocument(ApiDocument):
             outcome=found.outcome,
             progress=progress,
             stderr=found.stderr,
-            exit_code=end.code if end and found.is_final else None,
+            exit_code=found.exit_code,
             answer=end.answer if end and found.is_final else "",
             ended_ms=end.ended_ms if end else None,
             is_cancelled=found.is_cancelled,
@@ -309,15 +288,3 @@ class LogLines(ApiDocument):
     """Lines of a job's log, the oldest first."""
 
     lines: list[dict[str, Any]]
-
-
-class HistoryQuestion(BaseModel):
-    """Which events of the history are asked for."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    job: str | None = Field(default=None, max_length=100, pattern=r"^[^\x00]*$")
-    event: str | None = Field(default=None, max_length=40, pattern=r"^[^\x00]*$")
-    since_ms: int | None = Field(default=None, ge=0, le=1 << 53)
-    until_ms: int | None = Field(default=None, ge=0, le=1 << 53)
-    limit: int = Field(default=100, ge=1, le=1000)

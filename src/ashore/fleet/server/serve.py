@@ -1,6 +1,5 @@
 """Running a server: its supervisor and its application, until it is ended.
 
-What it is: `serve`.
 What it promises: one server per state directory. Jobs continue when it ends, however it ends.
 """
 
@@ -122,14 +121,17 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         door = Doorway(app, access, files, context.clock)
         certificate = _certificate_of(settings)
         server = _Server(_config(settings, door, certificate), started)
-        server.load()
+        server.config.load()  # reads certificate and key
         index.open()
         supervisor.start()
         operations.start()
         for each in (hook, certificate):
             if each is not None:
                 each.start()
-        _leave_to_itself()
+        # Garbage is looked for in what comes from now on alone: a look through all modules and jobs
+        # takes a third of a second, in which no request is answered.
+        gc.collect()
+        gc.freeze()
         try:
             with _ending_in_order():
                 server.run([listener])
@@ -141,15 +143,6 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
             supervisor.end()
             checks.close()  # what they were checking for has ended
             index.close()
-
-
-def _leave_to_itself() -> None:
-    """Have Python look for garbage in what comes from now on alone.
-
-    A look through all modules and jobs takes a third of a second, in which no request is answered.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _certificate_of(settings: ServerSettings) -> ServerCertificate | None:
@@ -197,10 +190,6 @@ class _Server(uvicorn.Server):
         watch = threading.Timer(END_S, os._exit, (0,))
         watch.daemon = True
         watch.start()
-
-    def load(self) -> None:
-        """Read certificate and key. Raises RequestInvalid."""
-        self.config.load()
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         await super().startup(sockets)  # type: ignore[arg-type]

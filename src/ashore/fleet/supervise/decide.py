@@ -38,6 +38,9 @@ class Phase(StrEnum):
     MISSING = "missing"  # its file is gone
 
 
+NEEDING = frozenset({Phase.NEEDS_DECISION, Phase.INVALID, Phase.FENCED, Phase.MISSING})
+
+
 class Act(StrEnum):
     """What a supervisor does next about a job."""
 

@@ -33,7 +33,7 @@ from ashore.fleet.records.values import (
     RetryRecord,
     RunSeen,
 )
-from ashore.fleet.supervise.decide import Act, Decision, Facts, Phase, after_exit, decide
+from ashore.fleet.supervise.decide import NEEDING, Act, Decision, Facts, Phase, after_exit, decide
 
 LOOK_S = 1.0
 STOP_AGAIN_MS = 10_000  # a process that was asked to stop is asked again
@@ -63,6 +63,22 @@ class ManagedJob:
     def phase(self) -> Phase:
         """Where it is."""
         return self.decision.phase
+
+    @property
+    def failures(self) -> int:
+        """How often it failed in a row."""
+        return self.retry.failures if self.retry and self.last and self.last.code else 0
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether it waits for a person to act."""
+        return self.phase in NEEDING and self.process is None
+
+    @property
+    def running(self) -> RunSeen | None:
+        """What the process that lives wrote last; None: none lives, or it wrote nothing yet."""
+        is_own = self.seen and self.process and self.seen.run == self.process.run
+        return self.seen if is_own else None
 
     @property
     def is_changed(self) -> bool:
@@ -400,7 +416,6 @@ class Supervisor:
         living: int,
         decision: Decision,
     ) -> Decision:
-        """Start a job, unless a limit keeps it waiting."""
         full = self._limits.why_full(living, self._memory)
         if full or file is None:
             return Decision(Act.NOTHING, Phase.WAITING, full)

@@ -20,7 +20,7 @@ from ashore.fleet.records.values import Asker
 from ashore.fleet.server.condition import judge_condition
 from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, plane_of
 from ashore.fleet.server.models import DeployChange, JobChange, JobDocument, JobList, PauseChange
-from ashore.fleet.server.pages.control_plane import ControlPlane
+from ashore.fleet.server.pages.supervision import SupervisedJobs
 
 router = APIRouter(route_class=GuardedRoute, prefix="/api/jobs", tags=["jobs"])
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
@@ -56,7 +56,7 @@ class ListCache:
     def __init__(self) -> None:
         self._made = Recent[ListedJobs, tuple[int, bytes]](LISTS_MAX)
 
-    def get(self, context: Context, plane: ControlPlane, listed: ListedJobs) -> bytes:
+    def get(self, context: Context, plane: SupervisedJobs, listed: ListedJobs) -> bytes:
         """Return a list, as of the last look."""
         looks, made = context.supervisor.looks, self._made.get(listed)
         if made is None or made[0] != looks:
@@ -178,7 +178,7 @@ def _changed(request: Request, context: Context, job: str) -> JobDocument:
     return _document(context, plane_of(request), job)
 
 
-def _document(context: Context, plane: ControlPlane, job: str) -> JobDocument:
+def _document(context: Context, plane: SupervisedJobs, job: str) -> JobDocument:
     view, seen = context.supervisor.views.get(job), plane.job(job)
     if view is None or seen is None:
         raise JobUnknown(f"there is no job {job!r} here", hint="GET /api/jobs lists them")

@@ -157,16 +157,10 @@ def _ask(
 ) -> OperationDocument:
     job, values, body = request
     confined = _confine(context, command, values, is_of_job=bool(job))
-    as_json = body.own_as_json
-    line = command.line(confined, as_json=as_json)
     holds = job and command.name == "stop"
     hold = partial(context.verbs.stop, job, Asker(caller.name)) if holds else None
-    made = context.operations.ask(
-        (command.name, job, caller.name),
-        line,
-        is_json=as_json and command.has_json,
-        hold=hold,
-    )
+    about, as_json = (job, caller.name), body.own_as_json
+    made = context.operations.run(command, about, confined, as_json=as_json, hold=hold)
     return document_of(context, context.operations.get(made))
 
 

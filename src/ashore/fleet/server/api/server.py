@@ -15,7 +15,7 @@ from ashore.fleet.records.index import EventQuestion
 from ashore.fleet.records.store import read_lines
 from ashore.fleet.server.api.jobs import Name
 from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, may_read_of
-from ashore.fleet.server.models import EventList, HistoryQuestion, LogLines, ServerDocument
+from ashore.fleet.server.models import EventList, LogLines, ServerDocument
 from ashore.fleet.supervise.supervisor import ManagedJob
 from ashore.jobs.file.json_schema import job_schema
 from ashore.jobs.metrics import families
@@ -52,17 +52,13 @@ async def list_events(
 
 @router.get("/api/history")
 def find_events(
-    request: Request,
-    context: Shared,
-    caller: Asking,
-    filters: Annotated[HistoryQuestion, Query()],
+    request: Request, context: Shared, caller: Asking, question: Annotated[EventQuestion, Query()]
 ) -> EventList:
     """Return what happened, however long ago, from the index: the newest first."""
-    may_read, jobs = may_read_of(request, filters.job), None
+    may_read, jobs = may_read_of(request, question.job), None
     if job_access_of(request).scope(caller):
-        jobs = tuple(each for each in context.supervisor.views if may_read(each))
-    question = EventQuestion(**filters.model_dump(), jobs=jobs)
-    return EventList(events=context.index.find(question))
+        jobs = [each for each in context.supervisor.views if may_read(each)]
+    return EventList(events=context.index.find(question, jobs))
 
 
 @router.get("/api/jobs/{job}/log")
@@ -119,16 +115,16 @@ def _own(
     now_ms, jobs = context.clock.now_ms(), views.values()
     yield families.JOBS, _count(str(each.phase) for each in jobs)
     yield families.PHASE, {(each.name, str(each.phase)): 1 for each in jobs}
-    tally = context.journal.tally()
-    lasted = Counter(tally.phase_ms)
+    starts, phase_ms = context.journal.tally()
+    lasted = Counter(phase_ms)
     for each in jobs:
         lasted[each.name, str(each.phase)] += max(0, now_ms - each.since_ms)
     yield families.PHASE_SECONDS, {key: value / 1000 for key, value in lasted.items()}
-    yield families.STARTS, {key: float(value) for key, value in tally.starts.items()}
-    yield families.FAILURES, {(each.name,): _failures(each) for each in jobs}
+    yield families.STARTS, {key: float(value) for key, value in starts.items()}
+    yield families.FAILURES, {(each.name,): float(each.failures) for each in jobs}
     memory = {(each.name,): each.memory_bytes for each in jobs}
     yield families.MEMORY, {key: value for key, value in memory.items() if value is not None}
-    yield families.CHECKPOINT_AGE, dict(_checkpoint_ages(jobs_of(views), now_ms))
+    yield families.CHECKPOINT_AGE, dict(_checkpoint_ages(jobs, now_ms))
     yield families.OPERATIONS, _count(str(each.state) for each in context.operations.all())
     webhook = context.webhook
     yield families.DELIVERIES, {(): webhook.pending()} if webhook is not None else {}
@@ -140,20 +136,10 @@ def _count(values: Iterable[str]) -> _Samples:
     return {(value,): float(count) for value, count in Counter(values).items()}
 
 
-def jobs_of(views: Mapping[str, ManagedJob]) -> list[ManagedJob]:
-    """Return the jobs that have a process."""
-    return [each for each in views.values() if each.process is not None]
-
-
-def _failures(view: ManagedJob) -> float:
-    is_failed = view.retry is not None and view.last is not None and view.last.code != 0
-    return view.retry.failures if is_failed and view.retry is not None else 0
-
-
 def _checkpoint_ages(
-    jobs: list[ManagedJob], now_ms: int
+    jobs: Iterable[ManagedJob], now_ms: int
 ) -> Iterator[tuple[tuple[str, ...], float]]:
     for view in jobs:
-        for each in view.seen.slices if view.seen else ():
+        for each in view.seen.slices if view.seen and view.process else ():
             if each.slice != "main" and each.last_commit_ms is not None:
                 yield (view.name, each.slice), max(0, now_ms - each.last_commit_ms) / 1000

@@ -1,4 +1,4 @@
-"""Pages of what takes long: checks, drills, and the list of all that was asked for."""
+"""Pages of operations: checks, drills, and the list of all."""
 
 import json
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from ashore.errors import RequestInvalid
+from ashore.errors import OperationUnknown, RequestInvalid
 from ashore.fleet.access.guard import asker_of, form_of
+from ashore.fleet.operate.operations import OperationView
 from ashore.fleet.server.pages.checkpoint_view import look_at_checkpoints
-from ashore.fleet.server.pages.commands import CommandSeen
 from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.render import HEADERS
 
@@ -23,30 +23,31 @@ LIST_DRILLS, RUN_DRILL = "drill list", "drill run"
 
 def command_routes(frame: PageFrame) -> APIRouter:
     """Return the pages of checks, drills and operations."""
-    router, commands = frame.router(), frame.plane.commands
+    router = frame.router()
     _add_drills(frame, router)
 
     @router.get("/ui/operations")
     async def operations(request: Request) -> Response:
-        shown = {"commands": frame.commands(request), "at": "Operations"}
+        shown = {"commands": frame.operations(request), "at": "Operations"}
         live = frame.live_command(request, "")
         return frame.show(request, "operations.html", **shown, **live)
 
     @router.get("/ui/operations/{id_}")
     async def operation(request: Request, id_: str) -> Response:
         live, command = frame.live_command(request, id_), find(frame, id_)
-        shown = {**_answer_of(command), "at": "Operations", **live}
+        shown = {**_answer_of(command, answer_of(frame, command)), "at": "Operations", **live}
         return frame.show(request, "operation.html", command=command, **shown)
 
     @router.post("/ui/operations/{id_}/cancel")
     async def cancel(id_: str) -> Response:
-        commands.cancel(find(frame, id_).id)
+        frame.plane.operations.cancel(find(frame, id_).request.id)
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
     @router.get("/ui/jobs/{name}/checks")
     async def checks(request: Request, name: str) -> Response:
         frame.job(name)
-        found = [each for each in commands.all() if each.job == name and each.kind in CHECKS]
+        known = [each for each in frame.operations(request) if each.request.job == name]
+        found = [each for each in known if each.request.command in CHECKS]
         shown = {"commands": found, "tab": "Verify and audit", "at": "Jobs"}
         live = frame.live_command(request, "")
         return frame.show(request, "checks.html", name=name, **shown, **live)
@@ -57,7 +58,7 @@ def command_routes(frame: PageFrame) -> APIRouter:
         kind = fields.get("do", "")
         if kind not in CHECKS:
             raise RequestInvalid(f"{kind} is not a check", hint=f"there is {', '.join(CHECKS)}")
-        id_ = commands.start((kind, name, asker_of(request).by), {"job_file": str(job.path)})
+        id_ = frame.run(kind, name, asker_of(request).by, {"job_file": str(job.path)})
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
     @router.get("/ui/jobs/{name}/checkpoints")
@@ -70,16 +71,14 @@ def command_routes(frame: PageFrame) -> APIRouter:
 
 
 def _add_drills(frame: PageFrame, router: APIRouter) -> None:
-    """Add the page of drills. What there is to play, and what came of it, commands say."""
-    commands = frame.plane.commands
+    """Add the page of drills. What there is to play, and how it ended, operations say."""
 
     @router.get("/ui/drills")
     async def drills(request: Request) -> Response:
-        known = commands.all()
-        listings = [each for each in known if each.kind == LIST_DRILLS]
-        newest = commands.find(listings[0].id) if listings else None
-        answer: Mapping[str, Any] = (newest.answer if newest else None) or {}
-        runs = [each for each in known if each.kind == RUN_DRILL]
+        known = frame.operations(request)
+        newest = next((each for each in known if each.request.command == LIST_DRILLS), None)
+        answer = {} if newest is None else answer_of(frame, newest)
+        runs = [each for each in known if each.request.command == RUN_DRILL]
         shown = {"listing": newest, "drills": answer.get("drills", ()), "runs": runs}
         live = frame.live_command(request, "")
         return frame.show(request, "drills.html", at="Drills", **shown, **live)
@@ -88,16 +87,19 @@ def _add_drills(frame: PageFrame, router: APIRouter) -> None:
     async def drill(request: Request) -> Response:
         name, by = form_of(request).get("drill", ""), asker_of(request).by
         if not name:
-            commands.start((LIST_DRILLS, "", by), {})
+            frame.run(LIST_DRILLS, "", by, {})
             return RedirectResponse("/ui/drills", 303, HEADERS)
-        id_ = commands.start((RUN_DRILL, "", by), {"names": [name]})
+        id_ = frame.run(RUN_DRILL, "", by, {"names": [name]})
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 
-def find(frame: PageFrame, id_: str, job: str | None = None) -> CommandSeen:
-    """Return a command. Raises RequestInvalid where it is not kept, or is not of the job."""
-    found = frame.plane.commands.find(id_)
-    if found is None or job not in {None, found.job}:
+def find(frame: PageFrame, id_: str, job: str | None = None) -> OperationView:
+    """Return an operation. Raises RequestInvalid where it is not kept, or is not of the job."""
+    try:
+        found = frame.plane.operations.get(id_)
+    except OperationUnknown:
+        found = None
+    if found is None or job not in {None, found.request.job}:
         raise RequestInvalid(
             f"operation {quote(id_[:40])} is not known: the server may have been started since",
             hint="ask for it again on the page of the job",
@@ -105,21 +107,27 @@ def find(frame: PageFrame, id_: str, job: str | None = None) -> CommandSeen:
     return found
 
 
-def document_of(answer: Mapping[str, object] | None) -> str:
+def answer_of(frame: PageFrame, command: OperationView) -> Mapping[str, Any]:
+    """Return the document that an operation printed; empty: none, or it has not ended."""
+    answer = frame.plane.operations.result(command)
+    return answer if isinstance(answer, dict) else {}
+
+
+def document_of(answer: Mapping[str, object]) -> str:
     """Return an answer as text; cut where long."""
-    text = "" if answer is None else json.dumps(answer, indent=1, ensure_ascii=False)
+    text = json.dumps(answer, indent=1, ensure_ascii=False) if answer else ""
     return text[:DOCUMENT_MAX]
 
 
-def _answer_of(command: CommandSeen) -> dict[str, object]:
-    answer: Mapping[str, Any] = command.answer or {}
-    is_verify = command.kind == "verify" and "tables" in answer
+def _answer_of(command: OperationView, answer: Mapping[str, Any]) -> dict[str, object]:
+    is_verify = command.request.command == "verify" and "tables" in answer
     found = answer.get("problems") or answer.get("findings") or ()
     problems = [_words(each) for each in found if isinstance(each, Mapping)][:PROBLEMS]
     return {
         "tables": answer["tables"] if is_verify else (),
         "problems": problems,
-        "document": document_of(command.answer),
+        "failure": answer.get("error"),
+        "document": document_of(answer),
     }
 
 

@@ -4,7 +4,6 @@ What it promises: pure; the same SVG for the same numbers. Each has a text that 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from xml.sax.saxutils import escape, quoteattr
 
@@ -53,21 +52,20 @@ def path_of(points: Sequence[tuple[float, float] | None]) -> str:
     return " ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """What a chart says at its left: what is drawn, and the text of its highest value."""
-
-    title: str
-    top_text: str
-
-
 CHART_WIDTH, CHART_HEIGHT, LEFT, BOTTOM, TOP = 640, 150, 10, 20, 28
 
 
 def chart(
-    times_ms: Sequence[int], values: Sequence[float | None], axis: Axis, ends: tuple[str, str]
+    times_ms: Sequence[int],
+    values: Sequence[float | None],
+    title: str,
+    top_text: str,
+    ends: tuple[str, str],
 ) -> str:
-    """Return values over time as a line with an area below. `ends`: texts of the first and last."""
+    """Return values over time as a line with an area below.
+
+    `top_text`: of the highest value; `ends`: texts of the first and last time.
+    """
     known = [each for each in values if each is not None]
     if len(known) < 2 or times_ms[-1] <= times_ms[0]:
         return ""
@@ -81,17 +79,17 @@ def chart(
         for at, value in zip(times_ms, values, strict=True)
     ]
     base = TOP + height
-    label = f"{axis.title} from {ends[0]} to {ends[1]}, at most {axis.top_text}"
+    label = f"{title} from {ends[0]} to {ends[1]}, at most {top_text}"
     return "\n".join(
         [
             f'<svg class="chart" viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" {named(label)}>',
-            _text(LEFT, 16, axis.title),
-            _text(CHART_WIDTH - LEFT, 16, f"at most {axis.top_text}", "end"),
+            text_at(LEFT, 16, title),
+            text_at(CHART_WIDTH - LEFT, 16, f"at most {top_text}", "end"),
             f'<path class="grid" d="M{LEFT},{TOP} H{CHART_WIDTH - LEFT}"/>',
             f'<path class="grid" d="M{LEFT},{base} H{CHART_WIDTH - LEFT}"/>',
             f'<path class="line" d="{path_of(points)}"/>',
-            _text(LEFT, CHART_HEIGHT - 4, ends[0]),
-            _text(CHART_WIDTH - LEFT, CHART_HEIGHT - 4, ends[1], "end"),
+            text_at(LEFT, CHART_HEIGHT - 4, ends[0]),
+            text_at(CHART_WIDTH - LEFT, CHART_HEIGHT - 4, ends[1], "end"),
             "</svg>",
         ]
     )
@@ -102,6 +100,7 @@ def named(label: str) -> str:
     return f'role="img" aria-label={quoteattr(label)}'
 
 
-def _text(x: float, y: float, text: str, kind: str = "") -> str:
+def text_at(x: float, y: float, text: str, kind: str = "") -> str:
+    """Return a text; `kind`: its class."""
     name = f' class="{kind}"' if kind else ""
     return f'<text x="{x:g}" y="{y:g}"{name}>{escape(text)}</text>'

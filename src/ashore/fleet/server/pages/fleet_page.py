@@ -19,11 +19,10 @@ from ashore.base.labels import label_texts
 from ashore.base.recent import Recent
 from ashore.base.units import format_duration, format_lag
 from ashore.fleet.access.tokens import Grant, is_in_scope
-from ashore.fleet.server.condition import Need, judge_condition
-from ashore.fleet.server.observation import SeenJob
-from ashore.fleet.server.pages.control_plane import ControlPlane
+from ashore.fleet.server.condition import Need, SeenJob, judge_condition
 from ashore.fleet.server.pages.drawing import sparkline
 from ashore.fleet.server.pages.render import render
+from ashore.fleet.server.pages.supervision import SupervisedJobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,7 @@ def _row_html(row: JobRow) -> Markup:
 class FleetPage:
     """Lists of jobs in any order. May be used by many threads."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: SupervisedJobs) -> None:
         self._plane = plane
         self._lock = threading.Lock()
         self._made = Recent[ListedRows, MadeList](KEPT_MAX)
@@ -169,12 +168,12 @@ class FleetPage:
             made = self.known(which)
             if made is None:
                 stamp = self._plane.stamp(None)
-                jobs = [each for each in self._plane.jobs() if self._is_shown(each.name, which)]
+                labels, scope = self._plane.labels, which.scope
+                jobs = [
+                    each for each in self._plane.jobs() if is_in_scope(scope, labels(each.name))
+                ]
                 view = view_fleet(jobs, which.sort, which.words)
                 server = (self._plane.directory, self._plane.problem)
                 html = list_jobs(view, *server, is_part=bool(which.scope))
                 made = self._made.put(which, MadeList(stamp, time.monotonic(), html))
             return made
-
-    def _is_shown(self, job: str, which: ListedRows) -> bool:
-        return is_in_scope(which.scope, self._plane.labels(job))

@@ -6,7 +6,7 @@ programs understand. No one waits longer for a lake than `PATIENCE_S`.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,16 +22,18 @@ from ashore.errors import AshoreError, RequestInvalid, StorageError
 from ashore.fleet.access.guard import Admits, Forbidden, LoginNeeded, PageGuard, visitor_of
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.machine.check_process import PROCESSES, WAITING_MAX, CheckProcesses
-from ashore.fleet.server.observation import SeenJob
-from ashore.fleet.server.pages.commands import CommandSeen
-from ashore.fleet.server.pages.control_plane import ControlPlane
+from ashore.fleet.operate.commands import BY_NAME, Value
+from ashore.fleet.operate.operations import OperationView
+from ashore.fleet.server.condition import SeenJob
 from ashore.fleet.server.pages.render import HEADERS, render
+from ashore.fleet.server.pages.supervision import SupervisedJobs
 from ashore.fleet.server.problems import NOT_DONE, disk_failed, status_of
 from ashore.topics.open_job import OpenJob
 
 T = TypeVar("T")
 PATIENCE_S = 4.0
 LOOKS_AT_ONCE = 8
+OPERATIONS_SHOWN = 100
 
 
 class NoSuchJob(Exception):
@@ -47,7 +49,7 @@ class PageRoute(APIRoute):
 class PageFrame:
     """What routes use. One for all routes of a server."""
 
-    def __init__(self, plane: ControlPlane, guard: PageGuard, checks: CheckProcesses) -> None:
+    def __init__(self, plane: SupervisedJobs, guard: PageGuard, checks: CheckProcesses) -> None:
         self.plane = plane
         self.guard = guard
         self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, "ashore-page")
@@ -111,10 +113,15 @@ class PageFrame:
         query = "" if name is None else f"?job={quote(name)}"
         return {"events": f"/ui/events{query}", "stamp": self.plane.stamp(name)}
 
-    def commands(self, request: Request) -> tuple[CommandSeen, ...]:
-        """Return the newest operations that who is logged in may read, without their answers."""
+    def operations(self, request: Request) -> list[OperationView]:
+        """Return the newest operations that who is logged in may read."""
         may_read = self.guard.jobs.readable(visitor_of(request).caller)
-        return self.plane.commands.all(may_read)
+        found = [each for each in self.plane.operations.all() if may_read(each.request.job)]
+        return found[:OPERATIONS_SHOWN]
+
+    def run(self, command: str, job: str, by: str, values: Mapping[str, Value]) -> str:
+        """Ask for an operation, and return its id. Raises RequestInvalid, ServerBusy."""
+        return self.plane.operations.run(BY_NAME[command], (job, by), values)
 
     def live_command(self, request: Request, id_: str) -> dict[str, object]:
         """Return what makes the page of a command live, or that of all."""
@@ -124,12 +131,12 @@ class PageFrame:
     def stamp_of(self, request: Request, id_: str) -> str:
         """Return a text that changes with a command, or with all. Raises NotAllowed."""
         caller = visitor_of(request).caller
-        found = self.commands(request)
-        if id_ not in {"", "*"}:
+        if id_ in {"", "*"}:
+            found = self.operations(request)
+        else:
             self.guard.jobs.require(caller, self.plane.job_of(id_), UserRole.READ)
-            known = self.plane.commands.find(id_)
-            found = found if known is None else (known,)
-        return "-".join(f"{each.id}:{each.state}:{each.progress}" for each in found)
+            found = [each for each in self.plane.operations.all() if each.request.id == id_]
+        return "-".join(f"{each.request.id}:{each.outcome}:{each.progress}" for each in found)
 
     async def look(self, name: str, look: Callable[[OpenJob], T]) -> T:
         """Return what a look at a job's lake gives. Raises AshoreError; NoSuchJob."""

@@ -12,10 +12,10 @@ from ashore.errors import AshoreError, RequestInvalid
 from ashore.fleet.access.guard import asker_of
 from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.job_view import view_job
-from ashore.fleet.server.pages.log_view import PAGE, LogView, page_of, view_entry, view_log
+from ashore.fleet.server.pages.log_view import page_of, view_entry, view_log
 from ashore.fleet.server.pages.render import HEADERS
 from ashore.fleet.server.pages.supervision import VERBS
-from ashore.fleet.server.pages.versions_view import VersionsView, view_versions
+from ashore.fleet.server.pages.versions_view import view_diff
 from ashore.log.entries import Entry
 from ashore.log.names import SliceName
 from ashore.log.store.reader import list_log
@@ -45,32 +45,22 @@ def job_routes(frame: PageFrame) -> APIRouter:
                 batches = await recent.read(name, str(live["stamp"]))
             except AshoreError as error:
                 problem = f"The last batches are not shown: {error.message}. {error.hint}"
-        values = {"view": view_job(seen, batches, problem), "tab": "Overview", **live}
+        values = {**view_job(seen, batches, problem), "tab": "Overview", **live}
         return frame.show(request, "job.html", name=name, at="Jobs", **values)
 
     @router.get("/ui/jobs/{name}/log")
-    async def log(
-        request: Request,
-        name: str,
-        part: str = "",
-        to: str = "",
-    ) -> Response:
+    async def log(request: Request, name: str, part: str = "", to: str = "") -> Response:
         live = frame.live(name)
         newest = int(to) if to.isdecimal() and len(to) < 12 else None
         view = await frame.look(name, partial(_read_log, part, newest))
-        shown = {"view": view, "tab": "Landing log", **live}
+        shown = {**view, "tab": "Landing log", **live}
         return frame.show(request, "log.html", name=name, at="Jobs", **shown)
 
     @router.get("/ui/jobs/{name}/log/{part}/{number}")
-    async def entry(
-        request: Request,
-        name: str,
-        part: str,
-        number: int,
-    ) -> Response:
-        found, at, end = await frame.look(name, partial(_read_entry, part, number))
-        view = view_entry(found, at, end)
-        return frame.show(request, "entry.html", name=name, at="Jobs", view=view, tab="Landing log")
+    async def entry(request: Request, name: str, part: str, number: int) -> Response:
+        part_name, found, end = await frame.look(name, partial(_read_entry, part, number))
+        shown = {**view_entry(part_name, found), "end": end, "tab": "Landing log"}
+        return frame.show(request, "entry.html", name=name, at="Jobs", **shown)
 
     @router.get("/ui/jobs/{name}/dead-letters")
     async def dead_letters(request: Request, name: str) -> Response:
@@ -103,9 +93,8 @@ def _add_looks(frame: PageFrame, router: APIRouter) -> None:
     async def versions(
         request: Request, name: str, query: str = "", before: int = 0, after: int = 0
     ) -> Response:
-        versions = (query or None, before or None, after or None)
-        view = await frame.look(name, partial(_read_versions, versions))
-        shown = {"view": view, "tab": "Versions", "at": "Jobs"}
+        read = partial(_read_versions, (query or None, before or None, after or None))
+        shown = {**await frame.look(name, read), "tab": "Versions", "at": "Jobs"}
         return frame.show(request, "versions.html", name=name, **shown)
 
     @router.get("/ui/jobs/{name}/file")
@@ -136,15 +125,15 @@ def _add_verbs(frame: PageFrame, router: APIRouter) -> None:
 
 
 def _read_versions(
-    versions: tuple[str | None, int | None, int | None], opened: OpenJob
-) -> VersionsView:
+    chosen: tuple[str | None, int | None, int | None], opened: OpenJob
+) -> dict[str, object]:
     """Return all versions; compared are those that are asked for, else the last two of one."""
-    query, before, after = versions
+    query, before, after = chosen
     queries = list_versions(opened)
     if query is None:
         query = next((each.query for each in queries if len(each.versions) > 1), None)
-    compared = None if query is None else compare(opened, before, after, query)
-    return view_versions(queries, compared)
+    shown: dict[str, object] = {"queries": queries, "compared": None}
+    return shown if query is None else shown | view_diff(compare(opened, before, after, query))
 
 
 def _trace(path: str, since: int, opened: OpenJob) -> FileHistory:
@@ -170,12 +159,12 @@ def _find_slice(opened: OpenJob, part: str) -> tuple[SliceName, list[SliceName]]
     raise AshoreError(f"job {opened.job.job} has no slice {part}", hint=f"there is {names}")
 
 
-def _read_log(part: str, newest: int | None, opened: OpenJob) -> LogView:
+def _read_log(part: str, newest: int | None, opened: OpenJob) -> dict[str, object]:
     name, slices = _find_slice(opened, part)
     end = list_log(opened.storage, name).latest
     start, stop = page_of(end, newest)
     entries = read_window(opened.storage, name, start - 1, stop)
-    return view_log(name, slices, entries[-PAGE - 1 :], end)
+    return {"slices": slices, **view_log(name, entries, end)}
 
 
 def _read_entry(part: str, number: int, opened: OpenJob) -> tuple[SliceName, Entry, int]:

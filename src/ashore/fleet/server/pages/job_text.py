@@ -1,14 +1,20 @@
-"""The text of a job file as pages read it, with its secrets masked for those who look.
+"""The text of a job file as pages read it, and drafts: job files with other SQL.
 
-What it promises: what cannot be read is said, and is never taken for an empty file.
+What it is: `read_masked` and its kin; `Drafts`, kept while a migration is decided.
+What it promises: secrets are masked for those who look. What cannot be read is an error, and is
+never taken for an empty file. A draft finds the files beside it that the job file of the server
+finds; the job file as it was is kept with it, for an undo.
 """
 
 import difflib
+import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from ashore.base.unique import unique
 from ashore.errors import RequestInvalid
-from ashore.fleet.server.pages.versions_view import DiffLine, diff_lines
+from ashore.fleet.operate.verbs import BESIDE_SUFFIXES
 from ashore.jobs.file import parse_job
 from ashore.jobs.file.masking import MaskedText, mask_secrets
 from ashore.topics.loop.job import columns_of
@@ -49,7 +55,66 @@ def check_size(text: str, name: str) -> str:
     return text
 
 
-def diff_masked(before: Path, after: Path) -> tuple[DiffLine, ...]:
+def diff_masked(before: Path, after: Path) -> list[str]:
     """Return how two job files differ, without their secrets. Raises as `read_masked`."""
     old, new = (read_masked(each).text.splitlines() for each in (before, after))
-    return diff_lines(list(difflib.unified_diff(old, new, lineterm="", n=2))[2:])
+    return list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
+
+
+KEPT = 30
+HEX = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class JobDraft:
+    """A job file with other SQL.
+
+    Arguments:
+        id: its own.
+        path: of the file.
+        before: of the job file as it was.
+        mapping: of the file with who is who, which may not be there.
+
+    """
+
+    id: str
+    path: Path
+    before: Path
+    mapping: Path
+
+
+class Drafts:
+    """Drafts below a directory. `jobs`: the directory of job files."""
+
+    def __init__(self, directory: Path, jobs: Path) -> None:
+        self._directory = directory
+        self._jobs = jobs
+
+    def write(self, name: str, text: str) -> JobDraft:
+        """Keep a draft of a job. Raises OSError."""
+        made = self._at(unique(), name)
+        made.path.parent.mkdir(parents=True, mode=0o700)
+        for each in self._jobs.iterdir():
+            if each.suffix in BESIDE_SUFFIXES:
+                (made.path.parent / each.name).symlink_to(each)
+        made.path.write_text(text, "utf-8")
+        shutil.copyfile(self._jobs / f"{name}.yaml", made.before)
+        self._forget()
+        return made
+
+    def find(self, name: str, id_: str) -> JobDraft:
+        """Return a draft. Raises RequestInvalid where there is none."""
+        found = self._at(id_, name)
+        if not set(id_) <= HEX or not found.path.is_file():
+            raise RequestInvalid("this draft is no longer kept", hint="check the SQL again")
+        return found
+
+    def _at(self, id_: str, name: str) -> JobDraft:
+        place = self._directory / id_
+        return JobDraft(id_, place / f"{name}.yaml", place / "before.txt", place / "mapping.yaml")
+
+    def _forget(self) -> None:
+        """Remove the oldest."""
+        there = sorted(self._directory.iterdir(), key=lambda each: each.stat().st_mtime)
+        for each in there[:-KEPT]:
+            shutil.rmtree(each, ignore_errors=True)

@@ -6,19 +6,17 @@ each has its words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from ashore.base.units import format_duration
 from ashore.fleet.records.values import BatchSeen
-from ashore.fleet.server.observation import SeenJob, Supervised
-from ashore.fleet.server.pages.drawing import Axis, chart, named
-from ashore.fleet.server.pages.fleet_page import JobRow, view_row
-from ashore.log.plan_retire import Kept
-from ashore.log.plan_seal import Blocked
+from ashore.fleet.server.condition import SeenJob
+from ashore.fleet.server.pages.drawing import chart, named
+from ashore.fleet.server.pages.fleet_page import view_row
+from ashore.fleet.server.pages.supervision import verbs_of
 from ashore.log.store.walk import RecentBatch
-from ashore.proof.status.status import DeferredStatus, JobStatus, SliceStatus
+from ashore.proof.status.status import SliceStatus
 
 WIDTH, LABEL, ROW, TOP = 720, 130, 20, 8
 BAR_MIN = 2.0
@@ -80,7 +78,8 @@ def step_waterfall(batches: Sequence[BatchSeen]) -> str:
     parts = [f'<svg class="waterfall" viewBox="0 0 {WIDTH} {height}" {named(label)}>', STRIPES]
     for place, (each, began) in enumerate(zip(timed, firsts, strict=True)):
         y, at = TOP + ROW * place, began
-        parts.append(f'<text x="0" y="{y + 14}">{_name_of(each)}</text>')
+        number = "?" if each.batch is None else f"{each.batch:,}"
+        parts.append(f'<text x="0" y="{y + 14}">batch {number}</text>')
         for step in each.steps:
             words = f"{step.step}: {format_duration(step.took_ms)}"
             x = LABEL + (at - first) * scale
@@ -96,88 +95,58 @@ STRIPES = (
 )
 
 
-def _name_of(batch: BatchSeen) -> str:
-    return "batch ?" if batch.batch is None else f"batch {batch.batch:,}"
-
-
 SHOWN = 200  # topic partitions, tables, blocked seals
-
-
-@dataclass(frozen=True, slots=True)
-class SliceView:
-    """A slice: its numbers, and its last batches."""
-
-    status: SliceStatus
-    batches: tuple[RecentBatch, ...]
-    waterfall: str  # SVG
-    rate: str  # SVG: records per second, batch by batch
-    hidden: int  # topic partitions that are not shown
-    skew: tuple[tuple[str, int], ...]  # topic partitions that lag most
-
-
-@dataclass(frozen=True, slots=True)
-class JobView:
-    """A job with all that its page shows."""
-
-    name: str
-    path: str
-    row: JobRow
-    status: JobStatus | None
-    slices: tuple[SliceView, ...]
-    lag: str  # SVG: over time
-    blocked: tuple[Blocked, ...]
-    kept: tuple[Kept, ...]
-    deferred: tuple[DeferredStatus, ...]
-    supervised: Supervised | None
-    problem: str  # why the last batches are not shown; empty: they are
 
 
 def view_job(
     seen: SeenJob, batches: Mapping[str, Sequence[RecentBatch]], problem: str = ""
-) -> JobView:
-    """Return the page of a job. `batches`: the last ones of each slice."""
+) -> dict[str, object]:
+    """Return what the page of a job shows, by the names of its template.
+
+    Arguments:
+        seen: the job.
+        batches: the last ones of each slice.
+        problem: why the last batches are not shown; empty: they are.
+
+    """
     status = seen.row.status
     slices = () if status is None else status.slices
     now_ms = seen.seen_ms if status is None else status.now_ms
     steps = {each.slice: each.batches for each in seen.steps}
-    return JobView(
-        name=seen.name,
-        path=str(seen.path),
-        row=view_row(seen),
-        status=status,
-        slices=tuple(
+    return {
+        "seen": seen,
+        "row": view_row(seen),
+        "status": status,
+        "supervised": seen.supervised,
+        "verbs": verbs_of(seen.supervised),
+        "slices": [
             _view_slice(each, batches.get(each.slice, ()), steps.get(each.slice, ()), now_ms)
             for each in slices
-        ),
-        lag=_lag_chart(seen),
-        blocked=() if status is None else status.blocked_seals[:SHOWN],
-        kept=() if status is None else status.kept[:SHOWN],
-        deferred=tuple(each for found in slices for each in found.deferred_by_action),
-        supervised=seen.supervised,
-        problem=problem,
-    )
+        ],
+        "lag": _lag_chart(seen),
+        "blocked": () if status is None else status.blocked_seals[:SHOWN],
+        "retained": () if status is None else status.kept[:SHOWN],
+        "deferred": [each for found in slices for each in found.deferred_by_action],
+        "problem": problem,
+    }
 
 
 def _view_slice(
-    status: SliceStatus,
-    batches: Sequence[RecentBatch],
-    steps: Sequence[BatchSeen],
-    now_ms: int,
-) -> SliceView:
+    status: SliceStatus, batches: Sequence[RecentBatch], steps: Sequence[BatchSeen], now_ms: int
+) -> dict[str, object]:
     lags = [(f"{each.stream}/{each.shard}", each.lag or 0) for each in status.shards]
     most = sorted(lags, key=lambda each: -each[1])[:5]
-    return SliceView(
-        status=status,
-        batches=tuple(batches),
-        waterfall=step_waterfall(steps) or waterfall(batches, now_ms),
-        rate=_rate_chart(batches),
-        hidden=max(0, len(status.shards) - SHOWN),
-        skew=tuple(each for each in most if each[1]),
-    )
+    return {
+        "status": status,
+        "batches": batches,
+        "waterfall": step_waterfall(steps) or waterfall(batches, now_ms),
+        "rate": _rate_chart(batches),
+        "hidden": max(0, len(status.shards) - SHOWN),
+        "most_lag": [each for each in most if each[1]],
+    }
 
 
 def _rate_chart(batches: Sequence[RecentBatch]) -> str:
-    """Return records per second of each batch, since the one before."""
     points = [
         (after.prepared_ms, after.fetched * 1000 / (after.prepared_ms - before.prepared_ms))
         for before, after in pairwise(batches)
@@ -187,17 +156,14 @@ def _rate_chart(batches: Sequence[RecentBatch]) -> str:
         return ""
     times, rates = zip(*points, strict=True)
     span = format_duration(times[-1] - times[0])
-    axis = Axis("records per second, batch by batch", f"{max(rates):,.0f}")
-    return chart(times, rates, axis, (f"{span} before", "the last batch"))
+    ends = f"{span} before", "the last batch"
+    return chart(times, rates, "records per second, batch by batch", f"{max(rates):,.0f}", ends)
 
 
 def _lag_chart(seen: SeenJob) -> str:
-    known = [each for each in seen.samples if each.lag is not None]
+    known = [each.lag for each in seen.samples if each.lag is not None]
     if len(known) < 2:
         return ""
-    times = [each.at_ms for each in seen.samples]
-    axis = Axis(
-        "lag in offsets, as this server saw it", f"{max(each.lag or 0 for each in known):,}"
-    )
-    span = format_duration(times[-1] - times[0])
-    return chart(times, [each.lag for each in seen.samples], axis, (f"{span} before", "now"))
+    times, lags = [each.at_ms for each in seen.samples], [each.lag for each in seen.samples]
+    ends = f"{format_duration(times[-1] - times[0])} before", "now"
+    return chart(times, lags, "lag in offsets, as this server saw it", f"{max(known):,}", ends)

@@ -5,7 +5,9 @@ the document that `ashore migrate check --json` prints.
 What it promises: every verdict has its reasons; what would be lost is a list of its own.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -13,16 +15,17 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from ashore.base.clock import SystemClock
 from ashore.base.units import format_size
-from ashore.errors import RequestInvalid
+from ashore.errors import OperationUnknown, RequestInvalid
 from ashore.fleet.access.guard import asker_of, form_of, visitor_of
 from ashore.fleet.access.permissions import check_labels
 from ashore.fleet.operate.commands import Value
-from ashore.fleet.server.pages.command_routes import document_of, find
-from ashore.fleet.server.pages.commands import CommandSeen
-from ashore.fleet.server.pages.control_plane import JobDraft
+from ashore.fleet.operate.operations import OperationView
+from ashore.fleet.server.pages.command_routes import answer_of, document_of, find
 from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.job_text import (
+    JobDraft,
     check_size,
     diff_masked,
     read_labels,
@@ -42,16 +45,8 @@ MEANS = {
     "refused": "The state cannot be kept: change the SQL, or the mapping, or start a new table.",
 }
 AUTOMATIC, NEW = "", "-"
+LOOK_S = 1.0  # between two looks at an operation
 LOSING = frozenset({"partial", "lost"})
-
-
-@dataclass(frozen=True, slots=True)
-class MappedChoice:
-    """An operator of the new SQL, and which operator of the old one may be it."""
-
-    new: str
-    name: str
-    chosen: str  # the id of the old operator; empty: none was found
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,8 @@ class CheckView:
     Arguments:
         verdict: of the whole.
         queries: the document of each, with its operators.
-        choices: stateful operators of the new SQL.
+        choices: id and name of each operator of the new SQL, and the id of the old one that is
+            it; empty: none was found.
         olds: stateful operators of the old SQL, id and name.
         losses: what is lost, as sentences.
 
@@ -69,7 +65,7 @@ class CheckView:
 
     verdict: str
     queries: tuple[tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]], ...]
-    choices: tuple[MappedChoice, ...]
+    choices: tuple[tuple[str, str, str], ...]
     olds: tuple[tuple[str, str], ...]
     losses: tuple[str, ...]
 
@@ -93,9 +89,7 @@ def view_check(answer: Mapping[str, Any]) -> CheckView:
         for query in answer["queries"]
     )
     choices = [
-        MappedChoice(each["new"], each["name"], pairs.get(each["new"], ""))
-        for each in operators
-        if each["new"]
+        (each["new"], each["name"], pairs.get(each["new"], "")) for each in operators if each["new"]
     ]
     olds = {each["old"]: each["name"] for each in operators if each["old"]}
     return CheckView(
@@ -191,8 +185,9 @@ def _add_check(frame: PageFrame, router: APIRouter) -> None:
         live, command = frame.live_command(request, check), find(frame, check, name)
         found = drafts.find(name, draft)
         diff = await frame.check(diff_masked, found.before, found.path)
-        view, document = _view(command), document_of(command.answer)
-        shown = {"draft": draft, "view": view, "diff": diff, "document": document, **live}
+        answer = answer_of(frame, command)
+        shown = {"draft": draft, "view": _view(answer), "diff": diff, **live}
+        shown |= {"document": document_of(answer), "failure": answer.get("error")}
         return _show(frame, request, "migration.html", name, command=command, **shown)
 
 
@@ -206,17 +201,17 @@ def _add_undo(frame: PageFrame, router: APIRouter) -> None:
         fields, job = form_of(request), frame.job(name)
         query, asker = fields.get("query", "").strip(), asker_of(request)
         values = without_empty(job_file=str(job.path), query=query, why=asker.why)
-        id_ = frame.plane.commands.start(("migrate undo", name, asker.by), values)
+        id_ = frame.run("migrate undo", name, asker.by, values)
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 
 def _add_apply(frame: PageFrame, router: APIRouter) -> None:
-    drafts, commands = frame.plane.drafts, frame.plane.commands
+    drafts, operations, clock = frame.plane.drafts, frame.plane.operations, SystemClock()
 
     @router.get(ROOT + "/{draft}/apply")
     async def ask(request: Request, name: str, draft: str, check: str) -> Response:
         command = find(frame, check, name)
-        shown = {"draft": draft, "view": _verdict(command), "runs": _runs(frame, name)}
+        shown = {"draft": draft, "view": _verdict(frame, command), "runs": _runs(frame, name)}
         return _show(frame, request, "migrate_apply.html", name, command=command, **shown)
 
     @router.post(ROOT + "/{draft}/apply")
@@ -226,7 +221,7 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
         caller = visitor_of(request).caller
         labels = await frame.check(read_labels, name, read_text(found.path))
         check_labels(caller, name, labels)  # before the state is rewritten
-        view = _verdict(find(frame, fields.get("check", ""), name))
+        view = _verdict(frame, find(frame, fields.get("check", ""), name))
         if view.losses and fields.get("agreed") != "yes":
             raise RequestInvalid(
                 "this change loses state, and the loss was not accepted",
@@ -241,19 +236,24 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
         )
         text = read_text(found.path)
 
-        def replace_file(ended: CommandSeen) -> None:
-            """Let the next start have the new SQL: the job file is the truth."""
-            if ended.exit_code == 0:
-                frame.plane.deploy(name, text, caller)
+        id_ = frame.run("migrate apply", name, asker.by, values)
 
-        id_ = commands.start(("migrate apply", name, asker.by), values, replace_file)
+        def replace_file() -> None:
+            """Let the next start have the new SQL: the job file is the truth."""
+            with suppress(OperationUnknown):
+                while not operations.get(id_).is_final:
+                    clock.sleep(LOOK_S)
+                if operations.get(id_).exit_code == 0:
+                    frame.plane.deploy(name, text, caller)
+
+        threading.Thread(target=replace_file, daemon=True).start()
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 
 def _begin_check(frame: PageFrame, request: Request, name: str, draft: JobDraft) -> Response:
     mapping = str(draft.mapping) if draft.mapping.is_file() else ""
     values = without_empty(job_file=str(frame.job(name).path), to=str(draft.path), mapping=mapping)
-    id_ = frame.plane.commands.start(("migrate check", name, asker_of(request).by), values)
+    id_ = frame.run("migrate check", name, asker_of(request).by, values)
     target = f"/ui/jobs/{quote(name)}/migrate/{draft.id}?check={id_}"
     return RedirectResponse(target, 303, HEADERS)
 
@@ -273,17 +273,16 @@ def _show(
 
 def _runs(frame: PageFrame, name: str) -> bool:
     supervised = frame.job(name).supervised
-    return supervised is not None and supervised.pid is not None
+    return supervised is not None and supervised.process is not None
 
 
-def _view(command: CommandSeen) -> CheckView | None:
-    answer = command.answer
-    return view_check(answer) if answer and "verdict" in answer else None
+def _view(answer: Mapping[str, Any]) -> CheckView | None:
+    return view_check(answer) if "verdict" in answer else None
 
 
-def _verdict(command: CommandSeen) -> CheckView:
+def _verdict(frame: PageFrame, command: OperationView) -> CheckView:
     """Return what a check has found. Raises RequestInvalid where it found nothing."""
-    view = _view(command)
+    view = _view(answer_of(frame, command))
     if view is None:
         raise RequestInvalid("this check has no verdict", hint="check the SQL again")
     return view

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ashore.base.units import format_duration, format_size, format_time
+from ashore.fleet.server.pages import log_view
 from ashore.topics.decode.reasons import describe
 
 HERE = Path(__file__).parent
@@ -78,31 +79,27 @@ def coded(text: str) -> Markup:
     return Markup("").join(code.format(each) if at % 2 else each for at, each in enumerate(parts))
 
 
-def make_environment() -> Environment:
-    """Return what renders the templates of this package."""
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {
-        "count": count,
-        "described": describe,
-        "age": age,
-        "bytes_text": bytes_text,
-        "coded": coded,
-        "size": lambda size: UNKNOWN if size is None else format_size(size),
-        "moment": moment,
-        "picture": Markup,
-        "sign": lambda state: SIGNS.get(state, "?"),
-        "css": lambda state: str(state).replace(" ", "-"),
-    }
-    return made
-
-
-_ENVIRONMENT = make_environment()
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.filters |= {
+    "count": count,
+    "described": describe,
+    "entry_text": log_view.describe,
+    "closing_text": log_view.describe_closing,
+    "age": age,
+    "bytes_text": bytes_text,
+    "coded": coded,
+    "size": lambda size: UNKNOWN if size is None else format_size(size),
+    "moment": moment,
+    "picture": Markup,
+    "sign": lambda state: SIGNS.get(state, "?"),
+    "css": lambda state: str(state).replace(" ", "-"),
+}
 
 
 def render(template: str, **values: Any) -> str:

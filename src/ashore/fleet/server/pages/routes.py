@@ -32,12 +32,12 @@ from ashore.fleet.access.requests import RequestAccess
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.machine.check_process import CheckProcesses
 from ashore.fleet.server.pages.command_routes import command_routes
-from ashore.fleet.server.pages.control_plane import ControlPlane
 from ashore.fleet.server.pages.fleet_page import FleetPage, ListedRows
 from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.job_routes import job_routes
 from ashore.fleet.server.pages.migration_routes import migration_routes
 from ashore.fleet.server.pages.render import HEADERS, STATIC, render
+from ashore.fleet.server.pages.supervision import SupervisedJobs
 from ashore.fleet.server.pages.versions_svg import STYLE
 from ashore.fleet.server.pages.write_routes import write_routes
 
@@ -45,7 +45,7 @@ STAMP_S = 1.0
 STATIC_FILES = {path.name: path for path in STATIC.iterdir()}
 
 
-def pages_router(plane: ControlPlane, access: RequestAccess, checks: CheckProcesses) -> APIRouter:
+def pages_router(plane: SupervisedJobs, access: RequestAccess, checks: CheckProcesses) -> APIRouter:
     """Return all pages."""
     guard = PageGuard(access, JobAccess(plane), plane.now_ms)
     frame = PageFrame(plane, guard, checks)

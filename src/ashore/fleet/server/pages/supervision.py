@@ -1,6 +1,5 @@
-"""The pages' control plane: the supervisor's jobs, and what is read of their logs.
+"""The jobs of a server as pages see them: what its supervisor knows, and what their logs say.
 
-What it is: `SupervisedJobs`.
 What it promises: what the supervisor knows is shown at once, whatever a lake does; logs are read
 beside, where something changed.
 """
@@ -14,20 +13,18 @@ from dataclasses import replace
 from functools import partial
 
 from ashore.base.clock import SystemClock
-from ashore.errors import JobUnknown, RequestInvalid
+from ashore.errors import JobUnknown, OperationUnknown, RequestInvalid
 from ashore.fleet.access.permissions import JobAccess
 from ashore.fleet.access.tokens import Caller
 from ashore.fleet.machine.background import END_S, Background
+from ashore.fleet.operate.commands import BY_NAME, Value
 from ashore.fleet.operate.operations import Operations
 from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.records.values import Asker, RunSeen
-from ashore.fleet.server.condition import LAG_MS_MAX
+from ashore.fleet.server.condition import LAG_MS_MAX, FreshNumbers, RateSample, SeenJob
 from ashore.fleet.server.job_watch import FleetWatch, Marks
-from ashore.fleet.server.observation import FreshNumbers, RateSample, SeenJob, Supervised
-from ashore.fleet.server.pages.commands import Commands
-from ashore.fleet.server.pages.control_plane import Drafts
-from ashore.fleet.supervise.decide import Phase
+from ashore.fleet.server.pages.job_text import Drafts
 from ashore.fleet.supervise.supervisor import ManagedJob, Supervisor
 from ashore.jobs.file import Job
 from ashore.proof.status.health import FleetRow
@@ -37,7 +34,6 @@ from ashore.topics.open_job import OpenJob
 SAMPLE_S = 5.0
 SAMPLES = 120
 SAMPLES_BYTES = 60_000  # of the file of a job, from its end
-NEEDING = frozenset({Phase.NEEDS_DECISION, Phase.INVALID, Phase.FENCED, Phase.MISSING})
 VERBS: Mapping[str, str] = {
     "start": "It starts as soon as the server has looked, whatever it ended with before.",
     "stop": "It ends in order: the batch under way is finished or left. It stays stopped until "
@@ -51,7 +47,10 @@ VERBS: Mapping[str, str] = {
 
 
 class SupervisedJobs:
-    """The `ControlPlane` of a server."""
+    """The jobs of a server, as pages see them. Methods are called by several threads at once.
+
+    `jobs` and `job` answer from memory: a page never waits for a lake.
+    """
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class SupervisedJobs:
         self._supervisor = supervisor
         self._verbs = verbs
         self._clock = clock
-        self.commands = Commands(operations, clock)
+        self.operations = operations
         self.drafts = Drafts(layout.state / "drafts", layout.jobs)
         self.watch = watch
         self._samples: dict[str, deque[RateSample]] = {}
@@ -117,7 +116,10 @@ class SupervisedJobs:
 
     def job_of(self, operation: str) -> str:
         """Return the job of an operation; empty: it has none, or there is no such operation."""
-        return self.commands.job_of(operation)
+        try:
+            return self.operations.get(operation).request.job
+        except OperationUnknown:
+            return ""
 
     def stamp(self, name: str | None) -> str:
         """Return a text that changes with what a page of a job, or of all, would show."""
@@ -155,11 +157,9 @@ class SupervisedJobs:
         view = self._supervisor.views.get(name)
         if view is None or view.file is None:
             raise JobUnknown(f"there is no job file of {name}", hint="deploy it again")
-        self.commands.start(
-            ("stop", name, asker.by),
-            {"job_file": str(view.file.path), "drain": True},
-            hold=partial(self._verbs.stop, name, asker),
-        )
+        values: dict[str, Value] = {"job_file": str(view.file.path), "drain": True}
+        hold = partial(self._verbs.stop, name, asker)
+        self.operations.run(BY_NAME["stop"], (name, asker.by), values, hold=hold)
 
     def deploy(
         self, name: str, text: str, caller: Caller, beside: Mapping[str, str] | None = None
@@ -169,7 +169,7 @@ class SupervisedJobs:
         def permit(job: Job) -> None:
             files = {each.name: each.file for each in self._supervisor.views.values()}
             was_run = self._layout.run_of(name).root.exists()
-            if was_run or self.commands.all(lambda each: each == name):
+            if was_run or any(each.request.job == name for each in self.operations.all()):
                 files.setdefault(name, None)
             access, directory = JobAccess(self), self._layout.jobs
             access.check_deploy(caller, job, tuple(beside or ()), directory, files)
@@ -180,7 +180,7 @@ class SupervisedJobs:
     # ---- one job
 
     def _seen(self, view: ManagedJob, watched: SeenJob | None, now_ms: int) -> SeenJob:
-        seen = view.seen if _is_of_process(view) else None
+        seen = view.running
         path = view.file.path if view.file else self._layout.jobs / f"{view.name}.yaml"
         row = watched.row if watched else FleetRow(view.name, None, (), None)
         return SeenJob(
@@ -190,7 +190,7 @@ class SupervisedJobs:
             seen_ms=now_ms,
             samples=tuple(self._samples.get(view.name, ())),
             slow_since_ms=watched.slow_since_ms if watched else None,
-            supervised=_supervised(view),
+            supervised=view,
             warnings=tuple(reversed(seen.warnings)) if seen else (),
             fresh=_fresh(seen),
             steps=seen.slices if seen else (),
@@ -201,7 +201,7 @@ class SupervisedJobs:
     def _sample(self) -> float:
         now_ms, views = self._clock.now_ms(), self._supervisor.views
         for name, view in views.items():
-            fresh = _fresh(view.seen if _is_of_process(view) else None)
+            fresh = _fresh(view.running)
             kept = self._samples.setdefault(name, deque(maxlen=SAMPLES))
             if fresh is not None:
                 is_old = now_ms - (fresh.lag_at_ms or 0) > LAG_MS_MAX
@@ -227,11 +227,6 @@ def marks_of(supervisor: Supervisor) -> Marks:
     return mark
 
 
-def _is_of_process(view: ManagedJob) -> bool:
-    """Return whether what was seen of a run is of the one that lives."""
-    return view.seen is not None and view.process is not None and view.seen.run == view.process.run
-
-
 def _progress(view: ManagedJob) -> object:
     """Return what changes when a job does something that its log shows."""
     slices = view.seen.slices if view.seen else ()
@@ -241,7 +236,7 @@ def _progress(view: ManagedJob) -> object:
 
 def _facts(view: ManagedJob) -> object:
     """Return what a page shows of a job."""
-    seen = view.seen if _is_of_process(view) else None
+    seen = view.running
     lags = () if seen is None else tuple((each.lag, each.step) for each in seen.slices)
     warnings = () if seen is None else seen.warnings
     why = (view.decision.why, view.decision.hint, view.is_changed, view.desired.at_ms)
@@ -268,23 +263,10 @@ def _fresh(seen: RunSeen | None) -> FreshNumbers | None:
     )
 
 
-def _supervised(view: ManagedJob) -> Supervised:
-    return Supervised(
-        desired=str(view.desired.state),
-        phase=str(view.phase),
-        why=view.decision.why,
-        hint=view.decision.hint,
-        needs_person=view.phase in NEEDING and view.process is None,
-        since_ms=view.since_ms,
-        failures=view.retry.failures if view.retry and view.last and view.last.code else 0,
-        is_changed=view.is_changed,
-        verbs=_verbs_of(view),
-        pid=view.process.pid if view.process else None,
-        memory_bytes=view.memory_bytes,
-    )
-
-
-def _verbs_of(view: ManagedJob) -> tuple[str, ...]:
+def verbs_of(view: ManagedJob | None) -> tuple[str, ...]:
+    """Return the verbs that a page offers for a job; none where no supervisor starts it."""
+    if view is None:
+        return ()
     if view.desired.state == "running":
         return ("restart", "stop", "drain", "pause")
     return ("start", "drain", "remove") if view.desired.state == "stopped" else ("start", "stop")

@@ -1,6 +1,5 @@
 """Two versions of a query as a picture: both graphs side by side, as SVG.
 
-What it is: `draw_diff`.
 What it promises: an operator and what became of it stand beside each other; what changed has a
 shape and a colour of its own, what keeps state is bold; no two boxes overlap, no text leaves its
 box. Nothing is loaded from anywhere. The same text for the same difference.
@@ -10,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
+from ashore.fleet.server.pages.drawing import text_at
 from ashore.plans.operator_graph import Operator
 from ashore.plans.version_changes import ChangeKind, OperatorChange
 from ashore.proof.status.versions import ComparedVersions
@@ -90,13 +90,13 @@ def draw_diff(found: ComparedVersions, *, is_alone: bool = True) -> str:
         f"<title>{escape(title)}</title>",
         *((f"<style>{STYLE}</style>",) if is_alone else ()),
         ARROW,
-        _text(left, 24, _cut(title, 2 * LETTERS), "title"),
-        _text(left, 50, f"version {numbers[0]}", "title"),
-        _text(right, 50, f"version {numbers[1]}", "title"),
+        text_at(left, 24, _cut(title, 2 * LETTERS), "title"),
+        text_at(left, 50, f"version {numbers[0]}", "title"),
+        text_at(right, 50, f"version {numbers[1]}", "title"),
         *_pairs(found.diff.operators, layout),
         *(flow for boxes in (layout.before, layout.after) for flow in _flows(boxes, layout)),
         *(_draw_box(each) for each in (*layout.before, *layout.after)),
-        _text(left, layout.height - 14, LEGEND),
+        text_at(left, layout.height - 14, LEGEND),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -175,8 +175,9 @@ def _draw_box(box: Box) -> str:
     keeps = " stateful" if box.operator.state else ""
     facts = "\n".join(f"{each.role} {each.text}" for each in box.operator.facts)
     title = f"{box.operator.name}\n{box.operator.engine_class}\n{facts}".strip()
+    left, top = box.x + PADDING, box.y + PADDING
     texts = [
-        _text(box.x + PADDING, _base(box, number), line, "" if number else "name")
+        text_at(left, top + LINE * (number + 0.75), line, "" if number else "name")
         for number, line in enumerate(box.lines)
     ]
     return "\n".join(
@@ -188,10 +189,6 @@ def _draw_box(box: Box) -> str:
             "</g>",
         ]
     )
-
-
-def _base(box: Box, number: int) -> float:
-    return box.y + PADDING + LINE * (number + 0.75)
 
 
 def _shapes(box: Box) -> Iterator[str]:
@@ -261,8 +258,3 @@ def _pairs(changes: Sequence[OperatorChange], layout: Layout) -> Iterator[str]:
                 f'<line class="pair" x1="{one.x + WIDTH:g}" y1="{y:g}" x2="{other.x:g}" '
                 f'y2="{y:g}"><title>{escape(each.why or "")}</title></line>'
             )
-
-
-def _text(x: float, y: float, text: str, kind: str = "") -> str:
-    name = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:g}" y="{y:g}"{name}>{escape(text)}</text>'

@@ -5,15 +5,13 @@ What it promises: pure. Operators can be searched by whatever is known of them.
 
 import difflib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ashore.base import codec
 from ashore.fleet.server.pages.versions_svg import draw_diff
 from ashore.plans.operator_graph import Operator
 from ashore.plans.version import JobVersion
-from ashore.plans.version_changes import ChangeKind, OperatorChange, SettingChange
-from ashore.proof.status.versions import ComparedVersions, QueryVersions
+from ashore.plans.version_changes import ChangeKind, OperatorChange
+from ashore.proof.status.versions import ComparedVersions
 
 SIGNS = {
     ChangeKind.SAME: "=",
@@ -23,119 +21,40 @@ SIGNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorRow:
-    """An operator of two versions."""
-
-    change: str
-    sign: str
-    name: str
-    id: str
-    kind: str
-    state: str  # what it keeps, in words; empty: nothing
-    facts: tuple[str, ...]
-    removed: tuple[str, ...]
-    added: tuple[str, ...]
-    why: str
-    words: str  # that a search looks through
-
-
-@dataclass(frozen=True, slots=True)
-class DiffLine:
-    """A line of a unified diff."""
-
-    sign: str  # one of "+", "-", "@", " "
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class DiffView:
-    """Two versions, and what differs."""
-
-    query: str
-    before: int
-    after: int
-    picture: str  # SVG
-    sql: tuple[DiffLine, ...]
-    json: tuple[DiffLine, ...]
-    settings: tuple[SettingChange, ...]
-    operators: tuple[OperatorRow, ...]
-    changed: int
-    is_comparable: bool
-
-
-@dataclass(frozen=True, slots=True)
-class VersionsView:
-    """The versions of all queries of a job, and two of them compared."""
-
-    queries: tuple[QueryVersions, ...]
-    diff: DiffView | None
-
-
-def view_versions(
-    queries: Sequence[QueryVersions], compared: ComparedVersions | None
-) -> VersionsView:
-    """Return the page of versions."""
-    return VersionsView(tuple(queries), None if compared is None else view_diff(compared))
-
-
-def view_diff(compared: ComparedVersions) -> DiffView:
-    """Return what differs between two versions, for a page."""
+def view_diff(compared: ComparedVersions) -> dict[str, object]:
+    """Return what a page shows of two versions, by the names of its template."""
     diff = compared.diff
-    operators = tuple(_row(each) for each in diff.operators)
-    old, new = compared.before.content, compared.after.content
-    return DiffView(
-        query=compared.query,
-        before=compared.before.version,
-        after=compared.after.version,
-        picture=draw_diff(compared, is_alone=False),
-        sql=diff_lines(diff.sql),
-        json=diff_lines(_json_diff(old, new)),
-        settings=(*diff.settings, *diff.releases),
-        operators=operators,
-        changed=sum(1 for each in diff.operators if each.change is not ChangeKind.SAME),
-        is_comparable=diff.is_comparable,
-    )
-
-
-def diff_lines(lines: Sequence[str]) -> tuple[DiffLine, ...]:
-    """Return lines of a unified diff with their signs apart."""
-    return tuple(DiffLine(each[:1] if each[:1] in "+-@" else " ", each) for each in lines if each)
-
-
-def _json_diff(old: JobVersion, new: JobVersion) -> list[str]:
-    """Return a unified diff of two versions as JSON, their graphs left out."""
-    return list(difflib.unified_diff(_json_of(old), _json_of(new), lineterm="", n=2))[2:]
+    old, new = _json_of(compared.before.content), _json_of(compared.after.content)
+    return {
+        "compared": compared,
+        "picture": draw_diff(compared, is_alone=False),
+        "json": list(difflib.unified_diff(old, new, lineterm="", n=2))[2:],
+        "settings": (*diff.settings, *diff.releases),
+        "operators": [
+            (each, state_text(each.operator), _search_text(each)) for each in diff.operators
+        ],
+        "changed": sum(1 for each in diff.operators if each.change is not ChangeKind.SAME),
+        "signs": SIGNS,
+    }
 
 
 def _json_of(version: JobVersion) -> list[str]:
+    """Return a version as JSON, its graph left out."""
     document = codec.encode_object(version)
     kept = {name: document[name] for name in document if name != "graph"}
     return json.dumps(kept, indent=1, ensure_ascii=False).splitlines()
 
 
-def _row(change: OperatorChange) -> OperatorRow:
+def _search_text(change: OperatorChange) -> str:
+    """Return the words that a search looks through."""
     operator = change.operator
     facts = tuple(f"{each.role} {each.text}" for each in operator.facts)
-    state = _state_of(operator)
     parts = (operator.name, operator.id, operator.kind, operator.engine_class, change.change.value)
-    words = " ".join((*parts, state, *facts, *change.gone, *change.come)).lower()
-    return OperatorRow(
-        change=change.change.value,
-        sign=SIGNS[change.change],
-        name=operator.name,
-        id=operator.id,
-        kind=str(operator.kind),
-        state=state,
-        facts=facts,
-        removed=change.gone,
-        added=change.come,
-        why=change.why.value if change.why else "",
-        words=words,
-    )
+    return " ".join((*parts, state_text(operator), *facts, *change.gone, *change.come)).lower()
 
 
-def _state_of(operator: Operator) -> str:
+def state_text(operator: Operator) -> str:
+    """Return what an operator keeps, in words; empty: nothing."""
     state = operator.state
     if state is None:
         return ""
