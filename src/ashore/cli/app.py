@@ -39,16 +39,8 @@ COMMANDS = (
         "Run the jobs of a directory, and serve REST, metrics and pages over them.",
     ),
     Listed("token", "token", "Tokens of a server: who may ask it, and for what."),
-    Listed(
-        "jobs",
-        "fleet",
-        "Show the jobs of a server: where each is, and what needs a person.",
-    ),
-    Listed(
-        "deploy",
-        "fleet",
-        "Give a server a job file, and the SQL and functions beside it.",
-    ),
+    Listed("jobs", "fleet", "Show the jobs of a server: where each is, and what needs a person."),
+    Listed("deploy", "fleet", "Give a server a job file, and the SQL and functions beside it."),
     Listed("start", "fleet", "Start a job of a server, whatever it ended with before."),
     Listed(
         "restart",
@@ -56,21 +48,11 @@ COMMANDS = (
         "Stop a job of a server gracefully, and start it with its file as it is now.",
     ),
     Listed(
-        "pause",
-        "fleet",
-        "Stop a job of a server gracefully for a while, or until it is started.",
+        "pause", "fleet", "Stop a job of a server gracefully for a while, or until it is started."
     ),
-    Listed(
-        "remove",
-        "fleet",
-        "Remove the file of a job that is stopped from a server.",
-    ),
+    Listed("remove", "fleet", "Remove the file of a job that is stopped from a server."),
     Listed("operations", "fleet", "Show the operations of a server, the newest first."),
-    Listed(
-        "cancel",
-        "fleet",
-        "Cancel an operation of a server, and wait until it has ended.",
-    ),
+    Listed("cancel", "fleet", "Cancel an operation of a server, and wait until it has ended."),
     Listed("validate", "validate", "Plan the SQL of a job and show sources, state and columns."),
     Listed(
         "sql",
@@ -79,9 +61,7 @@ COMMANDS = (
     ),
     Listed("test", "cases", "Run test cases of a job's SQL: records in, rows out."),
     Listed(
-        "init",
-        "init",
-        "Read the newest records of topics and write a job file that lands them.",
+        "init", "init", "Read the newest records of topics and write a job file that lands them."
     ),
     Listed("schema", "init", "Print the JSON Schema of the job file, for editors."),
     Listed("status", "status", "Show state, lag, rates, last entries and warnings."),
@@ -91,9 +71,7 @@ COMMANDS = (
         "Compare log, files and Kafka: prove that nothing is lost and nothing duplicated.",
     ),
     Listed(
-        "audit",
-        "audit",
-        "Check that every offset is accounted for and every file matches the log.",
+        "audit", "audit", "Check that every offset is accounted for and every file matches the log."
     ),
     Listed(
         "trace",
@@ -108,21 +86,17 @@ COMMANDS = (
     Listed("recover", "recover", "Finish the moves of a job that died, from its log alone."),
     Listed(
         "roll-back",
-        "rollback",
+        "decisions",
         "Roll a query back to an earlier batch: its checkpoint and its table.",
     ),
-    Listed(
-        "checkpoint",
-        "checkpoint",
-        "Checkpoints of queries: inspect, copy and restore them.",
-    ),
+    Listed("checkpoint", "checkpoint", "Checkpoints of queries: inspect, copy and restore them."),
     Listed(
         "versions",
         "versions",
         "Versions of a job's queries: what was run from which batch on, and what differs.",
     ),
     Listed("migrate", "migrate", "Change the SQL of a job and keep its state."),
-    Listed("retire", "retire", "Drop partitions from log, catalog and storage."),
+    Listed("retire", "clean", "Drop partitions from log, catalog and storage."),
     Listed(
         "rejoin",
         "decisions",
@@ -133,11 +107,7 @@ COMMANDS = (
         "decisions",
         "Skip offsets that Kafka no longer has or that exceed `limits`; the log keeps who and why.",
     ),
-    Listed(
-        "reset-clock",
-        "decisions",
-        "Set back the times of a log whose clock was ahead.",
-    ),
+    Listed("reset-clock", "decisions", "Set back the times of a log whose clock was ahead."),
     Listed("clean", "clean", "Delete in-progress files that are no longer referenced."),
     Listed(
         "warm-up",

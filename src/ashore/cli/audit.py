@@ -9,8 +9,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -20,8 +19,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from ashore.base.units import format_duration, format_size, parse_duration_ms, parse_size_bytes
-from ashore.cli.options import Debug, JobFile
+from ashore.base.units import format_duration, format_size
+from ashore.cli.options import Debug, JobFile, parse_duration, parse_size
 from ashore.cli.output import (
     CommandAnswer,
     out,
@@ -31,26 +30,12 @@ from ashore.cli.output import (
     shown_progress,
     talk,
 )
+from ashore.cli.signals import signals_call
 from ashore.errors import ExitCode
 from ashore.proof.audit.result import AuditFinding, AuditReport, Away, Pace, Round
 from ashore.topics.open_job import open_job
 
 INTERVAL_S_MIN = 1.0
-
-
-def _duration(text: str) -> float:
-    return _parsed(parse_duration_ms, text) / 1000
-
-
-def _size(text: str) -> int:
-    return _parsed(parse_size_bytes, text)
-
-
-def _parsed(parse: Callable[[str], int], text: str) -> int:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def audit(
@@ -70,8 +55,8 @@ def audit(
     debug: Debug = False,
 ) -> None:
     """Check that every offset is accounted for and every file matches the log."""
-    rate = _size(read_rate)
-    interval_s = None if interval is None else _duration(interval)
+    rate = parse_size(read_rate)
+    interval_s = None if interval is None else parse_duration(interval) / 1000
     reporting = reported_errors(as_json=as_json, debug=debug, in_lines=continuous)
     with reporting, open_job(job_file) as opened:
         if not continuous:
@@ -88,26 +73,12 @@ def audit(
             say_at(opened.clock.now_ms(), f"reading the log of job {opened.job.job}")
         from ashore.proof.audit.auditor import follow  # noqa: PLC0415 - loads Arrow
 
-        with _signals_stop() as stopping:
+        stopping = threading.Event()
+        with signals_call(lambda *_: stopping.set(), signal.SIGTERM, signal.SIGINT):
             pace = Pace(max(interval_s, INTERVAL_S_MIN), rate)
             reports = follow(opened, pace, stopping.is_set)
             code = show_all(reports, as_json=as_json)
             raise CommandAnswer(code, ANSWERS[code])
-
-
-@contextmanager
-def _signals_stop() -> Iterator[threading.Event]:
-    """Have SIGTERM and SIGINT set an event while inside."""
-    stopping = threading.Event()
-    before = {
-        number: signal.signal(number, lambda _number, _frame: stopping.set())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield stopping
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 ANSWERS = {ExitCode.DONE: "ok", ExitCode.WRONG: "wrong", ExitCode.UNPROVEN: "unprovable"}
@@ -116,8 +87,8 @@ LINE_EVERY_MS = 60_000  # at least, where there is no terminal
 # What is said when nothing is amiss any more.
 BACK = {
     "Kafka": "Kafka answers again",
-    "lake": "the lake answers again",
-    "catalog": "the catalog answers again",
+    "the lake": "the lake answers again",
+    "the catalog": "the catalog answers again",
     "job": "a job is running",
 }
 
@@ -195,12 +166,9 @@ def _changes(before: AuditReport | None, report: AuditReport) -> Iterator[str]:
 
 def _states(report: AuditReport) -> Iterator[tuple[str, str]]:
     """Yield what may be amiss around the job, by name; an empty text: it is not."""
-    for name, subject, away in (
-        ("Kafka", "Kafka", report.kafka),
-        ("lake", "the lake", report.lake),
-        ("catalog", "the catalog", report.catalog),
-    ):
-        yield name, "" if away.since_ms is None else f"{subject} does not answer: {away.error}"
+    for subject, away in _services(report):
+        text = "" if away.since_ms is None else f"{subject} does not answer: {away.error}"
+        yield subject, text
     if report.lake.since_ms is None:
         yield "job", _absence(report)
 
@@ -276,19 +244,16 @@ def _lines(report: AuditReport) -> Iterator[str]:
     yield _gauge(report)
     if absence := _absence(report):
         yield absence
-    for name, away in (
-        ("Kafka", report.kafka),
-        ("the lake", report.lake),
-        ("the catalog", report.catalog),
-    ):
+    for subject, away in _services(report):
         if away.since_ms is not None:
-            yield f"{name} has not answered for {_since(away, report.now_ms)}: {away.error}"
+            duration = format_duration(max(0, report.now_ms - away.since_ms))
+            yield f"{subject} has not answered for {duration}: {away.error}"
     yield f"names and sizes: {_round(report.listing, 'directories')}"
     yield f"checksums again: {_round(report.reading, 'files')}"
 
 
-def _since(away: Away, now_ms: int) -> str:
-    return format_duration(max(0, now_ms - (away.since_ms or now_ms)))
+def _services(report: AuditReport) -> tuple[tuple[str, Away], ...]:
+    return (("Kafka", report.kafka), ("the lake", report.lake), ("the catalog", report.catalog))
 
 
 def _round(found: Round, things: str) -> str:

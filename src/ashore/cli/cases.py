@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import typer
 from rich.markup import escape
 
-from ashore.cli.event_lines import print_event
+from ashore.cli.event_lines import print_event, take_events
 from ashore.cli.options import AsJsonLines, Debug, JobFile
 from ashore.cli.output import (
     STARTING_SPARK,
@@ -23,13 +23,12 @@ from ashore.cli.output import (
     say,
 )
 from ashore.errors import ExitCode, JobFileInvalid
-from ashore.jobs.events import CaseEnded, Talk
+from ashore.jobs.events import CaseEnded, Event, Talk
 from ashore.jobs.failure import Failed
 from ashore.jobs.file.cases import load_cases
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import CasesRequest, write_request
 from ashore.topics.loop.job import load_job_file
-from ashore.topics.use.run import failure_of
 
 
 def run_tests(
@@ -77,21 +76,18 @@ def show_cases(launch: JobLaunch, count: int, junit: Path | None, *, as_json: bo
 
     """
     ended: list[CaseEnded] = []
-    failed: Failed | None = None
+
+    def take(event: Event) -> None:
+        match event:
+            case CaseEnded():
+                ended.append(event)
+                print_event(event) if as_json else _show(event)
+            case Talk():
+                say(escape(event.message))
+
     if not as_json:
         say(STARTING_SPARK)
-    with launch:
-        for event in launch.events():
-            match event:
-                case CaseEnded():
-                    ended.append(event)
-                    print_event(event) if as_json else _show(event)
-                case Talk():
-                    say(escape(event.message))
-                case Failed():
-                    failed = event
-        code = launch.wait()
-    failed = failure_of(code, failed, launch)
+    failed = take_events(launch, take)
     if junit is not None:
         junit.write_text(junit_xml(ended, count, failed), "utf-8")
     bad = sum(bool(each.problems) for each in ended)

@@ -1,9 +1,11 @@
 """The commands of `ashore checkpoint`.
 
 What it promises: no JVM is started, but by `rescale`, `diff` and `inspect --rows`; with `--explain`
-nothing is changed.
+nothing is changed. `doctor` changes nothing without `--to` or `--repair`.
 """
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +14,6 @@ from rich.markup import escape
 from ashore.base.clock import SystemClock
 from ashore.base.units import format_duration, format_size
 from ashore.cli import savepoint_view
-from ashore.cli.checkpoint_doctor import checkpoint_doctor
 from ashore.cli.checkpoint_inspect import checkpoint_diff, checkpoint_inspect
 from ashore.cli.options import AsJson, Batch, Debug, Explain, Query, TakeOver, Where, new_group
 from ashore.cli.output import (
@@ -28,9 +29,10 @@ from ashore.cli.output import (
 from ashore.errors import ExitCode
 from ashore.log.progress import StateWork
 from ashore.queries.state.savepoints.save import open_shelf
-from ashore.queries.tools import savepoints
+from ashore.queries.tools import doctor, savepoints
 from ashore.queries.tools.addresses import find_checkpoint, is_job_file
 from ashore.queries.tools.clean import OLDER_THAN, Cleaned, clean, parse_age
+from ashore.queries.tools.doctor import DoctorAsked, Examined, Repaired
 
 if TYPE_CHECKING:  # the commands beside this one do not load events
     from ashore.jobs.events import StateStep
@@ -127,14 +129,12 @@ checkpoint = new_group("Checkpoints of queries: inspect, copy and restore them."
 
 
 SavepointPath = Annotated[
-    str,
-    typer.Argument(metavar="SAVEPOINT", help="A savepoint: its own directory."),
+    str, typer.Argument(metavar="SAVEPOINT", help="A savepoint: its own directory.")
 ]
 Copy = Annotated[
     bool,
     typer.Option(
-        "--copy",
-        help="Copy all files. Without it files of state on one disk get hard links.",
+        "--copy", help="Copy all files. Without it files of state on one disk get hard links."
     ),
 ]
 
@@ -175,17 +175,18 @@ def checkpoint_savepoint(  # noqa: PLR0913, PLR0917 - each parameter is an optio
         with shown_progress(quiet=as_json) as progress:
             shelf = open_shelf(to, clock, links=not copy, is_shared=shared)
 
-            def advance(done: int, total: int) -> None:
-                progress("copying", done, total)
-
             if batch is None and is_job_file(where):
                 # What asks a job takes longer to import than a savepoint to be taken.
                 from ashore.queries.tools.savepoint_request import SavepointAsked, save_query  # noqa: PLC0415 - as said above
 
                 request = SavepointAsked(where, query, found, shelf)
-                saved = save_query(request, clock, advance, lambda line: say(escape(line)))
+                saved = save_query(
+                    request, clock, partial(progress, "copying"), lambda line: say(escape(line))
+                )
             else:
-                saved = savepoints.take_savepoint(found, batch, shelf, clock, advance)
+                saved = savepoints.take_savepoint(
+                    found, batch, shelf, clock, partial(progress, "copying")
+                )
         print_answer(*savepoint_view.describe_saved(saved), as_json=as_json)
 
 
@@ -212,9 +213,7 @@ def checkpoint_verify(
     with reported_errors(as_json=as_json, debug=debug):
         found = savepoints.find_savepoint(savepoint, SystemClock())
         with shown_progress(quiet=as_json) as progress:
-            manifest, wrong = savepoints.verify(
-                found, lambda done, total: progress("reading", done, total)
-            )
+            manifest, wrong = savepoints.verify(found, partial(progress, "reading"))
         print_answer(*savepoint_view.describe_verified(manifest, wrong), as_json=as_json)
         if wrong:
             raise CommandAnswer(ExitCode.DECISION, "damaged")
@@ -259,13 +258,123 @@ def checkpoint_restore(
             return
         with shown_progress(quiet=as_json) as progress:
             restored = savepoints.restore_savepoint(
-                found,
-                to,
-                clock,
-                lambda done, total: progress("copying", done, total),
-                links=not copy,
+                found, to, clock, partial(progress, "copying"), links=not copy
             )
         print_answer(*savepoint_view.describe_restored(restored), as_json=as_json)
+
+
+_To = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR", help="Write a repaired copy to this directory, which must not exist."
+    ),
+]
+_Repair = Annotated[
+    bool,
+    typer.Option(
+        "--repair", help="With a job file: repair into a copy with which the job continues."
+    ),
+]
+_Brokers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="Of a directory: ask these brokers of Kafka for its topics."
+    ),
+]
+_Deep = Annotated[
+    bool,
+    typer.Option(
+        "--deep",
+        help="Read the tables of RocksDB block by block, and list the files of file sources.",
+    ),
+]
+_NoTrial = Annotated[
+    bool, typer.Option("--no-trial", help="Do not let Spark load the copy before it counts.")
+]
+
+
+def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    where: Where,
+    to: _To = None,
+    repair: _Repair = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the last repair of a job.")] = False,
+    query: Query = None,
+    sources: Annotated[
+        int | None, typer.Option(min=1, help="How many sources the query reads now.")
+    ] = None,
+    brokers: _Brokers = None,
+    deep: _Deep = False,
+    no_trial: _NoTrial = False,
+    explain: Explain = False,
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Find what is wrong with a checkpoint; repair it into a copy. The original is only read."""
+    request = DoctorAsked(where, query, to, sources, brokers, take_over, deep, not no_trial)
+    clock = SystemClock()
+    with reported_errors(as_json=as_json, debug=debug):
+        if undo and (repair or to is not None or explain):
+            raise typer.BadParameter("--undo goes with no other action")
+        if undo:
+            batch = doctor.undo(request)
+            line = f"the query continues with its former checkpoint, at batch {batch}"
+            print_answer([line], {"batch": batch, "done": True}, as_json=as_json)
+            return
+        found: Examined | Repaired
+        if explain or not (repair or to is not None):
+            found = doctor.examine(request, clock)
+        else:
+            with shown_progress(quiet=as_json) as progress:
+                found = doctor.repair(request, clock, partial(progress, "copying"))
+        match found:
+            case Examined():
+                document = {**found.to_dict(), "done": False}
+                print_answer(_describe_examined(found), document, as_json=as_json)
+                if found.findings:
+                    raise CommandAnswer(ExitCode.DECISION, "findings")
+                _require_proven(found)
+            case Repaired(examined, plan, place, trial):
+                document = {
+                    **examined.to_dict(),
+                    "copy": place,
+                    "batch": plan.batch,
+                    "done": True,
+                    "trial": trial.to_dict(),
+                }
+                print_answer(_describe_repaired(found), document, as_json=as_json)
+                _require_proven(examined)
+                if trial.is_left:
+                    raise CommandAnswer(ExitCode.UNPROVEN, "not tried")
+
+
+def _require_proven(found: Examined) -> None:
+    if found.seen.unproven:
+        raise CommandAnswer(ExitCode.UNPROVEN, "not all checked")
+
+
+def _describe_examined(found: Examined) -> Iterator[str]:
+    for each in found.findings:
+        yield f"{each.code}: {each.sentence}"
+        yield f"  repair: {each.repair}"
+    looked, count = found.seen.looked, len(found.findings)
+    yield (
+        f"{found.place}: {count} finding{'s' * (count != 1)}; looked at {looked.files:,} files: "
+        f"{looked.batches:,} of batches, {looked.texts:,} other texts, {looked.changes:,} changes, "
+        f"{looked.snapshots:,} snapshots, {looked.tables:,} tables; {looked.checksums:,} compared "
+        "with a checksum"
+    )
+    for text in found.not_looked:
+        yield f"not looked at: {text}"
+
+
+def _describe_repaired(found: Repaired) -> Iterator[str]:
+    for each in found.examined.findings:
+        yield f"{each.code}: {each.repair}"
+    for text in found.examined.seen.unproven:
+        yield f"not proven: {text}"
+    yield found.trial.describe()
+    yield f"{found.place} is at batch {found.plan.batch}; the previous checkpoint is unchanged"
 
 
 checkpoint.command("rescale")(checkpoint_rescale)

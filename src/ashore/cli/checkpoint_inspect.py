@@ -93,19 +93,8 @@ def checkpoint_inspect(  # noqa: PLR0913, PLR0917 - each parameter is an option 
         from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
         from ashore.queries.tools.rows import RowsAsked  # noqa: PLC0415 - see `_read`
 
-        request = RowsAsked(
-            where,
-            query,
-            batch,
-            None,
-            operator,
-            store,
-            partition,
-            tuple(key or ()),
-            _choose_limit(limit, to),
-            to,
-            debug,
-        )
+        rows_of = operator, store, partition, tuple(key or ()), _choose_limit(limit, to)
+        request = RowsAsked(where, query, batch, None, *rows_of, to, debug)
         shown = _read(request, as_json=as_json)
         if as_json:
             print_json(state_rows_view.rows_document(shown, to))
@@ -120,8 +109,7 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
         typer.Argument(min=0, metavar="A", help="A finished batch. Default: the one before B."),
     ] = None,
     after: Annotated[
-        int | None,
-        typer.Argument(min=0, metavar="B", help="A later one. Default: the newest."),
+        int | None, typer.Argument(min=0, metavar="B", help="A later one. Default: the newest.")
     ] = None,
     query: Query = None,
     operator: Operator = None,
@@ -139,19 +127,8 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
         from ashore.queries.tools.rows import RowsAsked, choose_batches  # noqa: PLC0415 - see `_read`
 
         first, last = choose_batches(where, query, (before, after), SystemClock())
-        request = RowsAsked(
-            where,
-            query,
-            last,
-            first,
-            operator,
-            store,
-            partition,
-            tuple(key or ()),
-            _choose_limit(limit, to),
-            to,
-            debug,
-        )
+        rows_of = operator, store, partition, tuple(key or ()), _choose_limit(limit, to)
+        request = RowsAsked(where, query, last, first, *rows_of, to, debug)
         shown = _read(request, as_json=as_json)
         if as_json:
             print_json(state_rows_view.diff_document(shown, to))

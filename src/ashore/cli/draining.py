@@ -1,6 +1,5 @@
 """Running a job until everything that was there has landed, for `ashore stop --drain`.
 
-What it is: `drain`.
 What it promises: it returns only where all of that has landed. Ctrl-C and SIGTERM stop the job in
 order, as they stop any run.
 """
@@ -18,14 +17,6 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.topics.open_job import open_job
 from ashore.topics.use.preflight import check_job
 from ashore.topics.use.run import failure_of
-
-
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """What a job has landed until nothing was left."""
-
-    rows: int
-    batches: int
 
 
 @dataclass
@@ -48,8 +39,10 @@ class _DrainState(RunState):
         return line
 
 
-def drain(job_file: Path, *, as_json: bool) -> Drained:
+def drain(job_file: Path, *, as_json: bool) -> tuple[int, int]:
     """Run a job that has stopped until everything that was there has landed.
+
+    Return how many rows landed, and in how many batches.
 
     Raises AshoreError where it cannot be run; typer.Exit, once it is said why, where the run has
     failed, or was interrupted.
@@ -69,4 +62,4 @@ def drain(job_file: Path, *, as_json: bool) -> Drained:
             print_json(failure_document(failed))
         raise typer.Exit(code)
     slices = state.slices.values()
-    return Drained(sum(each.rows for each in slices), sum(each.batches for each in slices))
+    return sum(each.rows for each in slices), sum(each.batches for each in slices)

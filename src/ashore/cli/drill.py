@@ -32,8 +32,7 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
         int | None, typer.Option(help="Decides every fault. Default: a new one, which is shown.")
     ] = None,
     minutes: Annotated[
-        float | None,
-        typer.Option(min=0.1, help="Play the long form, in this many minutes."),
+        float | None, typer.Option(min=0.1, help="Play the long form, in this many minutes.")
     ] = None,
     long: Annotated[
         bool, typer.Option("--long", help="Play the long form. Default: the short form.")

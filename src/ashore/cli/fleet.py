@@ -19,13 +19,7 @@ from ashore.base.clock import SystemClock
 from ashore.base.labels import label_texts
 from ashore.base.units import format_duration, format_lag
 from ashore.cli.options import AsJson, Debug, parse_duration
-from ashore.cli.output import (
-    print_answer,
-    print_json,
-    print_lines,
-    print_table,
-    reported_errors,
-)
+from ashore.cli.output import print_answer, print_json, print_lines, print_table, reported_errors
 from ashore.cli.remote import ServerClient, follow, job_of, server_url
 from ashore.errors import AshoreError, JobFileInvalid
 
@@ -60,11 +54,6 @@ class Selected:
     state: str | None
     name: str | None
 
-    @property
-    def is_any(self) -> bool:
-        """Whether none is left out."""
-        return self == Selected(None, None, None)
-
     def has(self, job: Mapping[str, Any]) -> bool:
         """Return whether a job with the labels, as its document describes it, is one of them."""
         is_state = self.state is None or self.state.replace("-", " ") == job["state"]
@@ -83,11 +72,6 @@ class AskedServer:
         query = "" if labels is None else f"?selector={quote(labels, safe='')}"
         return self.client.ask("GET", f"/api/jobs{query}")
 
-    def select(self, selected: Selected) -> list[dict[str, Any]]:
-        """Return the documents of the jobs that are meant."""
-        found: list[dict[str, Any]] = self.list_jobs(selected.labels)["jobs"]
-        return [each for each in found if selected.has(each)]
-
     def act(self, verb: str, job: str, body: dict[str, object]) -> None:
         """Ask for a verb over a job, and print where the job is then."""
         self.print_job(self.client.ask("POST", f"/api/jobs/{job_of(job)}/{verb}", body))
@@ -104,10 +88,7 @@ def asks_server(command: Callable[Concatenate[AskedServer, P], None]) -> Callabl
     """Return a command that asks a server itself, with the options that all of these have."""
 
     def ask(as_json: AsJson = False, debug: Debug = False, **own: Any) -> None:
-        with (
-            reported_errors(as_json=as_json, debug=debug),
-            ServerClient(server_url()) as client,
-        ):
+        with reported_errors(as_json=as_json, debug=debug), ServerClient(server_url()) as client:
             command(AskedServer(client, as_json), **own)  # type: ignore[call-arg]
 
     _server, *own = inspect.signature(command).parameters.values()
@@ -137,7 +118,7 @@ def show_jobs(jobs: Sequence[Mapping[str, Any]], now_ms: int) -> None:
         [
             *(each["name"], *([",".join(label_texts(each["labels"]))] if has_labels else [])),
             *(each["state"], _age(each["state_since_ms"], now_ms)),
-            *(_lag(each, now_ms), _number(each["rate"])),
+            *(_lag(each, now_ms), "" if each["rate"] is None else f"{each['rate']:,}"),
             *(_age(each["last_commit_ms"], now_ms), each["why"].partition("\n")[0]),
         ]
         for each in jobs
@@ -169,7 +150,7 @@ def start(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
     """
     selected = Selected(selector, state, name)
     if not every:
-        if job is None or not selected.is_any:
+        if job is None or selected != Selected(None, None, None):
             raise typer.BadParameter("name one job, or add --all")
         server.act("start", job, {"why": why})
         return
@@ -204,7 +185,8 @@ def act_on_all(
 
     `within_s`: how long to wait until their processes have ended.
     """
-    names = [each["name"] for each in server.select(selected)]
+    listed = server.list_jobs(selected.labels)["jobs"]
+    names = [each["name"] for each in listed if selected.has(each)]
     failed: list[dict[str, str]] = []
     for each in names:
         try:
@@ -335,7 +317,3 @@ def _age(at_ms: int | None, now_ms: int) -> str:
 def _lag(job: Mapping[str, Any], now_ms: int) -> str:
     at_ms = job["lag_at_ms"]
     return format_lag(job["lag"], None if at_ms is None else max(0, now_ms - at_ms))
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"

@@ -5,10 +5,9 @@ with the new SQL uses the state as it is, 4 where it would stop for a decision. 
 nothing is changed; `apply` loses state only where the user agrees, and `undo` deletes nothing.
 """
 
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -36,8 +35,7 @@ NewJobFile = Annotated[
     typer.Option("--to", metavar="NEW.yaml", help="The job file with the new SQL.", exists=True),
 ]
 OneQuery = Annotated[
-    str | None,
-    typer.Option(metavar="TABLE", help="Only the query that fills this table or topic."),
+    str | None, typer.Option(metavar="TABLE", help="Only the query that fills this table or topic.")
 ]
 MappingFile = Annotated[
     Path | None,
@@ -58,18 +56,12 @@ Rename = Annotated[
 ]
 
 
-class BackfilledFrom(StrEnum):
-    """What new parts of a state are filled from."""
-
-    TOPIC = "topic"
-
-
 Backfill = Annotated[
-    BackfilledFrom | None,
+    Literal["topic"] | None,
     typer.Option(
         help="Fill new functions for the groups that are there, and new aggregates, from a replay: "
         "`topic` reads the topics of the query again, up to its last batch. By default they begin "
-        "empty.",
+        "empty."
     ),
 ]
 
@@ -107,9 +99,8 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
         from ashore.queries.change.check import JudgeAsked, judge_change, require_same_job  # noqa: PLC0415
         from ashore.queries.change.insert_matches import read_renames  # noqa: PLC0415
 
-        request = JudgeAsked(
-            read_edits(mapping), query, read_renames(rename or ()), fills=backfill is not None
-        )
+        renames = read_renames(rename or ())
+        request = JudgeAsked(read_edits(mapping), query, renames, fills=backfill is not None)
         with open_job(job_file) as opened:
             with open_job(to) as other:
                 require_same_job(opened, other)
@@ -129,16 +120,8 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
         raise CommandAnswer(ExitCode.DECISION, str(worst))
 
 
-class Accepted(StrEnum):
-    """What a user agrees to lose."""
-
-    CONVERT = "convert"
-    PARTIAL = "partial"
-    LOST = "lost"
-
-
 Accept = Annotated[
-    Accepted,
+    Literal["convert", "partial", "lost"],
     typer.Option(
         help="The worst verdict to accept: `convert` loses nothing, `partial` lets parts of "
         "the state start empty, `lost` drops parts of it."
@@ -177,7 +160,7 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     mapping: MappingFile = None,
     rename: Rename = None,
     backfill: Backfill = None,
-    accept: Accept = Accepted.CONVERT,
+    accept: Accept = "convert",
     begin: Begin = None,
     partitions: Partitions = None,
     savepoints: Savepoints = None,
@@ -193,9 +176,8 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
         from ashore.queries.change.check import JudgeAsked, require_same_job  # noqa: PLC0415
         from ashore.queries.change.insert_matches import read_renames  # noqa: PLC0415
 
-        compared = JudgeAsked(
-            read_edits(mapping), query, read_renames(rename or ()), fills=backfill is not None
-        )
+        renames = read_renames(rename or ())
+        compared = JudgeAsked(read_edits(mapping), query, renames, fills=backfill is not None)
         with open_job(job_file) as opened, open_job(to) as other:
             require_same_job(opened, other)
             if not as_json:
@@ -205,7 +187,7 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             from ashore.queries.change.check import judge_change  # noqa: PLC0415
             from ashore.queries.change.process import MigrationProcess  # noqa: PLC0415
 
-            request = plan.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
+            request = plan.ApplyAsked(accept, tuple(begin or ()), why, partitions)
             plan.require_partitions_free(other, request)
             with MigrationProcess(to, opened.job.job, debug=debug) as process:
                 judged = judge_change(opened, process.plan, compared)
@@ -231,20 +213,13 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
         print_answer(shown.applied_lines(to), shown.document(), as_json=as_json)
 
 
-class LandedOutput(StrEnum):
-    """How to treat what the new SQL has landed."""
-
-    ROLL_BACK = "roll-back"
-
-
 def migrate_undo(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     job_file: JobFile,
     query: Annotated[
-        str | None,
-        typer.Option(metavar="TABLE", help="The query that fills this table or topic."),
+        str | None, typer.Option(metavar="TABLE", help="The query that fills this table or topic.")
     ] = None,
     output: Annotated[
-        LandedOutput | None,
+        Literal["roll-back"] | None,
         typer.Option(
             help="How to treat the output landed since: `roll-back` moves its files aside, and the "
             "SQL from before reads its offsets again."
@@ -259,19 +234,16 @@ def migrate_undo(  # noqa: PLR0913, PLR0917 - each parameter is an option of the
     """Return to the SQL, the state and the offsets from before the last migration of a query."""
     with reported_errors(as_json=as_json, debug=debug):
         from ashore.queries.change import undo  # noqa: PLC0415 - loads the log
-        from ashore.topics.open_job import open_job  # noqa: PLC0415
 
         with open_job(job_file) as opened:
             found = undo.find_migrated(opened, query)
-            rolls_back = output is LandedOutput.ROLL_BACK
+            rolls_back = output is not None
             if explain:
                 undone = undo.plan_undo(opened, found, rolls_back=rolls_back)
             else:
                 request = undo.UndoAsked(why, rolls_back, take_over)
                 with shown_progress(quiet=as_json) as progress:
-                    undone = undo.undo(
-                        opened, found, request, lambda done, total: progress("copying", done, total)
-                    )
+                    undone = undo.undo(opened, found, request, partial(progress, "copying"))
         document = {
             "query": found.fills,
             "batch": undone.rolled.to_batch,

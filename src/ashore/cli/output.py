@@ -80,13 +80,8 @@ def width_of(console: Console, table: Table) -> int:
     return Measurement.get(console, console.options.update(width=10_000), table).maximum
 
 
-def print_error(error: AshoreError) -> None:
-    """Print an error as a person reads it: what happened, its code, what to do next."""
-    print_failure(Failed.of(error))
-
-
 def print_failure(failed: Failed) -> None:
-    """Print the error that a job process has reported, as `print_error` does."""
+    """Print an error as a person reads it: what happened, its code, what to do next."""
     code = f"({failed.code})"
     reported = _fold(f"error {failed.message}  {code}").removeprefix("error").removesuffix(code)
     say(f"[bold red]error[/]{escape(reported)}[dim]{code}[/]")
@@ -147,6 +142,13 @@ def waiting(what: str, *, quiet: bool) -> Iterator[None]:
         yield
 
 
+def cell_text(value: object) -> str:
+    """Return a value of a row as a table shows it."""
+    if value is None:
+        return "NULL"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def printable(text: str) -> str:
     """Return text in which what a terminal would not show, or would act on, is escaped."""
     if text.isprintable():
@@ -188,7 +190,7 @@ def reported_errors(*, as_json: bool, debug: bool, in_lines: bool = False) -> It
         elif as_json:
             print_json(failure_document(Failed.of(error)))
         else:
-            print_error(error)
+            print_failure(Failed.of(error))
         raise typer.Exit(error.exit_code) from None
 
 

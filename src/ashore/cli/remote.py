@@ -161,7 +161,6 @@ def _read_token(file: str) -> str:
 
 
 def _error_of(answer: "httpx.Response") -> AshoreError:
-    """Return the error of a problem document."""
     try:
         document = answer.json()
         code, message = str(document["code"]), str(document["detail"])
@@ -175,7 +174,6 @@ def _error_of(answer: "httpx.Response") -> AshoreError:
 
 
 BAR_S = 1  # between two looks at what has a bar
-VERBS = {"run": "start"}  # what a command is where jobs are supervised
 
 
 def at_server(url: str, command: Any, name: str) -> Any:
@@ -195,7 +193,7 @@ def _asking(url: str, name: str) -> Any:
         as_json = bool(values.pop("as_json", False))
         debug = bool(values.pop("debug", False))
         with reported_errors(as_json=as_json, debug=debug), ServerClient(url) as client:
-            if name in VERBS:
+            if name == "run":  # a job of a server is started
                 _start(client, values)
                 return
             command = BY_NAME.get(name)

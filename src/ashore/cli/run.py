@@ -4,6 +4,7 @@ What it promises: errors that need no Spark are reported before Spark starts.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -41,7 +42,7 @@ Output = Annotated[
     typer.Option(
         help="With --from, how to treat the output landed since: `roll-back` moves it aside "
         "and reads its offsets again, `catch-up` keeps it and rebuilds the state; `another-table` "
-        "leaves it unchanged, and a table that is still empty gets the rows of later batches.",
+        "leaves it unchanged, and a table that is still empty gets the rows of later batches."
     ),
 ]
 OfAnotherJob = Annotated[
@@ -162,7 +163,7 @@ def _resume(
 
     request = FromAsked(tuple(savepoints), output, takes_over)
     with shown_progress(quiet=quiet) as progress:
-        resume_from(opened, request, lambda done, total: progress("copying", done, total), show)
+        resume_from(opened, request, partial(progress, "copying"), show)
 
 
 def _begin(opened: OpenJob, request: AnotherTable, *, quiet: bool, debug: bool) -> None:
@@ -182,9 +183,7 @@ def _begin(opened: OpenJob, request: AnotherTable, *, quiet: bool, debug: bool) 
             say(escape(note))
 
     with shown_progress(quiet=quiet) as progress:
-        begin_in_another_table(
-            opened, request, plan, lambda done, total: progress("copying", done, total), show
-        )
+        begin_in_another_table(opened, request, plan, partial(progress, "copying"), show)
 
 
 def _take_savepoints(save: Callable[[], list[TakenSavepoint]], code: int, style: Style) -> None:

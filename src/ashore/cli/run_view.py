@@ -37,6 +37,7 @@ from ashore.cli.output import (
     width_of,
 )
 from ashore.cli.saving import TakenSavepoint
+from ashore.cli.signals import signals_call
 from ashore.errors import ExitCode
 from ashore.jobs.events import (
     Beat,
@@ -120,9 +121,7 @@ class RunState:
                 self._begin(self._slice(event.slice), event.step, now_s)
             case Landed():
                 return self._landed(self._slice(event.slice), event, now_s)
-            case Retired():
-                return self._say(_retired(event))
-            case PartitionsSealed() | PartitionsRegistered() | Recovered():
+            case PartitionsSealed() | PartitionsRegistered() | Retired() | Recovered():
                 return self._say(_reported(event))
             case Failed():
                 self.error = event
@@ -246,13 +245,11 @@ class _Fitting:
         yield table
 
 
-def _retired(event: Retired) -> str:
-    reported = f"entry {event.entry:,}: retired {event.partitions:,} partitions of "
-    return f"{reported}{_some(event.tables)}, {event.files:,} files deleted"
-
-
-def _reported(event: PartitionsSealed | PartitionsRegistered | Recovered) -> str:
+def _reported(event: PartitionsSealed | PartitionsRegistered | Retired | Recovered) -> str:
     match event:
+        case Retired():
+            retired = f"entry {event.entry:,}: retired {event.partitions:,} partitions of "
+            return f"{retired}{_some(event.tables)}, {event.files:,} files deleted"
         case PartitionsSealed():
             counted = f"entry {event.entry:,}: sealed {event.partitions:,} partitions: "
             return counted + _some(event.names)
@@ -402,9 +399,5 @@ def _signals_stop(launch: JobLaunch, state: RunState, style: Style) -> Iterator[
             os.write(2, f"{now_text()} {state.stopping}\n".encode())
         launch.stop()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    with signals_call(stop, signal.SIGTERM, signal.SIGINT):
         yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -42,12 +42,11 @@ def describe_saved(saved: Saved) -> Answer:
         f"{format_size(manifest.size_bytes)}, {saved.seconds:.1f} s"
     )
     shared = _describe_shared(len(saved.shared), saved.shared_bytes)
-    counted = {"files": len(manifest.files), "bytes": manifest.size_bytes}
     document = {
         "path": place,
         "kind": str(manifest.kind),
         **_manifest(manifest, saved.linked, saved.seconds),
-        **_count_shared(counted, len(saved.shared), saved.shared_bytes),
+        **_count_shared(_counts(manifest), len(saved.shared), saved.shared_bytes),
     }
     return [line, *shared, *_describe_links(saved.linked, "the checkpoint")], document
 
@@ -56,10 +55,9 @@ def describe_restore(manifest: Manifest, to: str) -> Answer:
     """Return what `restore --explain` prints."""
     line = (
         f"would bring batch {manifest.batch} of query {manifest.query_id} to {to}: "
-        f"{len(manifest.files):,} files, {format_size(manifest.size_bytes)}"
+        f"{_amount(manifest)}"
     )
-    counted = {"files": len(manifest.files), "bytes": manifest.size_bytes}
-    return [line], {"path": to, "batch": manifest.batch, **counted, "done": False}
+    return [line], {"path": to, "batch": manifest.batch, **_counts(manifest), "done": False}
 
 
 def describe_restored(restored: Restored) -> Answer:
@@ -67,8 +65,7 @@ def describe_restored(restored: Restored) -> Answer:
     manifest, place = restored.manifest, restored.checkpoint.uri.removeprefix("file://")
     line = (
         f"checkpoint {place}: batch {manifest.batch} of query {manifest.query_id}, "
-        f"{len(manifest.files):,} files, {format_size(manifest.size_bytes)}, "
-        f"{restored.seconds:.1f} s"
+        f"{_amount(manifest)}, {restored.seconds:.1f} s"
     )
     lines = [line, *_describe_links(restored.linked, "the savepoint")]
     return lines, {"path": place, **_manifest(manifest, restored.linked, restored.seconds)}
@@ -76,16 +73,10 @@ def describe_restored(restored: Restored) -> Answer:
 
 def describe_verified(manifest: Manifest, wrong: Sequence[AshoreError]) -> Answer:
     """Return what `verify` prints."""
-    counted = f"{len(manifest.files):,} files, {format_size(manifest.size_bytes)}"
-    lines = [each.message for each in wrong] or [f"batch {manifest.batch} is complete: {counted}"]
+    complete = f"batch {manifest.batch} is complete: {_amount(manifest)}"
     problems = [each.to_dict() for each in wrong]
-    return lines, {
-        "batch": manifest.batch,
-        "kind": str(manifest.kind),
-        "files": len(manifest.files),
-        "bytes": manifest.size_bytes,
-        "problems": problems,
-    }
+    about = {"batch": manifest.batch, "kind": str(manifest.kind), **_counts(manifest)}
+    return [each.message for each in wrong] or [complete], {**about, "problems": problems}
 
 
 def show_list(directory: str, listed: Sequence[FoundSavepoint]) -> None:
@@ -130,17 +121,23 @@ def _listed(each: FoundSavepoint) -> dict[str, object]:
         "batch": each.manifest.batch,
         "made_ms": each.manifest.made_ms,
         "source": each.manifest.source,
-        "files": len(each.manifest.files),
-        "bytes": each.manifest.size_bytes,
+        **_counts(each.manifest),
     }
+
+
+def _amount(manifest: Manifest) -> str:
+    return f"{len(manifest.files):,} files, {format_size(manifest.size_bytes)}"
+
+
+def _counts(manifest: Manifest) -> dict[str, int]:
+    return {"files": len(manifest.files), "bytes": manifest.size_bytes}
 
 
 def _manifest(manifest: Manifest, linked: int, seconds: float) -> dict[str, object]:
     return {
         "query_id": manifest.query_id,
         "batch": manifest.batch,
-        "files": len(manifest.files),
-        "bytes": manifest.size_bytes,
+        **_counts(manifest),
         "linked": linked,
         "seconds": round(seconds, 3),
     }

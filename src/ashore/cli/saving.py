@@ -6,6 +6,7 @@ What it promises: whether there can be savepoints is known before the job is tou
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.markup import escape
@@ -55,7 +56,7 @@ def saving(job_file: Path, to: str, *, quiet: bool) -> Callable[[], list[TakenSa
                 str(job_file),
                 to,
                 clock,
-                lambda done, total: progress("copying", done, total),
+                partial(progress, "copying"),
                 lambda line: say(escape(line)),
             )
         return [describe(each) for each in saved]

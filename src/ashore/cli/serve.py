@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ashore.base.units import parse_size_bytes
-from ashore.cli.options import Debug
+from ashore.cli.options import Debug, Directory, parse_size
 from ashore.cli.output import reported_errors, say
 from ashore.errors import NotInstalled, RequestInvalid
 from ashore.fleet.machine.limits import ServerLimits
@@ -20,11 +19,6 @@ from ashore.fleet.operate.webhook import WebhookAddress
 if TYPE_CHECKING:
     from ashore.fleet.access.requests import TrustedProxy
     from ashore.fleet.server.serve import ServerSettings
-
-Directory = Annotated[
-    Path,
-    typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The directory of job files."),
-]
 
 
 def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -78,8 +72,7 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
         ),
     ] = None,
     user_header: Annotated[
-        str,
-        typer.Option(help="The header in which a trusted proxy names the user."),
+        str, typer.Option(help="The header in which a trusted proxy names the user.")
     ] = "",
     groups_header: Annotated[
         str, typer.Option(help="The header with the groups of that user, separated by commas.")
@@ -185,7 +178,4 @@ def _say_address(settings: "ServerSettings", url: str) -> None:
 
 
 def _size(text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_size_bytes(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    return None if text is None else parse_size(text)

@@ -1,24 +1,32 @@
-"""What SIGTERM does while a command works.
+"""What signals do while a command works.
 
 What it promises: what stood there before is put back at the end.
 """
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 
 import typer
 
+Handler = Callable[[int, FrameType | None], object]
+
 
 @contextmanager
-def sigterm_does(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Have SIGTERM call `handler` while inside. Ctrl-C's own is `signal.default_int_handler`."""
-    before = signal.signal(signal.SIGTERM, handler)
+def signals_call(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
+    """Have signals call `handler` while inside."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def sigterm_does(handler: Handler) -> AbstractContextManager[None]:
+    """Have SIGTERM call `handler` while inside. Ctrl-C's own is `signal.default_int_handler`."""
+    return signals_call(handler, signal.SIGTERM)
 
 
 def end_in_order(_number: int, _frame: FrameType | None) -> None:

@@ -10,16 +10,21 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ashore.cli.event_lines import print_event
+from ashore.cli.event_lines import print_event, take_events
 from ashore.cli.options import AsJsonLines, Debug, JobFile
-from ashore.cli.output import STARTING_SPARK, print_failure, print_table, reported_errors, say
-from ashore.jobs.events import Answered, Note, Reading, Talk
-from ashore.jobs.failure import Failed
+from ashore.cli.output import (
+    STARTING_SPARK,
+    cell_text,
+    print_failure,
+    print_table,
+    reported_errors,
+    say,
+)
+from ashore.jobs.events import Answered, Event, Note, Reading, Talk
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import SqlRequest, write_request
 from ashore.queries.tools.adhoc import parse_offsets
 from ashore.topics.loop.job import load_job_file
-from ashore.topics.use.run import failure_of
 
 LAST = 10_000
 LIMIT = 100
@@ -62,28 +67,25 @@ def show_answer(launch: JobLaunch, *, as_json: bool) -> int:
     A table on a terminal, or each row as a JSON object on a line of its own. Numbers are shown as
     Spark wrote them: no digit is lost on the way.
     """
-    answer: Answered | None = None
-    failed: Failed | None = None
+    answers: list[Answered] = []
+
+    def take(event: Event) -> None:
+        match event:
+            case Reading():
+                topics = ", ".join(event.topics)
+                read = f"{event.offsets:,} offsets of {topics}" if topics else "no topic"
+                say(f"reading {read}")
+            case Answered():
+                answers.append(event)
+            case Note() | Talk():
+                say(escape(event.message))
+
     say(STARTING_SPARK)
-    with launch:
-        for event in launch.events():
-            match event:
-                case Reading():
-                    say(_reading(event))
-                case Answered():
-                    answer = event
-                case Note() | Talk():
-                    say(escape(event.message))
-                case Failed():
-                    failed = event
-        code = launch.wait()
-    failed = failure_of(code, failed, launch)
-    if failed is not None and as_json:
-        print_event(failed)
-    elif failed is not None:
-        print_failure(failed)
-    elif answer is not None:
-        _show_rows(answer, as_json=as_json)
+    failed = take_events(launch, take)
+    if failed is not None:
+        print_event(failed) if as_json else print_failure(failed)
+    elif answers:
+        _show_rows(answers[-1], as_json=as_json)
     return failed.exit_code if failed else 0
 
 
@@ -92,24 +94,8 @@ def _show_rows(answer: Answered, *, as_json: bool) -> None:
         sys.stdout.writelines(f"{row}\n" for row in answer.rows)
     else:
         rows = [json.loads(row, parse_int=str, parse_float=str) for row in answer.rows]
-        shown = [[escape(_text(row.get(name))) for name in answer.columns] for row in rows]
+        shown = [[escape(cell_text(row.get(name))) for name in answer.columns] for row in rows]
         print_table("", dict.fromkeys(answer.columns, "left"), shown)
     count = len(answer.rows)
     more = "; there are more: --limit shows them" if answer.has_more else ""
     say(f"{count:,} row{'' if count == 1 else 's'}{more}")
-
-
-def _text(value: object) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case str():
-            return value
-        case _:
-            return json.dumps(value, ensure_ascii=False)
-
-
-def _reading(event: Reading) -> str:
-    if not event.topics:
-        return "reading no topic"
-    return f"reading {event.offsets:,} offsets of {', '.join(event.topics)}"

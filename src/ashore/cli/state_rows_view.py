@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ashore.cli.output import print_lines, print_table, printable, say
+from ashore.cli.output import cell_text, print_lines, print_table, printable, say
 from ashore.jobs.events import StateChanges, StateRows
 
 if TYPE_CHECKING:
@@ -107,18 +107,8 @@ def _flat(value: object, before: str = "") -> list[tuple[str, str]]:
         if isinstance(each, Mapping) and each.keys() == {"start", "end"}:
             found += _flat(each, f"{before}{name}.")
         else:
-            found.append((f"{before}{name}", _text(each)))
+            found.append((f"{before}{name}", printable(cell_text(each))))
     return found
-
-
-def _text(value: object) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case str():
-            return printable(value)
-        case _:
-            return printable(json.dumps(value, ensure_ascii=False))
 
 
 def _named_by(found: "RowsFound") -> str:

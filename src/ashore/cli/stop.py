@@ -23,7 +23,6 @@ from ashore.jobs.requests import StopRequest
 from ashore.topics.use.stop import JobStopped, Look, kill_job, stop_job
 
 if TYPE_CHECKING:
-    from ashore.cli.draining import Drained
     from ashore.cli.saving import TakenSavepoint
     from ashore.jobs.file import Job
     from ashore.jobs.lake_mailbox import LakeMailbox
@@ -48,8 +47,7 @@ def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     drain: Annotated[
         bool,
         typer.Option(
-            "--drain",
-            help="First land everything that is in the topics now, by another process.",
+            "--drain", help="First land everything that is in the topics now, by another process."
         ),
     ] = False,
     timeout: Annotated[
@@ -84,9 +82,9 @@ def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         stopped = kill_job(running, look) if now else stop_job(running, request, timeout_s, look)
         lines, document = _described(job.job, stopped)
         if drain:
-            drained = _drain(job_file, as_json=as_json)
-            lines.append(f"landed {drained.rows:,} records in {drained.batches:,} batches: drained")
-            document["drained"] = asdict(drained)
+            rows, batches = _drain(job_file, as_json=as_json)
+            lines.append(f"landed {rows:,} records in {batches:,} batches: drained")
+            document["drained"] = {"rows": rows, "batches": batches}
         if save is not None:
             saved = _saved(save, stopped)
             lines += [line for each in saved for line in each.lines]
@@ -126,7 +124,7 @@ def _running(job: "Job") -> RunningJob:
     return RunningJob(job.job, str(job.lake), clock, report, in_lake)
 
 
-def _drain(job_file: Path, *, as_json: bool) -> "Drained":
+def _drain(job_file: Path, *, as_json: bool) -> tuple[int, int]:
     from ashore.cli.draining import drain  # noqa: PLC0415 - starts a job process, for this option
 
     return drain(job_file, as_json=as_json)

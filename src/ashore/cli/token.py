@@ -9,18 +9,13 @@ from typing import Annotated
 
 import typer
 
-from ashore.cli.options import AsJson, Debug, new_group
+from ashore.cli.options import AsJson, Debug, Directory, new_group
 from ashore.cli.output import print_answer, reported_errors, say
 from ashore.fleet.access.tokens import Grant, TokenFile, UserRole
 from ashore.fleet.records.layout import ServerFiles
 
-Directory = Annotated[
-    Path,
-    typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The directory of job files."),
-]
 State = Annotated[
-    Path | None,
-    typer.Option(help="Where the server keeps its state; by default .ashore in DIR."),
+    Path | None, typer.Option(help="Where the server keeps its state; by default .ashore in DIR.")
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What audit lines call its owner.")]
 Role = Annotated[UserRole, typer.Option(help="What it allows: to look, or everything.")]

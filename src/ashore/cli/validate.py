@@ -16,7 +16,6 @@ from ashore.topics.use.table_changes import find_pending
 
 
 def _found(job: Job, topics: int) -> str:
-    """Return what a job without SQL would do, in a line."""
     tables = len(job.tables)
     return (
         f"{job.path} is valid: job {job.job} lands {topics:,} topic{'s' * (topics != 1)} by "
@@ -25,7 +24,6 @@ def _found(job: Job, topics: int) -> str:
 
 
 def _shown(changes: Iterable[str]) -> list[str]:
-    """Return what the next start changes, one line each."""
     return [f"the next start reports: {each}" for each in changes]
 
 

@@ -1,9 +1,8 @@
 """What the queries of a job look like before they start."""
 
-from collections.abc import Sequence
-
 from rich.markup import escape
 
+from ashore.cli.event_lines import take_events
 from ashore.cli.output import (
     STARTING_SPARK,
     failure_document,
@@ -13,13 +12,10 @@ from ashore.cli.output import (
     print_table,
     say,
 )
-from ashore.jobs.events import Validated
-from ashore.jobs.failure import Failed
+from ashore.jobs.events import Event, Validated
 from ashore.jobs.launch import JobLaunch
 from ashore.plans.operators import StatefulOperator
 from ashore.plans.query import DescribedQuery, TopicQuery, write_queries
-from ashore.plans.sources import PlanSource
-from ashore.topics.use.run import failure_of
 
 COLUMNS_SHOWN = 6  # a sketch has dozens
 SOURCES = {"source": "left", "reads": "left", "stream": "left"}
@@ -35,19 +31,15 @@ OPERATORS = {
 
 def show_validate(launch: JobLaunch, *, as_json: bool) -> int:
     """Show what the job's queries would be, and return the exit code."""
-    queries: Sequence[DescribedQuery] = ()
-    failed: Failed | None = None
+    queries: list[DescribedQuery] = []
+
+    def take(event: Event) -> None:
+        if isinstance(event, Validated):
+            queries.extend(event.queries)
+
     if not as_json:
         say(STARTING_SPARK)
-    with launch:
-        for event in launch.events():
-            match event:
-                case Validated():
-                    queries = event.queries
-                case Failed():
-                    failed = event
-        code = launch.wait()
-    failed = failure_of(code, failed, launch)
+    failed = take_events(launch, take)
     if as_json:
         reported = {"queries": write_queries(queries)}
         print_json(failure_document(failed) if failed else reported)
@@ -71,15 +63,12 @@ def _show(query: DescribedQuery) -> None:
         out.print(f"[bold]warning[/]     {escape(warning)}")
     out.print(f"columns     {escape(query.columns)}")
     out.print(f"checkpoint  {escape(query.checkpoint)}")
-    print_table("", SOURCES, [_source(each) for each in query.sources])
+    sources = [[each.name, each.reads, _yes(each.is_streaming)] for each in query.sources]
+    print_table("", SOURCES, [list(map(escape, each)) for each in sources])
     if not query.operators:
         out.print("no state")
         return
     print_table("", OPERATORS, [_operator(each) for each in query.operators])
-
-
-def _source(each: PlanSource) -> list[str]:
-    return [escape(each.name), escape(each.reads), _yes(each.is_streaming)]
 
 
 def _operator(each: StatefulOperator) -> list[str]:

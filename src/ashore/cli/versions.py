@@ -14,12 +14,11 @@ from typer.core import TyperGroup
 from ashore.base import codec
 from ashore.base.codec import Json
 from ashore.base.units import format_time
-from ashore.cli.options import AsJson, Debug, JobFile
+from ashore.cli.options import AsJson, Debug, JobFile, new_group
 from ashore.cli.output import print_answer, reported_errors
 from ashore.fleet.server.pages.versions_svg import draw_diff
 from ashore.log.query import EditsState
 from ashore.plans.matching import MappingEdits
-from ashore.plans.operator_graph import Operator
 from ashore.plans.version_changes import ChangeKind, ColumnChange, OperatorChange, SettingChange
 from ashore.proof.status.versions import (
     ComparedVersions,
@@ -31,8 +30,7 @@ from ashore.proof.status.versions import (
 from ashore.topics.open_job import open_job
 
 Query = Annotated[
-    str | None,
-    typer.Option(metavar="TABLE", help="The table or topic that the query fills."),
+    str | None, typer.Option(metavar="TABLE", help="The table or topic that the query fills.")
 ]
 
 
@@ -45,13 +43,9 @@ class _ListByDefault(TyperGroup):
         return super().resolve_command(ctx, args if is_named else ["list", *args])
 
 
-versions = typer.Typer(
-    cls=_ListByDefault,
-    help="Versions of a job's queries: what was run from which batch on, and what differs.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+versions = new_group(
+    "Versions of a job's queries: what was run from which batch on, and what differs.",
+    _ListByDefault,
 )
 
 
@@ -108,9 +102,10 @@ def list_lines(found: Sequence[QueryVersions]) -> Iterator[str]:
         yield query.query
         for each in query.versions:
             releases = each.content.releases
+            states = "; ".join(one.name for one in each.content.operators) or "no state"
             yield (
                 f"  {each.version:>3}  {format_time(each.written_ms)}  from batch {each.batch}  "
-                f"Ashore {releases.ashore}, Spark {releases.spark}  {_states(each)}"
+                f"Ashore {releases.ashore}, Spark {releases.spark}  {states}"
             )
         if query.edits is not None:
             edits = _edits(query.edits).describe()
@@ -119,11 +114,6 @@ def list_lines(found: Sequence[QueryVersions]) -> Iterator[str]:
             yield "  no version yet: the next start writes one"
     if not found:
         yield "the job has no SQL, so it has no versions"
-
-
-def _states(version: RecordedVersion) -> str:
-    names = [each.name for each in version.content.operators]
-    return "; ".join(names) or "no state"
 
 
 def list_document(found: Sequence[QueryVersions]) -> dict[str, Json]:
@@ -237,15 +227,11 @@ def diff_document(found: ComparedVersions) -> dict[str, Json]:
             {
                 "change": each.change.value,
                 "why": each.why.value if each.why else None,
-                "before": _operator_document(each.before),
-                "after": _operator_document(each.after),
+                "before": codec.encode(each.before),
+                "after": codec.encode(each.after),
                 "gone": [*each.gone],
                 "come": [*each.come],
             }
             for each in diff.operators
         ],
     }
-
-
-def _operator_document(operator: Operator | None) -> Json:
-    return None if operator is None else codec.encode(operator)

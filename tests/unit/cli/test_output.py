@@ -8,6 +8,7 @@ from rich.console import Console
 
 from ashore.cli import output
 from ashore.errors import LogError
+from ashore.jobs.failure import Failed
 
 COLUMNS = {"table": "left", "fetched": "right", "landed": "right", "bytes": "right", "why": "left"}
 ROWS = [
@@ -53,13 +54,12 @@ def reported(monkeypatch: pytest.MonkeyPatch, width: int, *, terminal: bool = Tr
         file=io.StringIO(), width=width, highlight=False, force_terminal=terminal, no_color=True
     )
     monkeypatch.setattr(output, "talk", console)
-    output.print_error(
-        LogError(
-            f"the entry {PATH} [not JSON] cannot be read: 118 bytes of 1,234,567 bytes are there,"
-            " and nobody knows the others\n  a line that is indented",
-            hint=f"restore {PATH} from a copy, or accept that the job's history ends before it",
-        )
+    error = LogError(
+        f"the entry {PATH} [not JSON] cannot be read: 118 bytes of 1,234,567 bytes are there,"
+        " and nobody knows the others\n  a line that is indented",
+        hint=f"restore {PATH} from a copy, or accept that the job's history ends before it",
     )
+    output.print_failure(Failed.of(error))
     return re.sub(r"\x1b\[[\d;]*m", "", console.file.getvalue())
 
 
