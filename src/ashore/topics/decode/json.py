@@ -87,7 +87,7 @@ class JsonDecoder:
         if unsupported := json_supports(schema):
             raise ValueError(f"JSON has only maps whose keys are STRING: {', '.join(unsupported)}")
         self._ddl = schema
-        self._schema = to_arrow(schema)
+        self.schema = to_arrow(schema)
         self._names = frozenset(schema.names)
         self._exponents = ExponentJudge(schema)
         self._explainer = Explainer(schema)
@@ -95,11 +95,6 @@ class JsonDecoder:
         fast = tuple(column for column in schema.fields if not has_map(column.type))
         self._fast_wire = wire_schema(fast)
         self._slow_wire = wire_schema(self._slow)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of every table that `decode` returns."""
-        return self._schema
 
     def decode(self, values: Values) -> Decoded:
         """Return the rows and the bad rows of a batch. Never raises because of what values hold."""
@@ -113,7 +108,7 @@ class JsonDecoder:
             self._decode_safely(batch, start, count)
         explained = self._explain(batch.sources[0].texts, batch.bad)
         bad = BadRows.merge([BadRows.of(outside), _place(explained, rows)])
-        table = pa.concat_tables([self._schema.empty_table(), *batch.tables])
+        table = pa.concat_tables([self.schema.empty_table(), *batch.tables])
         check(table.num_rows + len(bad) == len(values), "a value was lost while decoding JSON")
         unknown, names = self._count_unknown(batch, holes)
         return Decoded(table, rows_without(len(values), bad.indices), bad, unknown, names)
@@ -233,7 +228,7 @@ class JsonDecoder:
             convert(column.combine_chunks(), field.type)
             for column, field in zip(table.columns, self._ddl.fields, strict=True)
         ]
-        return pa.Table.from_arrays(arrays, schema=self._schema)
+        return pa.Table.from_arrays(arrays, schema=self.schema)
 
     def _count_unknown(self, batch: _Batch, holes: Sequence[int]) -> tuple[int, tuple[str, ...]]:
         """Estimate the records with unknown fields from an evenly spaced sample of good ones."""

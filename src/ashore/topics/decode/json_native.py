@@ -37,12 +37,8 @@ class NativeJsonDecoder:
         import ashore_native  # noqa: PLC0415 - it may not be there
 
         self._python = JsonDecoder(schema)
-        self._native = ashore_native.JsonDecoder(self._python.schema, engine)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of every table that `decode` returns."""
-        return self._python.schema
+        self.schema = self._python.schema
+        self._native = ashore_native.JsonDecoder(self.schema, engine)
 
     def decode(self, values: Values) -> Decoded:
         """Return the rows and the bad rows of a batch. Never raises because of what values hold."""

@@ -18,12 +18,7 @@ class TextDecoder:
     """Decodes values into one STRING column."""
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = _one_column(schema, "text", Atom.STRING)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of every table that `decode` returns."""
-        return self._schema
+        self.schema = _one_column(schema, "text", Atom.STRING)
 
     def decode(self, values: Values) -> Decoded:
         """Return the texts, and as bad what is not UTF-8 or not there."""
@@ -40,26 +35,21 @@ class TextDecoder:
         good = rows_without(len(values), bad.indices)
         if good is not None:
             texts = values.take(good).cast(pa.large_string())
-        return Decoded(_table(texts, self._schema), good, bad)
+        return Decoded(_table(texts, self.schema), good, bad)
 
 
 class BytesDecoder:
     """Decodes values into one BINARY column: they stay as they are."""
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = _one_column(schema, "bytes", Atom.BINARY)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of every table that `decode` returns."""
-        return self._schema
+        self.schema = _one_column(schema, "bytes", Atom.BINARY)
 
     def decode(self, values: Values) -> Decoded:
         """Return the values that are there."""
         bad = _absent(values)
         good = rows_without(len(values), bad.indices)
         kept = values if good is None else values.take(good)
-        return Decoded(_table(kept, self._schema), good, bad)
+        return Decoded(_table(kept, self.schema), good, bad)
 
 
 def _one_column(schema: Schema, name: str, atom: Atom) -> pa.Schema:
