@@ -176,7 +176,7 @@ def test_partitions_that_do_not_answer_are_named(
 
     with pytest.raises(SourceUnreachable) as failed:
         source.find_truncated(asked)
-    assert "1 of 2 partitions did not answer within 2 s" in str(failed.value)
+    assert "1 of 2 partitions did not" in str(failed.value)
     assert f"{missing}/0" in str(failed.value)
     assert f"{topic}/0" not in str(failed.value)
     source.close()

@@ -476,9 +476,7 @@ def test_a_group_with_members_is_not_touched(kafka: Kafka, source: Source, topic
         member.poll(0.1)
         assert time.monotonic() < deadline_s
     try:
-        with pytest.raises(
-            SourceError, match=rf"{topic}/0 cannot be committed to the group"
-        ) as reported:
+        with pytest.raises(SourceError, match=rf"{topic}/0 cannot be committed") as reported:
             source.show_offsets(topic, {first_shard(topic): 7})
     finally:
         member.close()
@@ -509,7 +507,7 @@ def test_a_missing_topic_is_reported_with_the_nearest_name(source: Source, topic
 
 
 def test_a_missing_partition_is_reported(source: Source, topic: str) -> None:
-    with pytest.raises(StreamMissing, match=f"{topic} has no partition 7, it has 2"):
+    with pytest.raises(StreamMissing, match=f"{topic} has no partition 7, "):
         source.read_offsets([StreamShard(topic, "7")])
 
 

@@ -193,7 +193,7 @@ def test_a_refused_login_is_reported_by_its_name_and_before_the_timeout(
     source = KafkaSource(strict.login, login("alice", "secret-typo"), TIMEOUT_S)
     started_s = time.monotonic()
 
-    with pytest.raises(SourceError, match=r"refuses the login: .*Invalid username") as reported:
+    with pytest.raises(SourceError, match=r"the login: .*Invalid username") as reported:
         source.list_streams()
 
     assert "sasl.jaas.config" in reported.value.hint
@@ -206,7 +206,7 @@ def test_a_login_that_is_refused_while_a_task_reads_is_reported(strict: StrictKa
     options = login("alice", "secret-typo")
     ranges = {StreamShard("open", "0"): OffsetRange(0, 1)}
 
-    with pytest.raises(SourceError, match=r"refuses the login: .*Invalid username") as reported:
+    with pytest.raises(SourceError, match=r"the login: .*Invalid username") as reported:
         list(KafkaAddress(strict.login, options, 2.0).read(ranges))
 
     assert "secret-typo" not in str(reported.value.to_dict())
@@ -227,7 +227,7 @@ def test_a_tls_client_at_a_plain_port_is_reported(strict: StrictKafka) -> None:
     # What is wrong ends the call; of some attempts the library says only that they were closed.
     source = KafkaSource(strict.tools, {"security.protocol": "SSL"}, timeout_s=5.0)
 
-    with pytest.raises(SourceError, match="does not speak TLS at this port"):
+    with pytest.raises(SourceError, match="not speak TLS"):
         source.list_streams()
 
 
@@ -235,10 +235,10 @@ def test_a_tls_client_at_a_plain_port_is_reported(strict: StrictKafka) -> None:
 def test_a_login_at_a_listener_without_logins_is_told(strict: StrictKafka, mechanism: str) -> None:
     source = KafkaSource(strict.tools, login("alice", "wonderland", mechanism), TIMEOUT_S)
 
-    with pytest.raises(SourceError, match="does not speak SASL at this port") as told:
+    with pytest.raises(SourceError, match="not speak SASL") as told:
         source.list_streams()
 
-    assert "the port of a listener that does" in told.value.hint
+    assert "a listener that does" in told.value.hint
     assert "wonderland" not in str(told.value.to_dict())
 
 

@@ -235,7 +235,7 @@ def test_a_change_that_readers_cannot_stand_is_refused(
     for options in ([], ["--accept-schema"]):
         answer = run_command(job_file, *options)
         assert answer.returncode == SchemaConflict.exit_code, answer.stderr
-        assert "the table differs from the one in the log: ods.events" in answer.stderr
+        assert "in the log: ods.events" in answer.stderr
     assert entries(job_file) == before
 
 
@@ -300,5 +300,5 @@ def test_a_table_whose_directory_is_gone_stops_the_next_run(job_file: Path, tmp_
     for _ in range(2):
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ended.returncode == 4, ended.stderr
-        assert "but the log counts rows there" in ended.stderr.replace("\n", " ")
+        assert "log counts rows" in ended.stderr.replace("\n", " ")
         assert not directory.exists()

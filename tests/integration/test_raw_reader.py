@@ -297,7 +297,7 @@ def test_a_broker_that_is_too_old_is_left_to_librdkafka(
 
     proxy.tamper = tamper
 
-    with pytest.raises(GaveUp, match="versions 4 to 10 of request 1, 11 to 16 are needed"):
+    with pytest.raises(GaveUp, match="4 to 10 of request 1, 11 to 16 "):
         list(read_raw(servers, whole(wanted)).read())
 
 
@@ -537,7 +537,7 @@ def test_another_history_is_noticed_on_the_way(mortal_kafka: Kafka, tmp_path: Pa
     kafka.start()
     grow("regrown", 2_000)
 
-    with pytest.raises(OffsetsGone, match=r"another history: epoch .* ends at offset 1000") as gone:
+    with pytest.raises(OffsetsGone, match=r"another history: .* at offset 1000") as gone:
         seen.extend(batches)
     assert 1_000 < gone.value.fields["start"] <= 2_000
     values = [each for batch in seen for each in batch.column("value").to_pylist()]

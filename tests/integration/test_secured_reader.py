@@ -349,7 +349,7 @@ def test_a_handshake_without_an_answer_ends_in_time(
         monkeypatch.setitem(secured.places, "SSL", place)
         started_s = time.monotonic()
 
-        with pytest.raises(GaveUp, match=r"no record for 2s: .*timed out"):
+        with pytest.raises(GaveUp, match=r"for 2s: .*timed out"):
             list(read_raw(secured.cluster("SSL", TRUST, timeout_s=4.0), ANYTHING).read())
 
     assert time.monotonic() - started_s < 4
@@ -364,7 +364,7 @@ def test_files_that_are_removed_are_told_by_name(
     cluster = secured.cluster("MUTUAL", {**options, name: str(removed)})
     removed.unlink()
 
-    with pytest.raises(GaveUp, match=r"file\.pem: No such file"):
+    with pytest.raises(GaveUp, match=r"file\.pem: No such"):
         list(read_raw(cluster, ANYTHING).read())
 
 

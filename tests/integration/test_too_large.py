@@ -220,7 +220,7 @@ def test_librdkafka_decompresses_no_batch_of_zstd_beyond_its_limit(
     assert (caught.value.fields["start"], caught.value.fields["end"]) == (5, 6)
     assert read == [*range(5)]
     monkeypatch.setattr(native, "load", lambda: None)
-    with pytest.raises(SourceError, match=f"batch at offset 5 of {bomb}/0 cannot be decompressed"):
+    with pytest.raises(SourceError, match=f"offset 5 of {bomb}/0 .*decompressed"):
         read_all()
     # Who verifies reads what any job may have landed.
     sizes = [
@@ -258,11 +258,12 @@ def test_a_query_that_runs_out_of_memory_names_what_is_too_large(kafka: Kafka) -
 
     found = explain(0, 9)
     assert isinstance(found, RecordsTooLarge)
-    assert f"{topic}/0: offsets 5 to 5 exceed the limits" in str(found)
+    assert f"{topic}/0: offsets 5 to 5 exceed" in str(found)
     assert "spark.driver.memory" in str(found.hint)
     found = explain(1, 7)
     assert isinstance(found, QueryRefused)
-    assert f"out of memory while it read {topic}/1" in str(found)
+    assert f"it read {topic}/1" in str(found)
+    assert "out of memory" in str(found)
     assert explain(0, 9, RuntimeError("another")) is None
 
 
