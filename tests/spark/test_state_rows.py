@@ -103,7 +103,9 @@ EXPECTED: dict[str, Callable[[], list[tuple[Any, Any]]]] = {
     ],
     "distinct": lambda: [({"k": n}, {}) for n in range(200)],
     "distinct within watermark": lambda: [
-        ({"k": n // 40}, {"expires at": at(n + 60)}) for n in range(0, 200, 40) if n > 199 - 120
+        ({"k": n // 40}, {"expires at": at(n + 60)})
+        for n in range(0, 200, 40)
+        if n + 60 > 160 - 60  # the watermark, an hour before the newest
     ],
 }
 
@@ -175,7 +177,7 @@ def test_rows_are_chosen_by_key_partition_and_limit(spark: SparkSession, tmp_pat
     assert (len(limited.rows), limited.has_more) == (2, True)
     with pytest.raises(NotDone, match="has no column town"):
         ask(spark, checkpoint, keys=("town=X",))
-    with pytest.raises(NotDone, match=r"noon is not a value of window\.start, which is timestamp"):
+    with pytest.raises(NotDone, match=r"noon is not .*window\.start, "):
         ask(spark, checkpoint, keys=("window.start=noon",))
 
 
@@ -263,7 +265,7 @@ def test_groups_in_format_1_are_shown_or_refused_in_words(
     assert found == [({"k": k}, {"n": n, "total": total}) for k, n, total in totals(23)]
     with pytest.raises(StreamingQueryException, match="timeoutTimestamp"):
         grouped(spark, tmp_path / "timeouts", "EventTimeTimeout")
-    with pytest.raises(CheckpointUnfit, match="they have timeouts in format 1") as caught:
+    with pytest.raises(CheckpointUnfit, match="timeouts in format 1") as caught:
         ask(spark, tmp_path / "timeouts" / "checkpoint")
     assert caught.value.fields["why"] == "not_read"
 
