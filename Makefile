@@ -87,7 +87,7 @@ test-all: run-tests ## the same, and those that are marked long
 
 run-tests: setup lint chromium
 	$(BIN)/python tools/native.py test --quiet
-	$(PYTEST) -p tests.times --history=fast -q -n 2 $(CHOSEN) $(FAST) tests/crash tests/browser
+	$(PYTEST) -p tests.times --history=fast -q -n 3 $(CHOSEN) $(FAST) tests/crash tests/browser
 	$(PYTEST) -p tests.times --history=servers -n 3 --dist loadgroup --no-loadscope-reorder \
 		$(CHOSEN) --durations=25 tests/spark tests/drills tests/integration
 
