@@ -43,7 +43,7 @@ def begun(storage: Storage, contents: dict[str, bytes]) -> Attempts:
 
 
 def rescale(attempts: Attempts, state: Storage) -> None:
-    """Do what `rescale_job` does. `state`: the storage as Spark sees it."""
+    """Do what `rescale` does. `state`: the storage as Spark sees it."""
     newest = attempts.newest()
     assert newest is not None
     plan = plan_rescale(newest, WANTED)
