@@ -72,9 +72,9 @@ class Effects:
                 raise
             except (AshoreError, OSError) as error:
                 self._paused_until_s[action] = self._clock.monotonic_s() + PAUSE_S
-                now_ms, said = self._clock.now_ms(), str(error)[:ERROR_LENGTH_MAX]
-                failed.append(FailedTries(action, 1, now_ms, said))
-                what = f"{len(effects)} x {action} deferred: {said}"
+                now_ms, reason = self._clock.now_ms(), str(error)[:ERROR_LENGTH_MAX]
+                failed.append(FailedTries(action, 1, now_ms, reason))
+                what = f"{len(effects)} x {action} deferred: {reason}"
                 self._progress.warn(self._name.slice, what)
         return Tried(frozenset(done), tuple(failed))
 

@@ -76,8 +76,8 @@ class EntryWriter:
 
     def retire(self, body: Retire) -> None:
         """Append a `retire`, as `append` does. Deferred actions of its partitions are dropped."""
-        gone = {(each.table, each.partition) for each in body.partitions}
-        self._closing = drop_deferred(self.log.fold.deferred, self._closing, gone)
+        dropped = {(each.table, each.partition) for each in body.partitions}
+        self._closing = drop_deferred(self.log.fold.deferred, self._closing, dropped)
         self.append(body)
 
     def finish(self) -> None:

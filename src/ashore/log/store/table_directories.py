@@ -28,9 +28,9 @@ def require_directories(storage: Storage, fold: Fold, tables: Iterable[str]) -> 
     closed = [each for each in fold.partitions.values() if each.entry != unclosed]
     filled = {each.table for each in closed if each.rows > 0}
     to_check = sorted(filled.intersection(tables))
-    gone = [table for table in to_check if _is_gone(storage, table)]
-    if gone:
-        raise _stopped(storage, gone, "but the log counts rows there: nothing was read")
+    missing = [table for table in to_check if _is_gone(storage, table)]
+    if missing:
+        raise _stopped(storage, missing, "but the log counts rows there: nothing was read")
 
 
 class TableDirectories:
@@ -46,20 +46,20 @@ class TableDirectories:
         Requires: the tables are claimed; one without an owner file is not known. Raises
         StorageError.
         """
-        gone = []
+        missing = []
         for table in sorted(set(tables)):
             if self._storage.stat(owner_path(table, 0)) is not None:
                 self._seen.add(table)
             elif table in self._seen:
-                gone.append(table)
-        return gone
+                missing.append(table)
+        return missing
 
     def require(self, tables: Iterable[str]) -> None:
         """Raise Stopped where the directory of a table is gone or replaced; as `look`."""
-        gone = self.look(tables)
-        if gone:
+        missing = self.look(tables)
+        if missing:
             why = "as it had when the job was started: the batch does not count"
-            raise _stopped(self._storage, gone, why)
+            raise _stopped(self._storage, missing, why)
 
 
 def _is_gone(storage: Storage, table: str) -> bool:
@@ -71,15 +71,15 @@ def _is_gone(storage: Storage, table: str) -> bool:
     )
 
 
-def _stopped(storage: Storage, gone: list[str], why: str) -> Stopped:
-    paths = [table_path(table) for table in gone]
+def _stopped(storage: Storage, missing: list[str], why: str) -> Stopped:
+    paths = [table_path(table) for table in missing]
     shown = ", ".join(paths[:TABLES_SHOWN])
-    more = f" and {len(gone) - TABLES_SHOWN:,} more" if len(gone) > TABLES_SHOWN else ""
+    more = f" and {len(missing) - TABLES_SHOWN:,} more" if len(missing) > TABLES_SHOWN else ""
     return Stopped(
         f"{storage.describe()} has no directory {shown}{more}, {why}",
         hint="restore the directory, or mount it; to continue without its rows, create it "
         "empty: `ashore verify` then names the partitions that are gone, and how to retire "
         "them",
-        tables=gone,
+        tables=missing,
         paths=paths,
     )

@@ -248,7 +248,7 @@ class QuerySink:
         """
         leaders = self._leaders
         if leaders is not None:
-            look_again(self.clock, lambda: leaders.check(self.fold), self._tell)
+            look_again(self.clock, lambda: leaders.check(self.fold), self._warn)
 
     def take_plan(self, plan: PlanState) -> None:
         """Write down what the query computes from here on. Requires: `open`.
@@ -393,7 +393,7 @@ class QuerySink:
         self._entries.finish()
         self._entries.close("query")
         for text in self._shares.take(prepare):
-            self._tell(text)
+            self._warn(text)
         self.progress.landed(self.plan.name.slice, landed)
         self._measure()
         self._entries.write_snapshot(self.plan.remember_ms)
@@ -447,10 +447,10 @@ class QuerySink:
         if leaders is None:
             return ()
         return look_again(
-            self.clock, lambda: leaders.begin_batch(self.fold, batch.ranges), self._tell
+            self.clock, lambda: leaders.begin_batch(self.fold, batch.ranges), self._warn
         )
 
-    def _tell(self, message: str) -> None:
+    def _warn(self, message: str) -> None:
         self.progress.warn(self.plan.name.slice, message)
 
     def _order(self) -> Order:

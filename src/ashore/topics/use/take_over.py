@@ -18,10 +18,10 @@ from ashore.topics.use.requirements import require_landed_topic, require_stopped
 
 def find_losses(opened: OpenJob) -> dict[SliceName, int]:
     """Return how many files of which slices are lost. Looks only, beside whatever runs."""
-    gone = {
+    lost = {
         name: find_gone(opened.storage, plan_help(opened.storage, name)) for name in opened.slices
     }
-    return {name: count for name, count in gone.items() if count}
+    return {name: count for name, count in lost.items() if count}
 
 
 def is_relandable(opened: OpenJob, *, takes_over: bool) -> bool:
@@ -34,10 +34,10 @@ def is_relandable(opened: OpenJob, *, takes_over: bool) -> bool:
     if not losses:
         return False
     require_stopped(opened, takes_over=takes_over)
-    for name, gone in losses.items():
+    for name, count in losses.items():
         if name != opened.name:
             raise QueryRefused(
-                f"{gone} files of {name} are lost, and rows of a query cannot be read again: they "
+                f"{count} files of {name} are lost, and rows of a query cannot be read again: they "
                 "come from its state",
                 hint="restore them, give them up with --accept-loss, or write to another table",
             )

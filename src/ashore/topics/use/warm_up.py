@@ -92,8 +92,8 @@ def _play(launch: JobLaunch) -> None:
                     problems = [event.message]
         code = launch.wait()
     if code or problems:
-        said = "; ".join(problems) or f"its process ended with {code}"
-        raise ServiceError(f"Spark could not be tried: {said}", hint=f"see {launch.log_path}")
+        reason = "; ".join(problems) or f"its process ended with {code}"
+        raise ServiceError(f"Spark could not be tried: {reason}", hint=f"see {launch.log_path}")
 
 
 def _not_kept(why: str) -> ServiceError:

@@ -59,7 +59,7 @@ class FilePool:
         self._begun: list[OpenFile] = []
         self._paths: list[str] = []  # of those
         self._open: OrderedDict[int, OpenFile] = OrderedDict()  # least recently used first
-        self._held: dict[int, int] = {}  # bytes, of each open file
+        self._buffered: dict[int, int] = {}  # bytes, of each open file
         self._held_bytes = 0  # of all of them
         self._stored: OrderedDict[int, None] = OrderedDict()  # as `_open`: those in the storage
         self._closing: deque[Future[None]] = deque()
@@ -133,8 +133,8 @@ class FilePool:
     def _note(self, index: int, file: OpenFile) -> None:
         """Note what a file holds, and whether there is one in the storage."""
         held_bytes = file.held_bytes
-        self._held_bytes += held_bytes - self._held.get(index, 0)
-        self._held[index] = held_bytes
+        self._held_bytes += held_bytes - self._buffered.get(index, 0)
+        self._buffered[index] = held_bytes
         if file.is_begun:
             self._stored[index] = None
             self._stored.move_to_end(index)
@@ -143,7 +143,7 @@ class FilePool:
         """Hand over what the fullest files hold, until half of what all may hold is free."""
         if self._held_bytes <= self._limits.held_bytes_max:
             return
-        for index in sorted(self._held, key=self._held.__getitem__, reverse=True):
+        for index in sorted(self._buffered, key=self._buffered.__getitem__, reverse=True):
             self._open[index].flush()
             self._note(index, self._open[index])
             self._bound_open()
@@ -175,7 +175,7 @@ class FilePool:
 
     def _close(self, index: int) -> None:
         file = self._open.pop(index)
-        self._held_bytes -= self._held.pop(index)
+        self._held_bytes -= self._buffered.pop(index)
         self._stored.pop(index, None)
         # Encoding takes memory and the task's one core, so it is not done side by side.
         file.end()
