@@ -140,7 +140,7 @@ def test_two_tables_have_each_record_once_the_old_one_up_to_the_savepoint(
     (own,) = save_each_query(str(moving.new), str(tmp_path / "own"), SystemClock(), silent, silent)
     assert own.saved.manifest.query_id == moving.manifest.query_id
     moving.savepoint = own.saved.savepoint.place
-    with pytest.raises(CheckpointUnfit, match="no query whose log is empty"):
+    with pytest.raises(CheckpointUnfit, match="log is empty"):
         moving.begin()
 
 
@@ -151,12 +151,12 @@ def test_it_is_refused_unless_told_and_with_other_sql_and_nothing_is_changed(
     other = INTO_ANEW.replace("count(*) AS clicks", "count(country) AS clicks")
     moving = Moving(site, tmp_path, other)
     kept = moving.files("landing")
-    with pytest.raises(CheckpointUnfit, match=f"is of landing/{OLD}, and this is job moved") as no:
+    with pytest.raises(CheckpointUnfit, match=f"is of landing/{OLD}, .* job moved") as no:
         moving.begin()
     assert "--of-another-job" in (no.value.hint or "")
     with pytest.raises(QueryRefused, match="was made by different SQL"):
         moving.begin(of_another_job=True, same_sql=True)
-    with pytest.raises(CheckpointUnfit, match="no query whose log is empty"):
+    with pytest.raises(CheckpointUnfit, match="log is empty"):
         moving.begin(moving.old)
     assert moving.files("moved") == {}
 
@@ -199,7 +199,7 @@ def test_a_query_of_plain_spark_goes_on_as_a_job(site: Site, tmp_path: Path) -> 
         with open_job(job_file) as opened:
             begin_in_another_table(opened, asked, lambda: planned, silent, found.append)
 
-    with pytest.raises(CheckpointUnfit, match="does not say which job it is of"):
+    with pytest.raises(CheckpointUnfit, match="which job it"):
         begin()
     with pytest.raises(QueryRefused, match="nothing here says which SQL"):
         begin(of_another_job=True)

@@ -92,7 +92,7 @@ def test_a_union_that_grew_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     grown = Case(f"SELECT count(*) AS n FROM ({union})", CASES["no-keys"].settings)
     root, copy = unpack("no-keys", tmp_path / "whole"), tmp_path / "copy"
     read = feed_again(root, tmp_path / "inputs")
-    with pytest.raises(PySparkException, match=r"There are \[1\] sources in the checkpoint"):
+    with pytest.raises(PySparkException, match=r"\[1\] sources in the checkpoint"):
         run(spark, grown, root, tmp_path / "inputs")
 
     repaired(root, copy, Code.MISSING_LINE, sources=2)
@@ -115,6 +115,6 @@ def test_a_copy_that_spark_cannot_load_is_no_repair(tmp_path: Path) -> None:
     (root / f"offsets/{LAST + 1}").write_bytes(b"v1\n{")
     (root / "state/0/0/12.zip").unlink()  # so that a restart reads the change
     garble(root / "state/0/0/12.changelog")
-    with pytest.raises(CheckpointUnfit, match="not a repair, and was deleted: Spark cannot load"):
+    with pytest.raises(CheckpointUnfit, match=r"not a repair, .*: Spark "):
         repair(DoctorAsked(str(root), None, str(copy)), SystemClock(), silent)
     assert not copy.exists()

@@ -42,7 +42,7 @@ def test_a_verdict_promises_what_apply_rewrites(
 ) -> None:
     verdict = planner.judge(base, change)
     if verdict.verdict is StateVerdict.REFUSED:
-        with pytest.raises(QueryRefused, match="the state cannot be rewritten: "):
+        with pytest.raises(QueryRefused, match="cannot be rewritten: "):
             planner.rewrite(base, change, verdict)
         return
     rewrite = planner.rewrite(base, change, verdict)

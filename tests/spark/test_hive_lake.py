@@ -99,8 +99,7 @@ def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
         events = list(launch.events())
         assert launch.wait() == 0, events[-3:]
     assert any(
-        isinstance(event, WarningEvent) and "not in the catalog yet" in event.message
-        for event in events
+        isinstance(event, WarningEvent) and "the catalog yet" in event.message for event in events
     )
     with open_job(job_file) as opened:
         status = read_status(opened)

@@ -54,7 +54,7 @@ def test_an_insert_fills_another_table_and_another_one_is_new(site: Site) -> Non
     assert [each["rewrite"] for each in applied["stores"]] == ["keep"], "no row was read"
     assert done["begun"] == [{"query": "ods.copies", "begins": {topic: {"0": 90}}}]
 
-    with pytest.raises(QueryRefused, match="was dropped by a migration"):
+    with pytest.raises(QueryRefused, match="by a migration"):
         run(site, old)
     site.produce(topic, encode(second))
     run(site, new)
@@ -85,7 +85,7 @@ def test_an_insert_is_dropped_and_an_undo_brings_it_back(site: Site) -> None:
     assert migrate(*asked, "--accept", "lost")["done"] is False, "it was done before"
     again = migrate("check", new, "--to", old, code=4)
     assert [each["verdict"] for each in again["queries"]] == ["full", "partial"]
-    with pytest.raises(QueryStopped, match="was dropped by a migration"):
+    with pytest.raises(QueryStopped, match="by a migration"):
         run(site, old)
     site.produce(topic, encode(second))
     run(site, new)

@@ -108,7 +108,7 @@ def test_more_of_them_than_are_exceptions_stop_the_query(
     monkeypatch.setattr(row_writer, "LETTERS_MAX", 1)
     topic = site.topic(1)
     site.produce(topic, encode([*GOOD[:3], *BAD]))
-    with pytest.raises(RowNotComputed, match="more than 1 records of a batch"):
+    with pytest.raises(RowNotComputed, match="more than 1 records"):
         run(site, sql_job(site, SQL, read_only(topic), NUMBERS))
     assert read_log(site.storage, NAME).query is None
 

