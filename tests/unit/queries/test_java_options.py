@@ -1,11 +1,8 @@
 """Options of the driver's JVM: those that a launch gives, and a job's own."""
 
-from pathlib import Path
-
 from ashore.jobs.file import Job, parse_job
-from ashore.queries.spark.main import SparkEngine
 from ashore.queries.spark.state.main import parse_arguments
-from ashore.topics.run.spark.session import DRIVER_OPTIONS
+from ashore.topics.run.spark.session import DRIVER_OPTIONS, conf_of, with_java_options
 
 JOB = """\
 job: clicks
@@ -19,7 +16,7 @@ GIVEN = "-XX:SharedArchiveFile=/cache/classes/0.jsa -Xlog:disable"
 
 def options_of(conf: str, given: str = GIVEN) -> str | None:
     job: Job = parse_job(JOB.format(conf=conf))
-    return SparkEngine(list[Path](), given)._conf_of(job).get(DRIVER_OPTIONS)
+    return with_java_options(conf_of(job), given).get(DRIVER_OPTIONS)
 
 
 def test_a_jobs_own_options_come_last_and_so_count() -> None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from py4j.protocol import Py4JError
@@ -59,7 +60,7 @@ class PlannedFrame(NamedTuple):
     graph: PlanGraph
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueryPlan:
     """What a query is: its INSERT, the views of its job, where its state is."""
 
@@ -92,7 +93,7 @@ class QueryPlan:
         """Whether what SQL cannot compute is NULL."""
         return NULL_FOR_ERRORS.items() <= self.settings.items()
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Digest of what the query computes: its SQL, and the views that it reads."""
         views = sorted((view.describe() for view in self.read_views), key=json.dumps)
@@ -126,7 +127,7 @@ class QueryPlan:
         views = (each.text for each in self.script.views if name_made(each.text) in read)
         return (*views, self.insert.text)
 
-    @property
+    @cached_property
     def read_views(self) -> tuple[View, ...]:
         """The topics' views that the statements name."""
         read = self._names_read
