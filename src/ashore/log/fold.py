@@ -256,6 +256,6 @@ def forget_untouched(fold: Fold, sealing: Collection[str], count: int = REMEMBER
     if len(idle) <= count:
         return fold
     idle.sort(key=lambda key: fold.partitions[key].entry)
-    gone = set(idle[: len(idle) - count])
-    kept = {key: state for key, state in fold.partitions.items() if key not in gone}
+    dropped = set(idle[: len(idle) - count])
+    kept = {key: state for key, state in fold.partitions.items() if key not in dropped}
     return replace(fold, partitions=kept)

@@ -132,7 +132,7 @@ def complete_deferred(
 
 
 def drop_deferred(
-    known: Mapping[str, DeferredAction], closing: Closing | None, gone: Collection[PartitionKey]
+    known: Mapping[str, DeferredAction], closing: Closing | None, dropped: Collection[PartitionKey]
 ) -> Closing | None:
     """Return a closing without deferred actions of partitions that are dropped.
 
@@ -140,5 +140,5 @@ def drop_deferred(
     returned: there is nothing to say.
     """
     every = (*known.values(), *(closing.deferred if closing else ()))
-    ids = frozenset(each.id for each in every if (each.table, each.partition) in gone)
+    ids = frozenset(each.id for each in every if (each.table, each.partition) in dropped)
     return complete_deferred(known, closing or NOTHING_CLOSED, Tried(ids)) if ids else closing

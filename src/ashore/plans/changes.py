@@ -77,8 +77,8 @@ def _changed_rule(topic: str, old: ViewRule, new: ViewRule) -> Iterator[str]:
         yield f"{topic} was decoded as {old.decode}, is as {new.decode}"
     if old.where != new.where:
         yield f"`where` of {topic} was {_or_none(old.where)}, is {_or_none(new.where)}"
-    gone = [each for each in old.select if each not in new.select]
-    if gone or bool(old.select) != bool(new.select):
+    removed = [each for each in old.select if each not in new.select]
+    if removed or bool(old.select) != bool(new.select):
         yield (
             f"`select` of {topic} was {_or_none(', '.join(old.select))}, "
             f"is {_or_none(', '.join(new.select))}"
@@ -126,15 +126,15 @@ def _describe(old: PlanGraph, new: PlanGraph, before: Region, after: Region) -> 
     was, now = list(_facts(old, before)), list(_facts(new, after))
     if was == now:
         was, now = (list(_facts(*each, is_full=True)) for each in ((old, before), (new, after)))
-    gone = [each for each in was if each not in now]
+    removed = [each for each in was if each not in now]
     come = [each for each in now if each not in was]
-    if not gone and not come:
+    if not removed and not come:
         # The same facts in another order, as of two functions that have changed places.
-        gone, come = was, now
+        removed, come = was, now
     name = _names(old)[before.operator_id]
-    if gone == come:
+    if removed == come:
         return f"`{name}`: {HIDDEN}"
-    return f"`{name}`: was {_join(gone)}, is {_join(come)}"
+    return f"`{name}`: was {_join(removed)}, is {_join(come)}"
 
 
 def _facts(graph: PlanGraph, region: Region, *, is_full: bool = False) -> Iterator[str]:

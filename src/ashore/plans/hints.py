@@ -33,7 +33,7 @@ _PLANNED = {
     JOIN: "join",
 }
 _ID = re.compile(r"""\bid\s*\(\s*(?P<value>'[^']*'|"[^"]*")\s*\)""", re.IGNORECASE)
-_GIVEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_AUTHOR_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DERIVED = re.compile(rf"[0-9a-f]{{{ID_LENGTH}}}(-[0-9]+)?")
 _ONE_EACH = "give each operator a SELECT of its own, in a subquery or a view, with its own id"
 
@@ -86,10 +86,10 @@ def place_ids(graph: PlanGraph, written: Sequence[WrittenOperator]) -> PlanGraph
 
     `written`: all operators with state of the analysed plan, from the sink on, left before right.
     """
-    given = [each.id for each in written if each.id]
-    if not given:
+    author_ids = [each.id for each in written if each.id]
+    if not author_ids:
         return graph
-    check_ids(given)
+    check_ids(author_ids)
     places = [place for place, node in enumerate(graph.nodes) if node.state is not None]
     planned = [
         (_PLANNED.get(graph.nodes[place].kind, ""), _sources_below(graph, place))
@@ -97,7 +97,8 @@ def place_ids(graph: PlanGraph, written: Sequence[WrittenOperator]) -> PlanGraph
     ]
     if planned != [(each.kind, each.sources) for each in written]:
         raise QueryRefused(
-            f"Spark plans other operators than the SQL has, so that `id('{given[0]}')` names none",
+            "Spark plans other operators than the SQL has, so that "
+            f"`id('{author_ids[0]}')` names none",
             hint="remove the id, or write what it names as one `GROUP BY`, `DISTINCT` or `JOIN`",
         )
     nodes = list(graph.nodes)
@@ -109,7 +110,7 @@ def place_ids(graph: PlanGraph, written: Sequence[WrittenOperator]) -> PlanGraph
 def check_ids(ids: Sequence[str]) -> None:
     """Raise QueryRefused for an id that cannot be one, or that names two operators."""
     for each in ids:
-        if _GIVEN.fullmatch(each) is None or _DERIVED.fullmatch(each) is not None:
+        if _AUTHOR_ID.fullmatch(each) is None or _DERIVED.fullmatch(each) is not None:
             raise QueryRefused(
                 f"`{each}` cannot be the id of an operator",
                 hint="use letters, digits, `_` and `-`, at most 64, such as `per_minute`; eight "

@@ -137,13 +137,13 @@ def compare_operators(old: OperatorGraph, new: OperatorGraph) -> Iterator[Operat
 
 def _compare(before: Operator, after: Operator, pair: Pair) -> OperatorChange:
     was, now = list(_describe(before)), list(_describe(after))
-    gone = tuple(each for each in was if each not in now)
+    removed = tuple(each for each in was if each not in now)
     come = tuple(each for each in now if each not in was)
-    if not gone and not come and _kept_by(before) != _kept_by(after):
+    if not removed and not come and _kept_by(before) != _kept_by(after):
         # The same in another order, which a state has in its bytes.
-        gone, come = _kept_by(before), _kept_by(after)
-    change = ChangeKind.CHANGED if gone or come or before.own != after.own else ChangeKind.SAME
-    return OperatorChange(change, before, after, pair.why, gone, come)
+        removed, come = _kept_by(before), _kept_by(after)
+    change = ChangeKind.CHANGED if removed or come or before.own != after.own else ChangeKind.SAME
+    return OperatorChange(change, before, after, pair.why, removed, come)
 
 
 def _describe(operator: Operator) -> Iterator[str]:

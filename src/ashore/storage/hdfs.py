@@ -407,8 +407,8 @@ def _classify(error: OSError | RuntimeError, name: str, text: str) -> type[Stora
 def _read(text: str) -> tuple[str, str]:
     """Return the name of the Java exception, if it is one, and the message without its stack."""
     match = _JAVA_ERROR.match(text)
-    name, said = (match[1], match[2]) if match else ("", text)
-    return name, re.split(r"(?:\\n|\n)\s*(?:\\t|\t)at ", said)[0].removesuffix('")')
+    name, message = (match[1], match[2]) if match else ("", text)
+    return name, re.split(r"(?:\\n|\n)\s*(?:\\t|\t)at ", message)[0].removesuffix('")')
 
 
 def _build(kind: type[StorageError], message: str, path: str, hint: str = "") -> StorageError:

@@ -33,16 +33,16 @@ class Reland(HasEffects):
 
 def fold_reland(fold: Fold, body: Reland, number: int, closed: Unclosed | None) -> Changes:
     """Return what a `reland` changes in the fold. Raises Refused. `closed`: by its closing."""
-    gone = find_lost(closed, body.entry, body.lost)
-    require(len(gone.files) > 0, "it lands no row again")
-    of = gone.body
+    loss = find_lost(closed, body.entry, body.lost)
+    require(len(loss.files) > 0, "it lands no row again")
+    of = loss.body
     known = {each if isinstance(each, ShardKey) else each.key for each in of.shards}
     require(
         (body.batch, body.time) == (of.batch, of.time) and known >= set(body.shards),
         "its batch, time, watermarks or shards are not those of the entry",
     )
     check_files(body.files, body.targets, len(body.shards), has_spans=True)
-    lost, landed = rows_of(gone.files, of.targets), rows_of(body.files, body.targets)
+    lost, landed = rows_of(loss.files, of.targets), rows_of(body.files, body.targets)
     partitions = dict(fold.partitions)
     for key in lost.keys() | landed.keys():
         rows, count = landed.get(key, (0, 0))

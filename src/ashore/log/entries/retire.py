@@ -32,8 +32,8 @@ class Retire:
 
 def fold_retire(fold: Fold, body: Retire) -> Changes:
     """Return what a `retire` changes in the fold. Raises Refused."""
-    gone = {(each.table, each.partition) for each in body.partitions}
-    kept = {key: state for key, state in fold.partitions.items() if key not in gone}
+    dropped = {(each.table, each.partition) for each in body.partitions}
+    kept = {key: state for key, state in fold.partitions.items() if key not in dropped}
     counters = dict(fold.counters)
     for name, count in body.counters:
         require(count >= 0, f"{name}: a count below zero")

@@ -67,13 +67,13 @@ def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
         state = shards.get(each.key)
         if state is None or each.offsets.end != state.next or each.offsets.start < state.first:
             raise Refused(f"{each} is given back, which is not the end of what was read")
-        gone = dead.pop(each.key, 0)
-        require(0 <= gone <= state.dead, f"{gone} dead letters of {each.key} are undone")
+        undone = dead.pop(each.key, 0)
+        require(0 <= undone <= state.dead, f"{undone} dead letters of {each.key} are undone")
         shards[each.key] = replace(
             state,
             next=each.offsets.start,
-            fetched=state.fetched - gone,
-            dead=state.dead - gone,
+            fetched=state.fetched - undone,
+            dead=state.dead - undone,
             leader_epoch=leader_epochs.get(each.key),
         )
     require(not dead, "dead letters are undone of shards that give no offsets back")

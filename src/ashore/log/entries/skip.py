@@ -45,11 +45,11 @@ def fold_skip(fold: Fold, body: Skip, closed: Unclosed | None) -> Changes:
         )
     partitions, lost_rows = dict(fold.partitions), 0
     if body.lost or body.entry is not None:
-        gone = find_lost(closed, body.entry, body.lost)
-        require(len(gone.files) > 0, "it gives up no file of its entry")
+        loss = find_lost(closed, body.entry, body.lost)
+        require(len(loss.files) > 0, "it gives up no file of its entry")
         # Rows of a query are of no shard, its dead letters are.
-        lost_rows = sum(span.rows for file in gone.files for span in file.spans)
-        for key, (rows, count) in rows_of(gone.files, gone.body.targets).items():
+        lost_rows = sum(span.rows for file in loss.files for span in file.spans)
+        for key, (rows, count) in rows_of(loss.files, loss.body.targets).items():
             if key in partitions:
                 left = partitions[key]
                 partitions[key] = replace(left, rows=left.rows - rows, files=left.files - count)

@@ -84,12 +84,12 @@ class ClockGuard:
         newest_ms = self._newest_ms(fold)
         if any(abs(each - now_ms) <= AHEAD_MS_MAX for each in newest_ms):
             return
-        said = f"the lake's storage says {show_time(storage_ms)}"
+        evidence = f"the lake's storage says {show_time(storage_ms)}"
         if newest_ms:
-            said += f", the newest record in Kafka is of {show_time(max(newest_ms))}"
+            evidence += f", the newest record in Kafka is of {show_time(max(newest_ms))}"
         raise ClockAhead(
             f"this machine's clock shows {show_time(now_ms)}, "
-            f"{format_duration(now_ms - storage_ms)} ahead: {said}; nothing was planned",
+            f"{format_duration(now_ms - storage_ms)} ahead: {evidence}; nothing was planned",
             hint="correct the clock; the job continues on its own. If it is right, start the job "
             "again; if the storage's clock is wrong, correct that one",
             clock_ms=now_ms,

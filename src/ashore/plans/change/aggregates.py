@@ -160,8 +160,8 @@ def _judge_functions(
     widened, same = find_widened(old, new), find_same_state(old, new)
     now = {new.side.digests[each]: each for each in new.functions}
     kept = {*widened.values(), *same.values()}
-    gone = [each for digest, each in was.items() if digest not in now and each not in kept]
-    alike = {old.describe(each) for each in gone} & {new.describe(each) for each in now.values()}
+    removed = [each for digest, each in was.items() if digest not in now and each not in kept]
+    alike = {old.describe(each) for each in removed} & {new.describe(each) for each in now.values()}
     is_same_form = _form(old) == _form(new) and old.digests(old.grouped) == new.digests(new.grouped)
     for digest, term in now.items():
         name = new.describe(term, is_full=digest not in was and new.describe(term) in alike)
@@ -192,7 +192,7 @@ def _judge_functions(
             yield ColumnVerdict(name, StateVerdict.CONVERT, "it has another place in the state")
         else:
             yield ColumnVerdict(name, StateVerdict.FULL)
-    for term in gone:
+    for term in removed:
         why = "the new SQL does not compute it: it is dropped"
         name = old.describe(term, is_full=old.describe(term) in alike)
         yield ColumnVerdict(name, StateVerdict.LOST, why)

@@ -97,15 +97,15 @@ def _judge_pair(old: PlanSource, new: PlanSource, was: int, now: int) -> SourceV
     verdict, why = StateVerdict.FULL, list[str]()
     before, after = old.reads.split(","), new.reads.split(",")
     come = [each for each in after if each not in before]
-    gone = [each for each in before if each not in after]
+    removed = [each for each in before if each not in after]
     if come:
         why.append(f"{', '.join(come)} is read too, from the earliest record that Kafka has")
     if was != now:
         verdict = StateVerdict.CONVERT
         why.append(f"it is source {now + 1}, was source {was + 1}: its offsets move with it")
-    if gone:
+    if removed:
         verdict = StateVerdict.LOST
-        why.append(f"{', '.join(gone)} is no longer read: its offsets are dropped")
+        why.append(f"{', '.join(removed)} is no longer read: its offsets are dropped")
     return SourceVerdict(new.reads, verdict, tuple(why), was, now)
 
 

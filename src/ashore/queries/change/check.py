@@ -387,6 +387,6 @@ def _find_files(
                     del waiting[read.key]
 
 
-def _overlaps(body: Prepare, span: FileSpan, gone: Mapping[ShardKey, OffsetRange]) -> bool:
-    offsets = gone.get(body.shards[span.shard].key)
+def _overlaps(body: Prepare, span: FileSpan, deleted: Mapping[ShardKey, OffsetRange]) -> bool:
+    offsets = deleted.get(body.shards[span.shard].key)
     return offsets is not None and span.start < offsets.end and offsets.start < span.end

@@ -290,10 +290,10 @@ def _compare_generation(before: TableDefinition, after: TableDefinition) -> Iter
 def _compare_topics(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
     if not after.topics:
         return  # they move to another table, which is reported as that
-    gone = sorted(set(before.topics) - set(after.topics))
+    removed = sorted(set(before.topics) - set(after.topics))
     come = sorted(set(after.topics) - set(before.topics))
-    if gone:
-        text = f"it has rows of topic {', '.join(gone)}, which no longer lands in it"
+    if removed:
+        text = f"it has rows of topic {', '.join(removed)}, which no longer lands in it"
         yield Change(
             Compatibility.RISKY, f"{text}; {', '.join(come)} would land in it" if come else text
         )

@@ -48,9 +48,9 @@ class Histories:
             each: (each.next, offsets[each.key].leader_epoch)
             for each in find_doubtful(landed, offsets)
         }
-        asked = [each for each, at in doubtful.items() if self._confirmed.get(each.key) != at]
-        found = find_truncated(self._source, asked)
-        self._confirmed |= {each.key: doubtful[each] for each in asked if each not in found}
+        questions = [each for each, at in doubtful.items() if self._confirmed.get(each.key) != at]
+        found = find_truncated(self._source, questions)
+        self._confirmed |= {each.key: doubtful[each] for each in questions if each not in found}
         return found
 
 
@@ -59,16 +59,16 @@ def find_truncated(source: Source, landed: Sequence[Logged]) -> dict[Logged, str
     found: dict[Logged, str] = {}
     rest = [each for each in landed if each.leader_epoch is not None]
     while rest:  # a query may read one shard twice, up to different offsets: one a question
-        asked = {StreamShard(each.key.stream, each.key.shard): each for each in reversed(rest)}
+        questions = {StreamShard(each.key.stream, each.key.shard): each for each in reversed(rest)}
         truncated = source.find_truncated(
             {
                 shard: Position(each.next, each.leader_epoch)
-                for shard, each in asked.items()
+                for shard, each in questions.items()
                 if each.leader_epoch is not None
             }
         )
-        found |= {asked[shard]: reason for shard, reason in truncated.items()}
-        rest = [each for each in rest if each not in asked.values()]
+        found |= {questions[shard]: reason for shard, reason in truncated.items()}
+        rest = [each for each in rest if each not in questions.values()]
     return found
 
 

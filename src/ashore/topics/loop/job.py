@@ -122,9 +122,9 @@ def _has_generation(resolved: ResolvedTable, fold: Fold) -> bool:
 
     What a table has is not changed by an upgrade: by default only a table that is new has it.
     """
-    asked = resolved.spec.generation
-    if asked is not None:
-        return asked
+    declared = resolved.spec.generation
+    if declared is not None:
+        return declared
     known = fold.tables.get(str(resolved.table))
     if known is not None:
         return known.generation

@@ -71,13 +71,13 @@ def check_streams(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) ->
 
 def _check_shards(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) -> None:
     shards = {name: frozenset(info.shards) for name, info in streams.items()}
-    gone: dict[str, list[str]] = defaultdict(list)
+    missing: dict[str, list[str]] = defaultdict(list)
     for key in fold.current():
         if key.source == source and key.stream in shards and key.shard not in shards[key.stream]:
-            gone[key.stream].append(key.shard)
-    for name in sorted(gone):
+            missing[key.stream].append(key.shard)
+    for name in sorted(missing):
         raise OffsetsWentBack(
-            f"topic {name} no longer has partition {', '.join(gone[name])}",
+            f"topic {name} no longer has partition {', '.join(missing[name])}",
             hint="nothing was read; was the topic restored from a backup?",
             stream=name,
         )

@@ -71,15 +71,15 @@ def open_and_find_lost(committer: Committer) -> LostFiles | None:
     try:
         closing = committer.finish()
     except FilesLost as error:
-        gone = error.unique
+        lost = error.unique
     else:
         if closing is not None:
             log.append(Commit("recovery"), closing)
         return None
     if unclosed is None or not isinstance(unclosed.body, Prepare | Reland):
         return fail("files are lost of an entry that has none")
-    closing = committer.finish(without=gone)
-    files = tuple(file for file in unclosed.body.files if file.unique in gone)
+    closing = committer.finish(without=lost)
+    files = tuple(file for file in unclosed.body.files if file.unique in lost)
     return LostFiles(unclosed.number, unclosed.body, files, closing or fail("nothing to close"))
 
 

@@ -114,5 +114,5 @@ def files_of(
     there = [each.path for each in listed if not each.is_directory]
     marks = [path for path in there if names.is_success_name(names.leaf(path))]
     own = [path for path in there if path not in marks and is_own(path)]
-    gone = {*marks, *own}
-    return (*marks, *own), tuple(path for path in there if path not in gone)
+    deleted = {*marks, *own}
+    return (*marks, *own), tuple(path for path in there if path not in deleted)

@@ -127,12 +127,12 @@ def _ask_leaders(admin: Admin, answers: _Answers) -> None:
     clock = answers.cluster.clock
     while True:
         for broker, shards in _leaders(admin, answers).items():
-            asked = [
+            epochs = [
                 EpochOf(each.stream, int(each.shard), answers.silent[each].leader_epoch)
                 for each in shards
             ]
             try:
-                ends = read_epoch_ends(answers.cluster, broker.host, broker.port, asked)
+                ends = read_epoch_ends(answers.cluster, broker.host, broker.port, epochs)
             except BrokerSilent as silent:
                 answers.cause = str(silent)
                 continue
@@ -151,8 +151,8 @@ def _leaders(admin: Admin, answers: _Answers) -> dict[_Broker, list[StreamShard]
 
     def describe(client: AdminClient, wait_s: float) -> dict[StreamShard, _Broker]:
         found = {}
-        asked = TopicCollection(streams)
-        for stream, answer in client.describe_topics(asked, request_timeout=wait_s).items():
+        topics = TopicCollection(streams)
+        for stream, answer in client.describe_topics(topics, request_timeout=wait_s).items():
             try:
                 partitions = wait_for(answer, wait_s).partitions
             except KafkaException as error:

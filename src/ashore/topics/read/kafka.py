@@ -162,15 +162,15 @@ class KafkaSource:
         if offsets.size == 0:
             return iter(())
         if there.earliest > offsets.start:
-            gone = OffsetRange(offsets.start, min(there.earliest, offsets.end))
+            deleted = OffsetRange(offsets.start, min(there.earliest, offsets.end))
             raise OffsetsGone(
-                f"Kafka no longer has {shard.stream}/{shard.shard} {gone}:"
+                f"Kafka no longer has {shard.stream}/{shard.shard} {deleted}:"
                 f" it begins at {there.earliest}",
                 hint="Kafka has deleted these records by retention: they cannot be read again",
                 stream=shard.stream,
                 shard=shard.shard,
-                start=gone.start,
-                end=gone.end,
+                start=deleted.start,
+                end=deleted.end,
             )
         if there.end < offsets.end:
             raise OffsetsWentBack(
@@ -197,8 +197,8 @@ class KafkaSource:
         ]
 
         def attempt(client: AdminClient, wait_s: float) -> None:
-            asked = [ConsumerGroupTopicPartitions(group, shown)]
-            (answer,) = client.alter_consumer_group_offsets(asked, request_timeout=wait_s).values()
+            groups = [ConsumerGroupTopicPartitions(group, shown)]
+            (answer,) = client.alter_consumer_group_offsets(groups, request_timeout=wait_s).values()
             for each in wait_for(answer, wait_s).topic_partitions:
                 if each.error is None:
                     continue
@@ -228,8 +228,8 @@ class KafkaSource:
         """Ask all partitions in one call."""
 
         def attempt(client: AdminClient, wait_s: float) -> dict[StreamShard, _Listed]:
-            asked = {TopicPartition(each.stream, int(each.shard)): spec for each in shards}
-            answers = client.list_offsets(asked, isolation_level=isolation, request_timeout=wait_s)
+            specs = {TopicPartition(each.stream, int(each.shard)): spec for each in shards}
+            answers = client.list_offsets(specs, isolation_level=isolation, request_timeout=wait_s)
             try:
                 return {
                     StreamShard(each.topic, str(each.partition)): _offset_of(answer, wait_s)
@@ -257,8 +257,8 @@ def _offset_of(answer: "Future[ListOffsetsResultInfo]", wait_s: float) -> _Liste
 
 def _describe(client: AdminClient, streams: Sequence[str], wait_s: float) -> dict[str, StreamInfo]:
     found = {}
-    asked = TopicCollection(list(dict.fromkeys(streams)))
-    for name, answer in client.describe_topics(asked, request_timeout=wait_s).items():
+    topics = TopicCollection(list(dict.fromkeys(streams)))
+    for name, answer in client.describe_topics(topics, request_timeout=wait_s).items():
         try:
             topic = wait_for(answer, wait_s)
         except KafkaException as error:

@@ -93,7 +93,7 @@ def choose(cluster: Cluster) -> Choice:
 
 
 def read_epoch_ends(
-    cluster: Cluster, host: str, port: int, asked: Sequence[EpochOf]
+    cluster: Cluster, host: str, port: int, epochs: Sequence[EpochOf]
 ) -> list[EpochEnd]:
     """Ask a broker where leader epochs end. It answers for the partitions that it leads.
 
@@ -105,7 +105,7 @@ def read_epoch_ends(
     connections = _connections(module, _made_by(cluster))
     try:
         found = module.read_epoch_ends(
-            host, port, [tuple(each) for each in asked], _settings(module, cluster), connections
+            host, port, [tuple(each) for each in epochs], _settings(module, cluster), connections
         )
     except module.GaveUp as gave_up:
         raise GaveUp(str(gave_up)) from None

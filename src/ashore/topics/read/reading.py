@@ -383,7 +383,7 @@ class _Reading:
         if code == PARTITION_END and partition in self._positions:
             self._positions[partition] = max(self._positions[partition], event.offset)
         elif code == OFFSET_OUT_OF_RANGE and partition in self._positions:
-            raise self._gone(partition, event.text)
+            raise self._deleted(partition, event.text)
         elif code == BAD_COMPRESSION and partition in self._positions:
             raise self._not_decompressed(partition, event.text)
         elif code in HARMLESS:
@@ -392,7 +392,7 @@ class _Reading:
             cluster, error = self._cluster, KafkaError(code, event.text)
             raise explain(error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s)
 
-    def _gone(self, partition: TopicPartition, reason: str) -> OffsetsGone:
+    def _deleted(self, partition: TopicPartition, reason: str) -> OffsetsGone:
         return offsets_gone(self._shards[partition], self._rest(partition), reason)
 
     def _not_decompressed(self, partition: TopicPartition, reason: str) -> AshoreError:

@@ -32,7 +32,7 @@ FROZEN_S = 20.0
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 
-class _Said(Enum):
+class _Message(Enum):
     """What a worker says."""
 
     ANSWER = "answer"
@@ -196,9 +196,9 @@ class _Worker(Generic[A, R]):
         except (EOFError, OSError):
             self.process.join()
             raise WorkerDied(index, self.process.exitcode) from None
-        if what is _Said.BEAT:
+        if what is _Message.BEAT:
             return []
-        if what is _Said.ERROR:
+        if what is _Message.ERROR:
             raise answer
         return [answer]
 
@@ -242,7 +242,7 @@ def _beat(pipe: Connection, sending: threading.Lock, working: threading.Event) -
             pause.wait(BEAT_S)
             with sending:
                 if working.is_set():
-                    pipe.send((_Said.BEAT, None))
+                    pipe.send((_Message.BEAT, None))
 
 
 def _end_with_parent() -> None:
@@ -253,12 +253,12 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _answer(work: Callable[[A], R], argument: A) -> tuple[_Said, object]:
+def _answer(work: Callable[[A], R], argument: A) -> tuple[_Message, object]:
     try:
-        return _Said.ANSWER, work(argument)
+        return _Message.ANSWER, work(argument)
     except Exception as error:  # noqa: BLE001 - raised again in the process that has asked
         try:
             pickle.loads(pickle.dumps(error))  # noqa: S301 - some errors cannot be made again
         except Exception:  # noqa: BLE001 - whatever keeps it from travelling
-            return _Said.ERROR, RuntimeError(repr(error))
-        return _Said.ERROR, error
+            return _Message.ERROR, RuntimeError(repr(error))
+        return _Message.ERROR, error

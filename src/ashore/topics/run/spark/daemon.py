@@ -82,10 +82,10 @@ def why_no_worker(error: str) -> str | None:
     lines = found[1].strip().splitlines() if found else []
     if not lines:
         return None
-    said = lines[-1].strip()[:500]
-    if _WITHOUT_ASHORE.search(said):
-        return f"the Python of the executors has no Ashore {__version__}: {said}"
-    return said
+    message = lines[-1].strip()[:500]
+    if _WITHOUT_ASHORE.search(message):
+        return f"the Python of the executors has no Ashore {__version__}: {message}"
+    return message
 
 
 def main() -> None:

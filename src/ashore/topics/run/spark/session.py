@@ -125,8 +125,8 @@ def start_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"ashore {name}").master(master)
-    given = conf.get("spark.jars")
-    all_jars = [str(jar) for jar in jars] + ([given] if given else [])
+    own_jars = conf.get("spark.jars")
+    all_jars = [str(jar) for jar in jars] + ([own_jars] if own_jars else [])
     local = {**LOOPBACK, **_local_sockets()} if master.startswith("local") else {}
     defaults = {**DEFAULTS, **_daemon(conf), **local}
     settings = {**defaults, **conf, **OURS, "spark.jars": ",".join(all_jars)}
