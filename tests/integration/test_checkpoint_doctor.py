@@ -17,7 +17,7 @@ from ashore.queries.state.contents import sum_as_hadoop
 from ashore.queries.state.directories import open_directory
 from ashore.queries.state.layout import OffsetsFile
 from ashore.queries.state.survey import take_survey
-from ashore.queries.tools.doctor import DoctorAsked, Repaired, examine, repair
+from ashore.queries.tools.doctor import DoctorOptions, Repaired, examine, repair
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.producer import Producer, create_topics, replace_topic
@@ -80,7 +80,7 @@ def test_a_checkpoint_on_hdfs_is_repaired_there(
         )
         list(put)
 
-    asked = DoctorAsked(f"{home}/live", None, f"{home}/copy", damage.sources)
+    asked = DoctorOptions(f"{home}/live", None, f"{home}/copy", damage.sources)
     found = repair(asked, clock, silent)
 
     assert isinstance(found, Repaired)

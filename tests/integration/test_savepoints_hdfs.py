@@ -11,7 +11,7 @@ from ashore.base.clock import SystemClock
 from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.tools.addresses import find_checkpoint
 from ashore.queries.tools.inspect import inspect
-from ashore.queries.tools.rows import RowsAsked, prepare
+from ashore.queries.tools.rows import RowsOptions, prepare
 from ashore.queries.tools.savepoints import (
     delete,
     list_directory,
@@ -44,7 +44,7 @@ def test_a_checkpoint_goes_to_hdfs_and_comes_back(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     live = find_checkpoint(f"{home}/live", None, clock)
-    asked = prepare(live, RowsAsked(live.uri), scratch, silent).request
+    asked = prepare(live, RowsOptions(live.uri), scratch, silent).request
     assert (asked.now.place, asked.now.checkpoint.uri) == (live.uri, f"file://{scratch}/now")
     copied = {each: (scratch / "now" / each).read_bytes() for each in list_paths(scratch / "now")}
     state = {each: data for each, data in copied.items() if "_metadata" not in each}

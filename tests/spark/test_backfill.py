@@ -22,7 +22,7 @@ from tests.spark.sql_jobs import (
 from tests.spark.test_migrate_apply import migrate
 
 from ashore.errors import QueryRefused
-from ashore.queries.change.check import JudgeAsked, judge_change
+from ashore.queries.change.check import JudgeOptions, judge_change
 from ashore.topics.open_job import open_job
 
 FIRST, SECOND = clicks(0, 100), clicks(100, 100)
@@ -100,6 +100,6 @@ def test_a_new_aggregate_is_filled_and_what_is_gone_refuses_it(site: Site) -> No
     assert migrate("undo", new, "--output", "roll-back", "--take-over")["done"]
     delete_records(site.servers, topic, 0, 10)
     with open_job(old) as opened, pytest.raises(QueryRefused, match="Kafka has deleted"):
-        judge_change(opened, lambda _: plan_here(site, new), JudgeAsked(fills=True))
+        judge_change(opened, lambda _: plan_here(site, new), JudgeOptions(fills=True))
     run(site, old)
     assert sum(landed(site).values()) == len(FIRST) + len(SECOND)

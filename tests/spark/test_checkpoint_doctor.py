@@ -18,7 +18,7 @@ from ashore.errors import CheckpointUnfit
 from ashore.queries.state.contents import HEADER, MAGIC
 from ashore.queries.state.diagnosis.findings import Code
 from ashore.queries.state.layout import BatchLog
-from ashore.queries.tools.doctor import DoctorAsked, Repaired, repair
+from ashore.queries.tools.doctor import DoctorOptions, Repaired, repair
 
 EVERY_DAY = {"a missing change", "logs that were taken back"}
 # Those that leave a batch to go on from, and a query that is as it was.
@@ -41,7 +41,7 @@ def contents(root: Path) -> dict[str, bytes]:
 def repaired(root: Path, copy: Path, code: Code, sources: int | None = None) -> int:
     """Repair a checkpoint into a copy; return its last batch."""
     before = contents(root)
-    asked = DoctorAsked(str(root), None, str(copy), sources, tries=False)  # Spark starts it below
+    asked = DoctorOptions(str(root), None, str(copy), sources, tries=False)  # Spark starts it below
     found = repair(asked, SystemClock(), silent)
     assert isinstance(found, Repaired)
     assert code in {each.code for each in found.examined.findings}
@@ -116,5 +116,5 @@ def test_a_copy_that_spark_cannot_load_is_no_repair(tmp_path: Path) -> None:
     (root / "state/0/0/12.zip").unlink()  # so that a restart reads the change
     garble(root / "state/0/0/12.changelog")
     with pytest.raises(CheckpointUnfit, match=r"not a repair, .*: Spark "):
-        repair(DoctorAsked(str(root), None, str(copy)), SystemClock(), silent)
+        repair(DoctorOptions(str(root), None, str(copy)), SystemClock(), silent)
     assert not copy.exists()

@@ -25,7 +25,7 @@ from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history
 from ashore.queries.state.later_batches import LandedSince, OutputSince
 from ashore.queries.tools.each_query import save_each_query
-from ashore.queries.tools.from_savepoint import FromAsked, ResumedQuery, resume_from
+from ashore.queries.tools.from_savepoint import ResumedQuery, ResumeOptions, resume_from
 from ashore.topics.open_job import open_job
 
 PART = 150
@@ -46,7 +46,7 @@ def come(site: Site, topic: str, number: int) -> None:
 def go_on(job_file: Path, savepoint: str, output: OutputSince | None) -> LandedSince:
     found: list[ResumedQuery] = []
     with open_job(job_file) as opened:
-        asked = FromAsked((savepoint,), output, takes_over=True)
+        asked = ResumeOptions((savepoint,), output, takes_over=True)
         resume_from(opened, asked, silent, found.append)
     return found[0].since
 

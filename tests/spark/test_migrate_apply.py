@@ -27,7 +27,7 @@ from ashore.log.entries import Migrate
 from ashore.log.names import SliceName, checkpoint_directory
 from ashore.log.store.reader import read_history, read_log
 from ashore.queries.change.check import judge_change
-from ashore.queries.change.plan import ApplyAsked, plan_change
+from ashore.queries.change.plan import ApplyOptions, plan_change
 from ashore.queries.state.attempts import Attempts
 from ashore.topics.open_job import open_job
 
@@ -100,7 +100,7 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(
     with open_job(old) as opened, open_job(new) as other:
         judged = judge_change(opened, lambda _: plan_here(site, new))
         with pytest.raises(StateNotAccepted):
-            plan_change(opened, other, judged, ApplyAsked("convert", (), ""))
+            plan_change(opened, other, judged, ApplyOptions("convert", (), ""))
     shown = migrate(*asked, "--accept", "partial", "--explain")
     assert (shown["done"], shown["applied"]) == (False, [])
     assert [each["rewrite"] for each in shown["planned"][0]["operators"]] == ["recode"]

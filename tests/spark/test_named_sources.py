@@ -16,7 +16,7 @@ from ashore.queries.state.copies import copy_checkpoint
 from ashore.queries.state.layout import BatchLog
 from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.state.survey import take_survey
-from ashore.queries.tools.doctor import DoctorAsked, examine
+from ashore.queries.tools.doctor import DoctorOptions, examine
 from ashore.queries.tools.savepoints import restore_savepoint, take_savepoint
 
 CLOCK = SystemClock()
@@ -57,7 +57,7 @@ def test_sources_keep_their_names_in_whatever_is_made_of_a_checkpoint(
         survey = take_survey(opened(root))
         names = {each.source for each in survey.required.offsets.sources}
         assert names == {"clicks", "views"}, name
-        assert examine(DoctorAsked(str(root), None, None, None), CLOCK).findings == [], name
+        assert examine(DoctorOptions(str(root), None, None, None), CLOCK).findings == [], name
         emitted = run(spark, case, root, inputs)
         assert sorted(last_rows(emitted)) == [
             (each, 2 * (FED + 1)) for each in sorted(COUNTRIES)

@@ -34,7 +34,7 @@ from ashore.queries.spark.internals.state import (
 )
 from ashore.queries.state.layout import BatchPath, CheckpointPath, StatePath
 from ashore.queries.state.survey import take_survey
-from ashore.queries.tools.doctor import DoctorAsked, Examined, examine, repair
+from ashore.queries.tools.doctor import DoctorOptions, Examined, examine, repair
 
 BASES = ["rocksdb-changelog", "rocksdb", "hdfs-backed", "format-2", "no-keys", "join-3", "join-2"]
 BASES += ["named-sources", "transform-with-state"]  # of the last Spark only loads the state
@@ -167,7 +167,7 @@ def play(spark: SparkSession, damage: RandomDamage, directory: Path) -> str:
     root, read = lay_out(damage, directory)
     path = happen(root, damage)
     copy = root.with_name("copy")
-    asked = DoctorAsked(str(root), None, str(copy), tries=False, is_deep=True)
+    asked = DoctorOptions(str(root), None, str(copy), tries=False, is_deep=True)
     clock = SystemClock()
     try:
         seen = examine(asked, clock)

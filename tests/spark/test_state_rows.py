@@ -22,7 +22,7 @@ from ashore.jobs.events import Event, StateChanges, StateRows
 from ashore.queries.spark.sql.settings import FORMAT
 from ashore.queries.spark.state.rows import READING, read_rows
 from ashore.queries.state.layout import PROVIDER
-from ashore.queries.tools.rows import RowsAsked, prepare
+from ashore.queries.tools.rows import RowsOptions, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ def ask(spark: SparkSession, checkpoint: Path, **asked: Any) -> list[Event]:
     scratch.mkdir()
     before = contents(checkpoint)
     prepared = prepare(
-        opened(checkpoint), RowsAsked(str(checkpoint), **asked), scratch, lambda _done, _all: None
+        opened(checkpoint), RowsOptions(str(checkpoint), **asked), scratch, lambda _done, _all: None
     )
     spark.conf.set(FORMAT, str(prepared.request.state_format))
     sent: list[Event] = []

@@ -32,7 +32,7 @@ from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.tools import doctor, savepoints
 from ashore.queries.tools.addresses import find_checkpoint, is_job_file
 from ashore.queries.tools.clean import OLDER_THAN, Cleaned, clean, parse_age
-from ashore.queries.tools.doctor import DoctorAsked, Examined, Repaired
+from ashore.queries.tools.doctor import DoctorOptions, Examined, Repaired
 
 if TYPE_CHECKING:  # the commands beside this one do not load events
     from ashore.jobs.events import StateStep
@@ -71,7 +71,7 @@ def checkpoint_rescale(  # noqa: PLR0913, PLR0917 - each parameter is an option 
 
         if undo == (partitions is not None):
             raise typer.BadParameter("give either --partitions or --undo")
-        request = rescale.RescaleAsked(where, query, to, explain, take_over, debug)
+        request = rescale.RescaleOptions(where, query, to, explain, take_over, debug)
         if partitions is None:
             went = rescale.undo(request)
             counts = {"batch": went.batch, "from": went.from_partitions, "to": went.to_partitions}
@@ -177,9 +177,9 @@ def checkpoint_savepoint(  # noqa: PLR0913, PLR0917 - each parameter is an optio
 
             if batch is None and is_job_file(where):
                 # What asks a job takes longer to import than a savepoint to be taken.
-                from ashore.queries.tools.savepoint_request import SavepointAsked, save_query  # noqa: PLC0415 - as said above
+                from ashore.queries.tools.savepoint_request import SavepointOptions, save_query  # noqa: PLC0415 - as said above
 
-                request = SavepointAsked(where, query, found, shelf)
+                request = SavepointOptions(where, query, found, shelf)
                 saved = save_query(
                     request, clock, partial(progress, "copying"), lambda line: say(escape(line))
                 )
@@ -311,7 +311,7 @@ def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option o
     debug: Debug = False,
 ) -> None:
     """Find what is wrong with a checkpoint; repair it into a copy. The original is only read."""
-    request = DoctorAsked(where, query, to, sources, brokers, take_over, deep, not no_trial)
+    request = DoctorOptions(where, query, to, sources, brokers, take_over, deep, not no_trial)
     clock = SystemClock()
     with reported_errors(as_json=as_json, debug=debug):
         if undo and (repair or to is not None or explain):

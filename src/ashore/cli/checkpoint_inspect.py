@@ -31,7 +31,7 @@ from ashore.queries.tools.inspect import inspect
 
 if TYPE_CHECKING:
     from ashore.jobs.events import StateProgress, StateStep
-    from ashore.queries.tools.rows import RowsAsked, RowsFound
+    from ashore.queries.tools.rows import RowsFound, RowsOptions
 
 LIMIT = 20  # rows that are shown of each table, unless it is said
 
@@ -91,10 +91,10 @@ def checkpoint_inspect(  # noqa: PLR0913, PLR0917 - each parameter is an option 
                 show_inspection(found)
             return
         from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
-        from ashore.queries.tools.rows import RowsAsked  # noqa: PLC0415 - see `_read`
+        from ashore.queries.tools.rows import RowsOptions  # noqa: PLC0415 - see `_read`
 
         rows_of = operator, store, partition, tuple(key or ()), _choose_limit(limit, to)
-        request = RowsAsked(where, query, batch, None, *rows_of, to, debug)
+        request = RowsOptions(where, query, batch, None, *rows_of, to, debug)
         shown = _read(request, as_json=as_json)
         if as_json:
             print_json(state_rows_view.rows_document(shown, to))
@@ -124,11 +124,11 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
     """Show which rows of the state differ between two batches: added, removed, changed."""
     with reported_errors(as_json=as_json, debug=debug):
         from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
-        from ashore.queries.tools.rows import RowsAsked, choose_batches  # noqa: PLC0415 - see `_read`
+        from ashore.queries.tools.rows import RowsOptions, choose_batches  # noqa: PLC0415 - see `_read`
 
         first, last = choose_batches(where, query, (before, after), SystemClock())
         rows_of = operator, store, partition, tuple(key or ()), _choose_limit(limit, to)
-        request = RowsAsked(where, query, last, first, *rows_of, to, debug)
+        request = RowsOptions(where, query, last, first, *rows_of, to, debug)
         shown = _read(request, as_json=as_json)
         if as_json:
             print_json(state_rows_view.diff_document(shown, to))
@@ -148,7 +148,7 @@ def _require_rows(*options: object) -> None:
         raise typer.BadParameter(f"{', '.join(named)} choose rows: give --rows as well")
 
 
-def _read(request: "RowsAsked", *, as_json: bool) -> "RowsFound":
+def _read(request: "RowsOptions", *, as_json: bool) -> "RowsFound":
     """Return rows of state. What starts Spark takes longer to import than to look at files."""
     from ashore.jobs.events import StateProgress, StateStep  # noqa: PLC0415
     from ashore.queries.tools.rows import RowsProgress, read_state_rows  # noqa: PLC0415

@@ -61,7 +61,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedServer:
+class ServerCalls:
     """The server that a command asks, and how its answer is printed."""
 
     client: ServerClient
@@ -84,12 +84,12 @@ class AskedServer:
         print_answer(lines + hints, found, as_json=self.as_json)
 
 
-def asks_server(command: Callable[Concatenate[AskedServer, P], None]) -> Callable[..., None]:
+def asks_server(command: Callable[Concatenate[ServerCalls, P], None]) -> Callable[..., None]:
     """Return a command that asks a server itself, with the options that all of these have."""
 
     def ask(as_json: AsJson = False, debug: Debug = False, **own: Any) -> None:
         with reported_errors(as_json=as_json, debug=debug), ServerClient(server_url()) as client:
-            command(AskedServer(client, as_json), **own)  # type: ignore[call-arg]
+            command(ServerCalls(client, as_json), **own)  # type: ignore[call-arg]
 
     _server, *own = inspect.signature(command).parameters.values()
     *options, _own = inspect.signature(ask).parameters.values()
@@ -102,7 +102,7 @@ def asks_server(command: Callable[Concatenate[AskedServer, P], None]) -> Callabl
 
 
 @asks_server
-def jobs(server: AskedServer, selector: OfLabels = None) -> None:
+def jobs(server: ServerCalls, selector: OfLabels = None) -> None:
     """Show the jobs of a server: where each is, and what needs a person."""
     found = server.list_jobs(selector)
     if server.as_json:
@@ -136,7 +136,7 @@ def show_jobs(jobs: Sequence[Mapping[str, Any]], now_ms: int) -> None:
 
 @asks_server
 def start(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
-    server: AskedServer,
+    server: ServerCalls,
     job: OptionalJob = None,
     every: EveryJob = False,
     selector: OfLabels = None,
@@ -161,7 +161,7 @@ def start(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
 
 @asks_server
 def stop_all(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
-    server: AskedServer,
+    server: ServerCalls,
     every: EveryJob = False,
     selector: OfLabels = None,
     state: OfState = None,
@@ -179,7 +179,7 @@ def stop_all(  # noqa: PLR0913, PLR0917 - each parameter is an option of the com
 
 
 def act_on_all(
-    server: AskedServer, verb: str, selected: Selected, why: str, within_s: float = 0.0
+    server: ServerCalls, verb: str, selected: Selected, why: str, within_s: float = 0.0
 ) -> None:
     """Ask for a verb over the selected jobs; one that is refused keeps no other from it.
 
@@ -216,14 +216,14 @@ def act_on_all(
 
 
 @asks_server
-def restart(server: AskedServer, job: JobName, why: WhyChanged = "") -> None:
+def restart(server: ServerCalls, job: JobName, why: WhyChanged = "") -> None:
     """Stop a job of a server gracefully, and start it with its file as it is now."""
     server.act("restart", job, {"why": why})
 
 
 @asks_server
 def pause(
-    server: AskedServer,
+    server: ServerCalls,
     job: JobName,
     duration: Annotated[
         str | None,
@@ -238,7 +238,7 @@ def pause(
 
 @asks_server
 def deploy(
-    server: AskedServer,
+    server: ServerCalls,
     job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A local job file.")],
     now: Annotated[
         bool, typer.Option("--start", help="Start the job, or restart it if it is running.")
@@ -251,7 +251,7 @@ def deploy(
 
 
 @asks_server
-def remove(server: AskedServer, job: JobName) -> None:
+def remove(server: ServerCalls, job: JobName) -> None:
     """Remove the file of a job that is stopped from a server. Its lake stays as it is."""
     name = job_of(job)
     server.client.ask("DELETE", f"/api/jobs/{name}")
@@ -259,7 +259,7 @@ def remove(server: AskedServer, job: JobName) -> None:
 
 
 @asks_server
-def operations(server: AskedServer) -> None:
+def operations(server: ServerCalls) -> None:
     """Show the operations of a server, the newest first."""
     found = server.client.ask("GET", "/api/operations")
     if server.as_json:
@@ -279,7 +279,7 @@ def operations(server: AskedServer) -> None:
 
 @asks_server
 def cancel(
-    server: AskedServer,
+    server: ServerCalls,
     operation: Annotated[str, typer.Argument(metavar="OPERATION", help="Its id.")],
 ) -> None:
     """Cancel an operation of a server, and wait until it has ended."""

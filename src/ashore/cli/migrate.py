@@ -96,11 +96,11 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     """Show whether new SQL keeps, rewrites or loses each state. Nothing is stopped or written."""
     with reported_errors(as_json=as_json, debug=debug):
         # The commands beside this one start no process.
-        from ashore.queries.change.check import JudgeAsked, judge_change, require_same_job  # noqa: PLC0415
+        from ashore.queries.change.check import JudgeOptions, judge_change, require_same_job  # noqa: PLC0415
         from ashore.queries.change.insert_matches import read_renames  # noqa: PLC0415
 
         renames = read_renames(rename or ())
-        request = JudgeAsked(read_edits(mapping), query, renames, fills=backfill is not None)
+        request = JudgeOptions(read_edits(mapping), query, renames, fills=backfill is not None)
         with open_job(job_file) as opened:
             with open_job(to) as other:
                 require_same_job(opened, other)
@@ -173,11 +173,11 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     """Rewrite the state of a stopped job for new SQL. The checkpoint from before is only read."""
     with reported_errors(as_json=as_json, debug=debug):
         # The commands beside this one start no process.
-        from ashore.queries.change.check import JudgeAsked, require_same_job  # noqa: PLC0415
+        from ashore.queries.change.check import JudgeOptions, require_same_job  # noqa: PLC0415
         from ashore.queries.change.insert_matches import read_renames  # noqa: PLC0415
 
         renames = read_renames(rename or ())
-        compared = JudgeAsked(read_edits(mapping), query, renames, fills=backfill is not None)
+        compared = JudgeOptions(read_edits(mapping), query, renames, fills=backfill is not None)
         with open_job(job_file) as opened, open_job(to) as other:
             require_same_job(opened, other)
             if not as_json:
@@ -187,7 +187,7 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             from ashore.queries.change.check import judge_change  # noqa: PLC0415
             from ashore.queries.change.process import MigrationProcess  # noqa: PLC0415
 
-            request = plan.ApplyAsked(accept, tuple(begin or ()), why, partitions)
+            request = plan.ApplyOptions(accept, tuple(begin or ()), why, partitions)
             plan.require_partitions_free(other, request)
             with MigrationProcess(to, opened.job.job, debug=debug) as process:
                 judged = judge_change(opened, process.plan, compared)
@@ -241,7 +241,7 @@ def migrate_undo(  # noqa: PLR0913, PLR0917 - each parameter is an option of the
             if explain:
                 undone = undo.plan_undo(opened, found, rolls_back=rolls_back)
             else:
-                request = undo.UndoAsked(why, rolls_back, take_over)
+                request = undo.UndoOptions(why, rolls_back, take_over)
                 with shown_progress(quiet=as_json) as progress:
                     undone = undo.undo(opened, found, request, partial(progress, "copying"))
         document = {

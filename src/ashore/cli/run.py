@@ -153,7 +153,7 @@ def _resume(
     quiet: bool,
 ) -> None:
     """Put savepoints in the place of the checkpoints of queries. Raises as `resume_from`."""
-    from ashore.queries.tools.from_savepoint import FromAsked, ResumedQuery, resume_from  # noqa: PLC0415 - 0.2 s, where needed
+    from ashore.queries.tools.from_savepoint import ResumedQuery, ResumeOptions, resume_from  # noqa: PLC0415 - 0.2 s, where needed
 
     def show(found: ResumedQuery) -> None:
         since, line = found.since, f"{found.query} continues from the savepoint {found.place}"
@@ -161,7 +161,7 @@ def _resume(
             line += f"; since then {since.rows:,} rows in {since.batches:,} batches had landed"
         say(escape(line))
 
-    request = FromAsked(tuple(savepoints), output, takes_over)
+    request = ResumeOptions(tuple(savepoints), output, takes_over)
     with shown_progress(quiet=quiet) as progress:
         resume_from(opened, request, partial(progress, "copying"), show)
 

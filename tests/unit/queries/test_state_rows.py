@@ -12,13 +12,13 @@ from ashore.jobs.requests import RowsRequest, read_request, write_request
 from ashore.queries.state.layout import OperatorFile, parse_path
 from ashore.queries.state.layout.paths import StatePath, TablePath
 from ashore.queries.tools import rows as state_rows
-from ashore.queries.tools.rows import Prepared, RowsAsked, choose_batches, prepare
+from ashore.queries.tools.rows import Prepared, RowsOptions, choose_batches, prepare
 
 
 def prepared(checkpoint: Path, scratch: Path, **asked: Any) -> Prepared:
     scratch.mkdir()
     return prepare(
-        opened(checkpoint), RowsAsked(str(checkpoint), **asked), scratch, lambda _done, _all: None
+        opened(checkpoint), RowsOptions(str(checkpoint), **asked), scratch, lambda _done, _all: None
     )
 
 

@@ -60,7 +60,7 @@ class JudgedQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeAsked:
+class JudgeOptions:
     """What a person has typed of how two jobs are compared."""
 
     edits: MappingEdits | None = None  # which operator is which; None: what the logs keep of it
@@ -71,7 +71,7 @@ class JudgeAsked:
     fills: bool = False  # whether what is new in a state is filled of a replay
 
 
-ALL = JudgeAsked()
+ALL = JudgeOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class JudgedChange:
     planned: tuple[PlannedQuery, ...]
 
 
-def judge_change(opened: OpenJob, plan: Planner, request: JudgeAsked = ALL) -> JudgedChange:
+def judge_change(opened: OpenJob, plan: Planner, request: JudgeOptions = ALL) -> JudgedChange:
     """Return the verdicts on the state of a job with another job file. Reads only.
 
     `plan`: returns the queries of the other job file.
@@ -107,7 +107,7 @@ def require_same_job(opened: OpenJob, other: OpenJob) -> None:
 
 
 def judge_job(
-    opened: OpenJob, planned: Sequence[PlannedQuery], request: JudgeAsked = ALL
+    opened: OpenJob, planned: Sequence[PlannedQuery], request: JudgeOptions = ALL
 ) -> tuple[JudgedQuery, ...]:
     """Return the verdict on the state of each query, in the order of the job file.
 

@@ -59,7 +59,7 @@ Begins = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyAsked:
+class ApplyOptions:
     """What a person has typed."""
 
     accepted: str  # the worst verdict that is agreed to, a `StateVerdict`
@@ -120,7 +120,7 @@ class PlannedChange:
         return not (self.migrations or self.drops or self.beginnings)
 
 
-def require_partitions_free(other: OpenJob, request: ApplyAsked) -> None:
+def require_partitions_free(other: OpenJob, request: ApplyOptions) -> None:
     """Refuse other partitions where the new job file names a number itself.
 
     What it names has to be what the state has: the old number before the migration, and the new one
@@ -135,7 +135,7 @@ def require_partitions_free(other: OpenJob, request: ApplyAsked) -> None:
 
 
 def plan_change(
-    opened: OpenJob, other: OpenJob, change: JudgedChange, request: ApplyAsked
+    opened: OpenJob, other: OpenJob, change: JudgedChange, request: ApplyOptions
 ) -> PlannedChange:
     """Return what is to be done, and how. Nothing is written.
 
@@ -178,7 +178,7 @@ def _require_partitions(partitions: int | None, migrations: list[PlannedMigratio
         )
 
 
-def _plan_drop(opened: OpenJob, judged: JudgedQuery, request: ApplyAsked) -> PlannedDrop:
+def _plan_drop(opened: OpenJob, judged: JudgedQuery, request: ApplyOptions) -> PlannedDrop:
     query = find_query(opened, judged.query)
     fold = read_log(opened.storage, query.name)
     if fold.plan is None:
@@ -193,7 +193,7 @@ def _plan_query(
     other: OpenJob,
     judged: JudgedQuery,
     planned: Mapping[str, PlannedQuery],
-    request: ApplyAsked,
+    request: ApplyOptions,
 ) -> PlannedMigration:
     # One that the job does not have now it had once: the new job file alone names its table.
     home = opened if judged.query in sinks_of(opened.job) else other
@@ -249,7 +249,7 @@ def _new_topics(opened: OpenJob, planned: PlannedMigration) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic for topic in read if topic not in known))
 
 
-def require_accepted(judged: JudgedQuery, request: ApplyAsked) -> None:
+def require_accepted(judged: JudgedQuery, request: ApplyOptions) -> None:
     """Raise StateNotAccepted where a query loses more than a person has agreed to."""
     verdict, accepted = judged.verdict.verdict, StateVerdict(request.accepted)
     if worst((verdict, accepted)) is not accepted:

@@ -32,7 +32,7 @@ from ashore.topics.use.requirements import require_stopped
 
 
 @dataclass(frozen=True, slots=True)
-class UndoAsked:
+class UndoOptions:
     """What a person has typed."""
 
     why: str  # for what reason, for the log
@@ -83,7 +83,9 @@ def plan_undo(opened: OpenJob, query: StoppedQuery, *, rolls_back: bool) -> Undo
     return found
 
 
-def undo(opened: OpenJob, query: StoppedQuery, request: UndoAsked, advance: Advance) -> UndonePlan:
+def undo(
+    opened: OpenJob, query: StoppedQuery, request: UndoOptions, advance: Advance
+) -> UndonePlan:
     """Let the next start continue with the SQL, the state and the offsets from before a migration.
 
     If interrupted: the new job starts, or the old one.

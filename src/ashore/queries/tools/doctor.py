@@ -40,7 +40,7 @@ _TOPICS = "topics: name the brokers with --brokers"
 
 
 @dataclass(frozen=True, slots=True)
-class DoctorAsked:
+class DoctorOptions:
     """What a person has typed.
 
     Arguments:
@@ -115,7 +115,7 @@ class Repaired:
     trial: "Trial"
 
 
-def examine(request: DoctorAsked, clock: Clock) -> Examined:
+def examine(request: DoctorOptions, clock: Clock) -> Examined:
     """Look a checkpoint through. Nothing is written.
 
     Raises as `find_checkpoint` and `observe`; SourceError where brokers were named that do not
@@ -127,7 +127,7 @@ def examine(request: DoctorAsked, clock: Clock) -> Examined:
     return _examine(find_checkpoint(request.where, request.query, clock), request)
 
 
-def repair(request: DoctorAsked, clock: Clock, advance: Advance) -> Examined | Repaired:
+def repair(request: DoctorOptions, clock: Clock, advance: Advance) -> Examined | Repaired:
     """Make a copy without what was found; where nothing was found, none.
 
     Arguments:
@@ -161,7 +161,7 @@ def repair(request: DoctorAsked, clock: Clock, advance: Advance) -> Examined | R
     return Repaired(_of_copy(examined, plan), plan, target.place, trial)
 
 
-def undo(request: DoctorAsked) -> int:
+def undo(request: DoctorOptions) -> int:
     """Let the next start continue with the checkpoint from before the repair; return its batch.
 
     If interrupted: the next start continues with one of the two.
@@ -210,7 +210,7 @@ def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
 
 
 @contextmanager
-def _opened(request: DoctorAsked) -> Iterator[tuple["OpenJob", "StoppedQuery"]]:
+def _opened(request: DoctorOptions) -> Iterator[tuple["OpenJob", "StoppedQuery"]]:
     # What opens jobs takes longer to import than a checkpoint to be looked at.
     from ashore.queries.tools.rollback import open_query  # noqa: PLC0415 - as said above
 
@@ -218,7 +218,7 @@ def _opened(request: DoctorAsked) -> Iterator[tuple["OpenJob", "StoppedQuery"]]:
         yield found
 
 
-def _examine_job(opened: "OpenJob", query: "StoppedQuery", request: DoctorAsked) -> Examined:
+def _examine_job(opened: "OpenJob", query: "StoppedQuery", request: DoctorOptions) -> Examined:
     newest = require_newest(query.attempts, str(query.name))
     observed = observe(newest, request.sources, _lister(request))
     not_looked = [*observed.unproven, *observed.not_looked]
@@ -239,7 +239,7 @@ def _for_job(finding: CheckpointFinding) -> CheckpointFinding:
 
 
 def _repair_job(
-    opened: "OpenJob", query: "StoppedQuery", request: DoctorAsked, advance: Advance
+    opened: "OpenJob", query: "StoppedQuery", request: DoctorOptions, advance: Advance
 ) -> Examined | Repaired:
     from ashore.queries.tools.rollback import take_over  # noqa: PLC0415 - loads much
     from ashore.topics.loop.job import lake_of  # noqa: PLC0415 - loads much
@@ -280,7 +280,7 @@ def _require_job_plan(examined: Examined, query: "StoppedQuery", where: str) -> 
 # ---- of a directory
 
 
-def _examine(checkpoint: Checkpoint, request: DoctorAsked) -> Examined:
+def _examine(checkpoint: Checkpoint, request: DoctorOptions) -> Examined:
     observed = observe(checkpoint, request.sources, _lister(request))
     not_looked = [*observed.unproven, *observed.not_looked]
     topics = _topics_of(observed)
@@ -295,7 +295,7 @@ def _examine(checkpoint: Checkpoint, request: DoctorAsked) -> Examined:
     return Examined(place, observed, findings, not_looked, plan_repair(observed, findings))
 
 
-def _lister(request: DoctorAsked) -> ListFiles | None:
+def _lister(request: DoctorOptions) -> ListFiles | None:
     """Return what lists the directories of sources of files, each once; None: nothing may."""
     clock = SystemClock()
 
@@ -325,7 +325,7 @@ def _require_plan(examined: Examined) -> RepairPlan:
 def _judge_of(
     target: Checkpoint,
     examined: Examined,
-    request: DoctorAsked,
+    request: DoctorOptions,
     options: tuple[tuple[str, str], ...],
 ) -> Callable[[], "Trial"]:
     from ashore.queries.tools.trial import try_copy  # noqa: PLC0415 - starts a process

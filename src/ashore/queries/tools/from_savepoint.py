@@ -29,7 +29,7 @@ from ashore.topics.use.requirements import require_stopped
 
 
 @dataclass(frozen=True, slots=True)
-class FromAsked:
+class ResumeOptions:
     """What a person has typed.
 
     Arguments:
@@ -73,7 +73,10 @@ class _Chosen:
 
 
 def resume_from(
-    opened: OpenJob, request: FromAsked, advance: Advance, report: Callable[[ResumedQuery], None]
+    opened: OpenJob,
+    request: ResumeOptions,
+    advance: Advance,
+    report: Callable[[ResumedQuery], None],
 ) -> None:
     """Put savepoints in the place of the checkpoints of a job's queries.
 

@@ -32,7 +32,7 @@ _MASTER = "local[*]"
 
 
 @dataclass(frozen=True, slots=True)
-class RescaleAsked:
+class RescaleOptions:
     """What a person has typed.
 
     Arguments:
@@ -114,7 +114,9 @@ class Undo:
     batch: int
 
 
-def rescale(request: RescaleAsked, partitions: int, clock: Clock, report: Report) -> RescaleResult:
+def rescale(
+    request: RescaleOptions, partitions: int, clock: Clock, report: Report
+) -> RescaleResult:
     """Give the state of a query another number of partitions.
 
     If interrupted: the new checkpoint is a directory in which Spark starts no query; a job resumes
@@ -158,7 +160,7 @@ def _rescaler_of(opened: OpenJob, clock: Clock, report: Report, *, debug: bool) 
 
 
 def _copy(
-    request: RescaleAsked, source: Checkpoint, partitions: int, rescaler: Rescaler
+    request: RescaleOptions, source: Checkpoint, partitions: int, rescaler: Rescaler
 ) -> RescaleResult:
     plan = plan_rescale(source, partitions)
     if request.explains:
@@ -198,7 +200,7 @@ def _rescale(
 # ---- undo
 
 
-def undo(request: RescaleAsked) -> Undo:
+def undo(request: RescaleOptions) -> Undo:
     """Let the next start of a job continue with the checkpoint from before its last rescale.
 
     If interrupted: the next start resumes from one of the two.

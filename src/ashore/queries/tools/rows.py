@@ -60,7 +60,7 @@ _NOW, _BEFORE = "now", "before"  # what the copies are called
 
 
 @dataclass(frozen=True, slots=True)
-class RowsAsked:
+class RowsOptions:
     """What a person has typed.
 
     Arguments:
@@ -136,7 +136,7 @@ class _Plan:
     tables: tuple[StateTable, ...]
 
 
-def read_state_rows(criteria: RowsAsked, clock: Clock, progress: RowsProgress) -> RowsFound:
+def read_state_rows(criteria: RowsOptions, clock: Clock, progress: RowsProgress) -> RowsFound:
     """Return rows of the state of a batch, or how it differs from an earlier one.
 
     If interrupted: a directory may stay where this machine keeps temporary files.
@@ -156,7 +156,7 @@ def read_state_rows(criteria: RowsAsked, clock: Clock, progress: RowsProgress) -
 
 
 def prepare(
-    checkpoint: Checkpoint, criteria: RowsAsked, directory: Path, advance: Advance
+    checkpoint: Checkpoint, criteria: RowsOptions, directory: Path, advance: Advance
 ) -> Prepared:
     """Copy the selected state to an empty directory of this machine.
 
@@ -192,7 +192,7 @@ def _listen(events: Iterator[Event], progress: RowsProgress) -> Iterator[StateRo
 
 
 def _copy_state(
-    checkpoint: Checkpoint, criteria: RowsAsked, directory: Path, advance: Advance
+    checkpoint: Checkpoint, criteria: RowsOptions, directory: Path, advance: Advance
 ) -> _Plan:
 
     def copy() -> _Plan:
@@ -208,7 +208,7 @@ def _copy_state(
     return copy_newest(checkpoint, criteria.batch, copy)
 
 
-def _plan(checkpoint: Checkpoint, criteria: RowsAsked) -> _Plan:
+def _plan(checkpoint: Checkpoint, criteria: RowsOptions) -> _Plan:
     place = checkpoint.place
     survey = take_survey(checkpoint, criteria.batch)
     before = None if criteria.before is None else take_survey(checkpoint, criteria.before)

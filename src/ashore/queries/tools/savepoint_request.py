@@ -32,7 +32,7 @@ from ashore.topics.loop.sinks import sink_slice, sinks_of
 
 
 @dataclass(frozen=True, slots=True)
-class SavepointAsked:
+class SavepointOptions:
     """A savepoint that a person requests.
 
     Arguments:
@@ -50,7 +50,7 @@ class SavepointAsked:
 
 
 def save_query(
-    request: SavepointAsked, clock: Clock, advance: Advance, report: Callable[[str], None]
+    request: SavepointOptions, clock: Clock, advance: Advance, report: Callable[[str], None]
 ) -> Saved:
     """Take a savepoint of a job's query.
 

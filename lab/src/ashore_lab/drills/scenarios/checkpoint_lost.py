@@ -17,8 +17,8 @@ from ashore.log.store.reader import read_log
 from ashore.queries.state.later_batches import OutputSince
 from ashore.queries.state.savepoints.save import Saved, open_shelf
 from ashore.queries.tools.addresses import find_checkpoint
-from ashore.queries.tools.from_savepoint import FromAsked, ResumedQuery, resume_from
-from ashore.queries.tools.savepoint_request import SavepointAsked, save_query
+from ashore.queries.tools.from_savepoint import ResumedQuery, ResumeOptions, resume_from
+from ashore.queries.tools.savepoint_request import SavepointOptions, save_query
 from ashore_lab.drills.drill import Drill
 from ashore_lab.drills.faults import Kill, Moment
 from ashore_lab.drills.plan import Length, PlannedFault, Schedule
@@ -101,7 +101,7 @@ class _Incident:
         """Ask the job, which runs, for a savepoint."""
         job_file = str(self._site.job_file)
         found = find_checkpoint(job_file, COUNTS, CLOCK)
-        request = SavepointAsked(
+        request = SavepointOptions(
             job_file, COUNTS, found, open_shelf(self._shelf, CLOCK, links=False)
         )
         messages: list[str] = []
@@ -137,7 +137,7 @@ class _Incident:
         """Put the last savepoint in the place of the checkpoint, as `ashore run --from` does."""
         found: list[ResumedQuery] = []
         place = self._saved().savepoint.place
-        asked = FromAsked((place,), output)
+        asked = ResumeOptions((place,), output)
         with self._site.opened() as opened:
             resume_from(opened, asked, lambda _done, _total: None, found.append)
         for each in found:
