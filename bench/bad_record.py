@@ -17,7 +17,7 @@ from statistics import median
 import pyarrow as pa
 
 from ashore.topics.read.reading import KafkaAddress
-from ashore.topics.write.task import write_task
+from ashore.topics.write.write_task import write_task
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.producer import create_topics
 from bench.peers.workload import SHAPES, Sender, Shape, make_records

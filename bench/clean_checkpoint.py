@@ -17,7 +17,7 @@ from io import BytesIO
 from pathlib import Path
 
 from ashore.base.clock import SystemClock
-from ashore.queries.tools.clean import clean
+from ashore.queries.tools.clean_checkpoint import clean
 from bench.table import Row
 
 PARTITIONS, OLD_PARTITIONS = 200, 400

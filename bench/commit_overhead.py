@@ -34,7 +34,7 @@ from ashore.topics.loop.worker import Tick
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.session import start_session
 from ashore.topics.write.batch import BatchOrder, TaskResult
-from ashore.topics.write.task import write_task
+from ashore.topics.write.write_task import write_task
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.producer import create_topics
 from ashore_lab.testing import FaultyStorage

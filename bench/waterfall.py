@@ -31,7 +31,7 @@ from ashore.topics.run.spark import runner as runner_module
 from ashore.topics.run.spark.session import LIGHT_JVM, start_session
 from ashore.topics.run.spark.task import Report, read_splits
 from ashore.topics.write.batch import BatchOrder, TaskResult
-from ashore.topics.write.task import write_task
+from ashore.topics.write.write_task import write_task
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.producer import create_topics
 from bench.marks import Marks, Span, watched

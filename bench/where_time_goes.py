@@ -23,7 +23,7 @@ from ashore.topics.decode.registry import make_decoder
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.reading import KafkaAddress, read_ranges
 from ashore.topics.write.batch import BatchOrder
-from ashore.topics.write.task import write_task
+from ashore.topics.write.write_task import write_task
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.producer import create_topics
 from bench.peers.workload import SHAPES, Sender, Shape, make_records

@@ -25,7 +25,7 @@ from ashore.proof.verify.job import verify_job
 from ashore.topics.loop.job import MAIN, load_job_file
 from ashore.topics.open_job import open_job
 from ashore.topics.use.preflight import check_job
-from ashore.topics.use.run import failure_of, running
+from ashore.topics.use.run_job import failure_of, running
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ reason is gone. Words that are forbidden are put together here, so that this fil
 import ast
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -92,7 +93,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "each parameter is an option of the command",
     (
         "parameters",
-        "src/ashore/topics/write/task.py::write_task",
+        "src/ashore/topics/write/write_task.py::write_task",
     ): "what it needs, and two seams that tests replace",
 }
 
@@ -247,6 +248,15 @@ def shared_class_names() -> Iterator[Finding]:
                 homes[node.name] = path
 
 
+def shared_basenames() -> Iterator[Finding]:
+    """A module is found by its name: at most two of `src` have the same; processes have `main`."""
+    paths = [Path(path) for path in modules() if path.startswith("src/ashore/")]
+    counts = Counter(path.name for path in paths)
+    for path in paths:
+        if counts[path.name] > 2 and path.name not in {"__init__.py", "main.py"}:
+            yield Finding(str(path), f"{counts[path.name]} modules have this name")
+
+
 RULES: dict[str, Callable[[], Iterator[Finding]]] = {
     "function length": long_functions,
     "module length": long_modules,
@@ -257,6 +267,7 @@ RULES: dict[str, Callable[[], Iterator[Finding]]] = {
     "clock": machine_clocks,
     "mock": mock_imports,
     "class name": shared_class_names,
+    "basename": shared_basenames,
     "machine path": machine_paths,
     "registry host": registry_hosts,
 }

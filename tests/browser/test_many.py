@@ -15,7 +15,7 @@ from ashore.fleet.server.pages.render import render
 from ashore.fleet.server.pages.versions_view import view_diff
 from ashore.plans.version import JobVersion
 from ashore.plans.version_changes import compare_versions
-from ashore.proof.status.versions import ComparedVersions, RecordedVersion
+from ashore.proof.status.query_versions import ComparedVersions, RecordedVersion
 
 MANY = 200
 

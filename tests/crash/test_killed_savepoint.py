@@ -16,7 +16,7 @@ from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.store import list_savepoints
 from ashore.queries.state.savepoints.sweep import remove_savepoint
 from ashore.queries.state.survey import take_survey
-from ashore.queries.tools.clean import clean
+from ashore.queries.tools.clean_checkpoint import clean
 from ashore.storage import LocalStorage
 from ashore_lab.testing import FakeClock
 

@@ -24,7 +24,7 @@ from ashore.queries.state.savepoints.save import Shelf, save
 from ashore.queries.state.savepoints.store import Savepoint, list_savepoints
 from ashore.queries.state.savepoints.sweep import remove_savepoint
 from ashore.queries.state.survey import take_survey
-from ashore.queries.tools.clean import delete_unneeded, find_left_lists, find_unneeded
+from ashore.queries.tools.clean_checkpoint import delete_unneeded, find_left_lists, find_unneeded
 from ashore.storage import MemoryStorage, Storage
 from ashore_lab.testing import FakeClock, FaultyStorage, ProcessStopped
 

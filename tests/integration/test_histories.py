@@ -18,8 +18,8 @@ from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.log.positions import StreamShard
 from ashore.topics.read import histories, native
-from ashore.topics.read.base import Position
 from ashore.topics.read.kafka import KafkaSource
+from ashore.topics.read.source import Position
 from ashore_lab.services.kafka import Kafka
 
 OTHER_PARTITION = 1  # which nobody cuts

@@ -31,10 +31,10 @@ from ashore.errors import (
 )
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.base import FirstOffset, OpenTransaction, Record, Source
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.reading import ANY, LIBRDKAFKA, KafkaAddress, Use, read_ranges
+from ashore.topics.read.source import FirstOffset, OpenTransaction, Record, Source
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.ports import LOOPBACK, find_free_ports
 

@@ -36,9 +36,9 @@ from ashore.errors import (
 from ashore.jobs.java import SHORT_LIVED, find_java
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.base import Position, Record
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.reading import KafkaAddress
+from ashore.topics.read.source import Position, Record
 from ashore_lab.services.kafka import BrokerOptions, Kafka
 from ashore_lab.services.ports import LOOPBACK, find_free_ports
 

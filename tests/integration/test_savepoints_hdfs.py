@@ -11,7 +11,6 @@ from ashore.base.clock import SystemClock
 from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.tools.addresses import find_checkpoint
 from ashore.queries.tools.inspect import inspect
-from ashore.queries.tools.rows import RowsOptions, prepare
 from ashore.queries.tools.savepoints import (
     delete,
     list_directory,
@@ -19,6 +18,7 @@ from ashore.queries.tools.savepoints import (
     take_savepoint,
     verify,
 )
+from ashore.queries.tools.state_rows import RowsOptions, prepare
 from ashore_lab.services.hdfs import Hdfs
 
 

@@ -41,12 +41,12 @@ from ashore.log.positions import OffsetRange, StreamShard
 from ashore.log.store.reader import read_history
 from ashore.topics.open_job import open_job
 from ashore.topics.read import histories, native
-from ashore.topics.read.base import Position
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.histories import find_refused
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.native import GaveUp, RawReading, choose
 from ashore.topics.read.reading import LIBRDKAFKA, KafkaAddress, read_ranges
+from ashore.topics.read.source import Position
 from ashore_lab.services.ports import LOOPBACK
 
 LARGE_BATCHES: dict[str, str | float] = {"linger.ms": 200, "batch.size": 900_000}

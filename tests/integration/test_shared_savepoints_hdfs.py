@@ -12,7 +12,7 @@ from ashore.queries.state.directories import open_directory
 from ashore.queries.state.savepoints.save import Saved, open_shelf
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.addresses import find_checkpoint
-from ashore.queries.tools.clean import clean
+from ashore.queries.tools.clean_checkpoint import clean
 from ashore.queries.tools.savepoints import (
     count_files,
     delete,

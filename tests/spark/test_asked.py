@@ -22,7 +22,7 @@ from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history
 from ashore.queries.spark.main import verbs_of
 from ashore.queries.spark.sql.batches import QueryBatches
-from ashore.queries.spark.sql.query import SqlQuery
+from ashore.queries.spark.sql.sql_query import SqlQuery
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.tools.savepoints import find_savepoint, verify
 

@@ -17,7 +17,7 @@ from ashore.jobs.requests import CasesRequest, write_request
 from ashore.log.progress import Quiet
 from ashore.queries.spark.main import job_for_cases
 from ashore.queries.spark.sql.assembly import assembled
-from ashore.queries.spark.sql.cases import run_cases
+from ashore.queries.spark.sql.case_runner import run_cases
 from ashore.topics.loop.job import load_job_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -23,7 +23,7 @@ from tests.spark.site import SCHEMA, Site, event, events, table_of
 from ashore.base.clock import SystemClock
 from ashore.proof.doctor.apply import Done, diagnose, treat
 from ashore.proof.doctor.observe import FormerAt
-from ashore.proof.doctor.plan import Diagnosis
+from ashore.proof.doctor.repair_plan import Diagnosis
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
 from ashore.tables.catalog.hive_wire import Address
 from ashore.topics.open_job import open_job

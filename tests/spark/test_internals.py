@@ -15,7 +15,7 @@ from ashore.plans.operators import OperatorKind, StatefulOperator
 from ashore.plans.operators import describe_operators as describe_graph
 from ashore.queries.spark.internals.reading import check_streaming, read_plan, read_sources
 from ashore.topics.run.spark.internals import jvm
-from ashore.topics.run.spark.internals.version import (
+from ashore.topics.run.spark.internals.spark_version import (
     KNOWN_SPARKS,
     refuse_unknown,
     require_known_spark,

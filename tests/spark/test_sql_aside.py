@@ -20,7 +20,7 @@ from ashore.log.names import SliceName
 from ashore.log.store.reader import read_log
 from ashore.proof.verify.job import verify_job
 from ashore.proof.verify.sample import SampleRate
-from ashore.proof.verify.values import WRITTEN_BY_SQL
+from ashore.proof.verify.value_check import WRITTEN_BY_SQL
 from ashore.queries.spark.sql import row_writer
 from ashore.topics.open_job import open_job
 

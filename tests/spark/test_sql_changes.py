@@ -22,7 +22,7 @@ from ashore.log.progress import Quiet
 from ashore.log.store.reader import read_history, read_log
 from ashore.plans.log_form import read_stored
 from ashore.plans.operators import describe_operators
-from ashore.proof.status.versions import RecordedVersion, read_versions
+from ashore.proof.status.query_versions import RecordedVersion, read_versions
 from ashore.queries.spark.sql.validate import describe_queries
 
 NAME = SliceName("landing", "ods__per_minute")

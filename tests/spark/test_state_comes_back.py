@@ -25,7 +25,7 @@ from ashore.queries.state.copies import copy_checkpoint
 from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools import savepoints
-from ashore.queries.tools.clean import GarbageTally, clean
+from ashore.queries.tools.clean_checkpoint import GarbageTally, clean
 from ashore.queries.tools.inspect import inspect
 
 CLOCK = SystemClock()

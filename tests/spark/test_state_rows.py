@@ -22,7 +22,7 @@ from ashore.jobs.events import Event, StateChanges, StateRows
 from ashore.queries.spark.sql.settings import FORMAT
 from ashore.queries.spark.state.rows import READING, read_rows
 from ashore.queries.state.layout import PROVIDER
-from ashore.queries.tools.rows import RowsOptions, prepare
+from ashore.queries.tools.state_rows import RowsOptions, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

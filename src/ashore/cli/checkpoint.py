@@ -31,7 +31,7 @@ from ashore.log.progress import StateWork
 from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.tools import doctor, savepoints
 from ashore.queries.tools.addresses import find_checkpoint, is_job_file
-from ashore.queries.tools.clean import OLDER_THAN, Cleaned, clean, parse_age
+from ashore.queries.tools.clean_checkpoint import OLDER_THAN, Cleaned, clean, parse_age
 from ashore.queries.tools.doctor import DoctorOptions, Examined, Repaired
 
 if TYPE_CHECKING:  # the commands beside this one do not load events

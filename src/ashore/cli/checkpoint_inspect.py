@@ -31,7 +31,7 @@ from ashore.queries.tools.inspect import inspect
 
 if TYPE_CHECKING:
     from ashore.jobs.events import StateProgress, StateStep
-    from ashore.queries.tools.rows import RowsFound, RowsOptions
+    from ashore.queries.tools.state_rows import RowsFound, RowsOptions
 
 LIMIT = 20  # rows that are shown of each table, unless it is said
 
@@ -91,7 +91,7 @@ def checkpoint_inspect(  # noqa: PLR0913, PLR0917 - each parameter is an option 
                 show_inspection(found)
             return
         from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
-        from ashore.queries.tools.rows import RowsOptions  # noqa: PLC0415 - see `_read`
+        from ashore.queries.tools.state_rows import RowsOptions  # noqa: PLC0415 - see `_read`
 
         rows_of = operator, store, partition, tuple(key or ()), _choose_limit(limit, to)
         request = RowsOptions(where, query, batch, None, *rows_of, to, debug)
@@ -124,7 +124,7 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
     """Show which rows of the state differ between two batches: added, removed, changed."""
     with reported_errors(as_json=as_json, debug=debug):
         from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
-        from ashore.queries.tools.rows import RowsOptions, choose_batches  # noqa: PLC0415 - see `_read`
+        from ashore.queries.tools.state_rows import RowsOptions, choose_batches  # noqa: PLC0415 - see `_read`
 
         first, last = choose_batches(where, query, (before, after), SystemClock())
         rows_of = operator, store, partition, tuple(key or ()), _choose_limit(limit, to)
@@ -151,7 +151,7 @@ def _require_rows(*options: object) -> None:
 def _read(request: "RowsOptions", *, as_json: bool) -> "RowsFound":
     """Return rows of state. What starts Spark takes longer to import than to look at files."""
     from ashore.jobs.events import StateProgress, StateStep  # noqa: PLC0415
-    from ashore.queries.tools.rows import RowsProgress, read_state_rows  # noqa: PLC0415
+    from ashore.queries.tools.state_rows import RowsProgress, read_state_rows  # noqa: PLC0415
 
     with shown_progress(quiet=as_json) as progress:
         what = ["reading"]

@@ -11,9 +11,9 @@ from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
 from ashore.cli.output import print_answer, reported_errors
 from ashore.log.positions import ShardRange
 from ashore.queries.state.rollback import RolledBack
-from ashore.queries.tools.rollback import apply as apply_rollback
-from ashore.queries.tools.rollback import choose_batch, find_query
-from ashore.queries.tools.rollback import plan as plan_rollback
+from ashore.queries.tools.roll_back import apply as apply_rollback
+from ashore.queries.tools.roll_back import choose_batch, find_query
+from ashore.queries.tools.roll_back import plan as plan_rollback
 from ashore.queries.tools.skip import apply, plan, wish_of
 from ashore.topics.open_job import open_job
 from ashore.topics.use.reset_clock import apply as apply_reset

@@ -9,7 +9,7 @@ from ashore.cli.output import out, print_json
 from ashore.errors import AshoreError, ExitCode
 from ashore.proof.doctor.apply import Done, diagnose, treat
 from ashore.proof.doctor.observe import FormerAt
-from ashore.proof.doctor.plan import Diagnosis, explain
+from ashore.proof.doctor.repair_plan import Diagnosis, explain
 from ashore.topics.open_job import OpenJob
 
 NOTHING = (

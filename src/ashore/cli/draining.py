@@ -16,7 +16,7 @@ from ashore.jobs.events import Event
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.topics.open_job import open_job
 from ashore.topics.use.preflight import check_job
-from ashore.topics.use.run import failure_of
+from ashore.topics.use.run_job import failure_of
 
 
 @dataclass

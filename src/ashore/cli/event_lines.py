@@ -8,7 +8,7 @@ from ashore.cli.output import now_text, print_line
 from ashore.jobs.events import Event, encode_event
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
-from ashore.topics.use.run import failure_of
+from ashore.topics.use.run_job import failure_of
 
 
 def take_events(launch: JobLaunch, take: Callable[[Event], object]) -> Failed | None:

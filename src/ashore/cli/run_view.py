@@ -61,7 +61,7 @@ from ashore.jobs.file import Job
 from ashore.jobs.launch import JobLaunch
 from ashore.log.measures import MEASURES
 from ashore.log.progress import STOPPED, Step
-from ashore.topics.use.run import failure_of, running
+from ashore.topics.use.run_job import failure_of, running
 
 STOPPING = "finishing the batch, Ctrl-C again to stop now"
 TABLES_SHOWN = 3  # of a batch, in a line

@@ -12,7 +12,7 @@ from ashore.cli.output import cell_text, print_lines, print_table, printable, sa
 from ashore.jobs.events import StateChanges, StateRows
 
 if TYPE_CHECKING:
-    from ashore.queries.tools.rows import RowsFound
+    from ashore.queries.tools.state_rows import RowsFound
 
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
 

@@ -20,7 +20,7 @@ from ashore.fleet.server.pages.versions_svg import draw_diff
 from ashore.log.query import EditsState
 from ashore.plans.matching import MappingEdits
 from ashore.plans.version_changes import ChangeKind, ColumnChange, OperatorChange, SettingChange
-from ashore.proof.status.versions import (
+from ashore.proof.status.query_versions import (
     ComparedVersions,
     QueryVersions,
     RecordedVersion,

@@ -33,8 +33,8 @@ from ashore.topics.loop.job import (
 )
 from ashore.topics.loop.sinks import sink_slice
 from ashore.topics.loop.slices import find_slices
-from ashore.topics.read.base import Source
 from ashore.topics.read.lazy import open_later
+from ashore.topics.read.source import Source
 
 if TYPE_CHECKING:  # see `OpenJob.log`
     from ashore.log.store.committer import Committer

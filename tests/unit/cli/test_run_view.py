@@ -26,7 +26,7 @@ from ashore.jobs.events import (
 )
 from ashore.jobs.failure import Failed
 from ashore.log.progress import Step
-from ashore.topics.use.run import failure_of
+from ashore.topics.use.run_job import failure_of
 
 JOB = job()
 EVENTS = [

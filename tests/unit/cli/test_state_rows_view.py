@@ -8,7 +8,7 @@ from tests.unit.cli.test_commands import invoke
 from ashore.cli.output import printable
 from ashore.cli.state_rows_view import diff_document, rows_document, show_diff, show_rows
 from ashore.jobs.events import StateChanges, StateRows
-from ashore.queries.tools.rows import RowsFound
+from ashore.queries.tools.state_rows import RowsFound
 
 KEYS, VALUES = ("window", "country"), ("n", "country")
 WINDOW = {"start": "2026-11-21T08:00:00.000000Z", "end": "2026-11-21T09:00:00.000000Z"}

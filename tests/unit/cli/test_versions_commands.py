@@ -20,7 +20,7 @@ from ashore.plans.version import (
     read_version,
     write_version,
 )
-from ashore.proof.status.versions import QueryVersions, read_versions
+from ashore.proof.status.query_versions import QueryVersions, read_versions
 from ashore.storage import LocalStorage
 from ashore_lab.testing import FakeClock
 from ashore_lab.testing.graph_files import read_graph

@@ -17,7 +17,7 @@ from ashore.jobs.file import parse_job
 from ashore.proof.status.health import FleetRow
 from ashore.proof.status.status import Warned, read_status
 from ashore.topics.loop.shares import SEE_STATUS
-from ashore.topics.use.run import AGAIN
+from ashore.topics.use.run_job import AGAIN
 
 DESIRED = Desired(DesiredState.RUNNING, 0, 0, "test", 0)
 PROCESS = ProcessRecord("run", "clicks", 0, 0, 7, 0, "")

@@ -9,7 +9,7 @@ from tests.unit.cli.test_versions_commands import golden_graph, version_of
 
 from ashore.fleet.server.pages.versions_svg import LETTER, LETTERS, WIDTH, Box, draw_diff, lay_out
 from ashore.plans.version_changes import ChangeKind, compare_versions
-from ashore.proof.status.versions import ComparedVersions, RecordedVersion
+from ashore.proof.status.query_versions import ComparedVersions, RecordedVersion
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ("q0", "q5", "q7", "q8", "q9", "q11", "q16", "q20")

@@ -34,7 +34,7 @@ from ashore.storage.open import LakeAddress
 from ashore.topics.loop.housekeeping import CleanRule
 from ashore.topics.loop.job_loop import JobLoop, Rhythm
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
-from ashore.topics.read.base import FirstOffset
+from ashore.topics.read.source import FirstOffset
 from ashore_lab.testing.clock import FakeClock
 from ashore_lab.testing.runner import RecordedRunner
 from ashore_lab.testing.source import RecordedSource

@@ -4,7 +4,7 @@ import pytest
 
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file.options import OWNED_OPTIONS
-from ashore.topics.read.options import (
+from ashore.topics.read.reader_options import (
     JAVA_ONLY,
     RENAMED,
     SAME,

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ashore.jobs.events import Event, Landed, StepBegun
 from ashore.jobs.metrics.traces import traced
 from ashore.log.progress import Step
-from ashore.topics.use.run import _is_traced
+from ashore.topics.use.run_job import _is_traced
 from ashore_lab.testing import FakeClock
 
 NS = 1_000_000

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from ashore.topics.use import run
-from ashore.topics.use.run import Watch
+from ashore.topics.use import run_job as run
+from ashore.topics.use.run_job import Watch
 
 PATIENCE_S = 0.4
 

@@ -47,7 +47,7 @@ from ashore.log.store.log import LandingLog
 from ashore.log.store.reader import read_history, read_log, read_number
 from ashore.topics.loop.joins import plan_join
 from ashore.topics.loop.recovery import open_and_find_lost
-from ashore.topics.read.base import FirstOffset
+from ashore.topics.read.source import FirstOffset
 from ashore_lab.testing import (
     FailBefore,
     FakeClock,

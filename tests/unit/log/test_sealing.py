@@ -29,7 +29,7 @@ from ashore.topics.loop.recovery import open_and_find_lost
 from ashore.topics.loop.registrar import Registrar, catalog_tables
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.topics.loop.worker import Tick
-from ashore.topics.read.base import FirstOffset
+from ashore.topics.read.source import FirstOffset
 from ashore_lab.testing import FakeClock, RecordedRunner, RecordedSource
 from ashore_lab.testing.memory_catalog import MemoryCatalog
 

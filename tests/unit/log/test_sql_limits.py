@@ -6,7 +6,7 @@ import pytest
 
 from ashore.log.plan_batch import BYTES_UNKNOWN
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.queries.spark.sql.limits import (
+from ashore.queries.spark.sql.batch_limits import (
     LARGE_BYTES,
     BatchLimits,
     ReadSizes,

@@ -40,7 +40,7 @@ from ashore.proof.evidence.result import Problem, ProblemKind, VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.storage.memory import MemoryStorage
 from ashore.topics.open_job import OpenJob
-from ashore.topics.read.base import Record
+from ashore.topics.read.source import Record
 from ashore_lab.testing import FakeClock, RecordedSource
 
 JOB = """\

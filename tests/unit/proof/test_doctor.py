@@ -16,7 +16,7 @@ from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_history, read_log
 from ashore.proof.doctor.apply import Done, apply_steps, diagnose, treat
 from ashore.proof.doctor.observe import FormerAt
-from ashore.proof.doctor.plan import Diagnosis, explain
+from ashore.proof.doctor.repair_plan import Diagnosis, explain
 from ashore.proof.doctor.steps import MoveAside, WriteSnapshot
 from ashore.proof.evidence.adopted_files import read_adopted
 from ashore.storage.base import Storage

@@ -21,10 +21,10 @@ from ashore.proof.doctor.observation import (
     TableSeen,
     TopicSeen,
 )
-from ashore.proof.doctor.plan import Diagnosis, plan_doctor
+from ashore.proof.doctor.repair_plan import Diagnosis, plan_doctor
 from ashore.proof.doctor.steps import JoinAdopted, ListAdopted, MoveAside, RegisterTable
 from ashore.storage.base import FileStat
-from ashore.topics.read.base import StreamInfo
+from ashore.topics.read.source import StreamInfo
 
 TABLE, PATH = "ods.clicks", "ods.db/clicks"
 CHECKPOINT = {"clicks": {"0": 100, "1": 40}}

@@ -14,7 +14,7 @@ from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_log
 from ashore.proof.doctor.apply import diagnose, treat
 from ashore.proof.doctor.observe import FormerAt
-from ashore.proof.doctor.plan import Diagnosis
+from ashore.proof.doctor.repair_plan import Diagnosis
 from ashore.proof.doctor.steps import AdoptFiles, MoveAside
 from ashore.storage.base import Staged
 from ashore.topics.loop.sinks import sink_slice

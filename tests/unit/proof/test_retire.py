@@ -7,7 +7,7 @@ import pytest
 from tests.unit.proof.lakes import DATE, TABLE, Lake, make_lake
 from typer.testing import CliRunner
 
-from ashore.cli import retire
+from ashore.cli import clean
 from ashore.cli.app import app
 from ashore.errors import JobFileInvalid, StorageError
 from ashore.log import names
@@ -174,9 +174,9 @@ def test_the_command_explains_and_tells(lake: Lake, monkeypatch: pytest.MonkeyPa
         def __exit__(self, *_: object) -> None: ...
 
     done = []
-    monkeypatch.setattr(retire, "open_job", Opened)
-    monkeypatch.setattr(retire, "plan_retire", lambda *_args: planned)
-    monkeypatch.setattr(retire, "apply_retire", lambda *_args, **_kw: done.append(1) or 2)
+    monkeypatch.setattr(clean, "open_job", Opened)
+    monkeypatch.setattr(clean, "plan_retire", lambda *_args: planned)
+    monkeypatch.setattr(clean, "apply_retire", lambda *_args, **_kw: done.append(1) or 2)
     arguments = ["retire", "job.yaml", TABLE, EVEN]
     reported = CliRunner().invoke(app, [*arguments, "--explain"])
     assert (reported.exit_code, done) == (0, [])

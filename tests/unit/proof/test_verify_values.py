@@ -22,7 +22,7 @@ from ashore.proof.evidence.offsets import Unreadable, read_rows
 from ashore.proof.evidence.result import Difference, ProblemKind, Status, VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.proof.verify.sample import BLOCK_ROWS, SampleRate, choose_sample, parse_rate
-from ashore.proof.verify.values import (
+from ashore.proof.verify.value_check import (
     EXPIRED,
     NO_HEADERS,
     NO_OFFSETS,

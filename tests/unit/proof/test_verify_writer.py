@@ -16,7 +16,7 @@ from ashore.storage.base import Staged
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.job import landing_spec
 from ashore.topics.write.batch import BatchOrder, merge_results
-from ashore.topics.write.task import write_task
+from ashore.topics.write.write_task import write_task
 from ashore_lab.testing import fetched_batch
 
 JOB = """\

@@ -16,7 +16,7 @@ from ashore.log.entries import Commit
 from ashore.log.names import SliceName
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_log
-from ashore.queries.tools import rollback
+from ashore.queries.tools import roll_back as rollback
 from ashore.storage import MemoryStorage
 from ashore.topics.open_job import OpenJob
 from ashore.topics.use.requirements import require_stopped

@@ -30,7 +30,7 @@ from ashore.queries.state.savepoints.share import is_named_once
 from ashore.queries.state.savepoints.store import Savepoint, list_savepoints
 from ashore.queries.state.savepoints.sweep import count_removed, remove_savepoint
 from ashore.queries.state.survey import take_survey
-from ashore.queries.tools.clean import clean
+from ashore.queries.tools.clean_checkpoint import clean
 from ashore.queries.tools.savepoints import verify
 from ashore.storage import LocalStorage
 from ashore_lab.testing import FakeClock

@@ -11,8 +11,8 @@ from ashore.errors import AshoreError, CheckpointUnfit, JobFileInvalid
 from ashore.jobs.requests import RowsRequest, read_request, write_request
 from ashore.queries.state.layout import OperatorFile, parse_path
 from ashore.queries.state.layout.paths import StatePath, TablePath
-from ashore.queries.tools import rows as state_rows
-from ashore.queries.tools.rows import Prepared, RowsOptions, choose_batches, prepare
+from ashore.queries.tools import state_rows
+from ashore.queries.tools.state_rows import Prepared, RowsOptions, choose_batches, prepare
 
 
 def prepared(checkpoint: Path, scratch: Path, **asked: Any) -> Prepared:

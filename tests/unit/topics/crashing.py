@@ -5,9 +5,9 @@ import signal
 from dataclasses import dataclass
 
 from ashore.log.positions import ShardRange, StreamShard
-from ashore.topics.read.base import Record
+from ashore.topics.read.source import Record
 from ashore.topics.write.batch import BatchOrder, TaskResult
-from ashore.topics.write.task import write_task
+from ashore.topics.write.write_task import write_task
 from ashore_lab.testing import fetched_batch
 
 

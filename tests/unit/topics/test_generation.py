@@ -7,7 +7,7 @@ from tests.unit.topics.orders import a_batch, a_record, an_order, click, read_ba
 
 from ashore.log.files import Role
 from ashore.storage.memory import MemoryStorage
-from ashore.topics.write.task import write_task
+from ashore.topics.write.write_task import write_task
 
 
 @pytest.mark.parametrize("provenance", [True, False])

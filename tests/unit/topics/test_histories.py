@@ -17,7 +17,7 @@ from ashore.topics.loop.histories import Histories
 from ashore.topics.loop.joins import LAG_S
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.worker import Tick
-from ashore.topics.read.base import Position
+from ashore.topics.read.source import Position
 from ashore_lab.testing import FaultyStorage, RecordedSource
 
 CLICKS_0 = StreamShard(CLICKS, "0")

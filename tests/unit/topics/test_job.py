@@ -35,7 +35,7 @@ from ashore.topics.loop.joins import (
     require_streams,
 )
 from ashore.topics.loop.table_checks import check_table
-from ashore.topics.read.base import FirstOffset
+from ashore.topics.read.source import FirstOffset
 from ashore_lab.testing import RecordedSource
 
 HEAD = """\

@@ -37,7 +37,7 @@ from ashore.topics.loop.housekeeping import CleanRule
 from ashore.topics.loop.job_loop import JobLoop, Rhythm, probe_lake
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.topics.loop.worker import Tick
-from ashore.topics.read.base import FirstOffset
+from ashore.topics.read.source import FirstOffset
 from ashore_lab.testing import FailBefore, FaultyStorage, RecordedRunner, RecordedSource
 from ashore_lab.testing.wrapper import WrappedStorage
 

@@ -12,7 +12,7 @@ from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.topics.loop.joins import LAG_S, look_again
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.worker import Tick
-from ashore.topics.read.base import StreamInfo
+from ashore.topics.read.source import StreamInfo
 from ashore.topics.write.batch import BatchOrder, TaskResult
 from ashore_lab.testing import FakeClock, FaultyStorage, RecordedSource
 from ashore_lab.testing.runner import RecordedRunner

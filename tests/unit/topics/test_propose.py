@@ -15,7 +15,7 @@ from ashore.log.positions import StreamShard
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.registry import make_decoder
 from ashore.topics.loop.job import columns_of
-from ashore.topics.read.base import Record
+from ashore.topics.read.source import Record
 from ashore.topics.route.event_columns import EventColumn
 from ashore.topics.route.event_time import check_event_column, read_event_times
 from ashore.topics.use.propose import TopicSample, propose_table, sample_topic

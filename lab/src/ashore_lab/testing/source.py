@@ -14,7 +14,7 @@ from ashore.base.clock import Clock
 from ashore.errors import OffsetsGone, StreamMissing, check
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.base import FirstOffset, OpenTransaction, Position, Record, StreamInfo
+from ashore.topics.read.source import FirstOffset, OpenTransaction, Position, Record, StreamInfo
 from ashore_lab.testing.clock import FakeClock
 
 

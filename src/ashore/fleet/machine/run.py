@@ -33,7 +33,7 @@ from ashore.jobs.file.metrics import Metrics
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.metrics.export import exported
 from ashore.jobs.metrics.job_metrics import JobMetrics
-from ashore.topics.use.run import SIGNALLED, failure_of, running
+from ashore.topics.use.run_job import SIGNALLED, failure_of, running
 
 METRICS_EVERY = "10s"
 OUTPUT_BYTES = 5_000_000  # of Spark's own log, and of this process's output

@@ -22,7 +22,7 @@ from ashore.jobs.state import JobState
 from ashore.proof.status.health import BAD_STATES, DECISIONS, OF_RECORDS, FleetRow
 from ashore.proof.status.status import JobStatus
 from ashore.topics.loop.shares import SEE_STATUS
-from ashore.topics.use.run import AGAIN
+from ashore.topics.use.run_job import AGAIN
 
 NO_HINT = "the log of the job process says more: see the page of the job"
 TRIED_AGAIN = "the server starts it again by itself"

@@ -24,8 +24,8 @@ from ashore.jobs.heartbeat import read_heartbeat
 from ashore.log.store.fold_cache import KnownFolds
 from ashore.proof.status.health import FleetRow, read_job
 from ashore.topics.open_job import SOURCE_TIMEOUT_S, OpenJob, open_job
-from ashore.topics.read.base import Source
 from ashore.topics.read.lazy import open_later
+from ashore.topics.read.source import Source
 
 LOOK_S = 1.0  # between two rounds
 FULL_MS = 3_000  # a job that seems unchanged is read again after so long: Kafka may have changed

@@ -39,11 +39,11 @@ from ashore.proof.audit.publication import CatalogLook, Published, SuccessFile, 
 from ashore.proof.audit.result import ONE_PASS, Activity, AuditReport, Away, Gauge, Pace
 from ashore.proof.audit.scope import ListingRound, ReadingRound, WatchedFiles
 from ashore.proof.evidence.adopted_files import read_adopted
-from ashore.proof.evidence.files import FileLook, look_at_file
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part
 from ashore.proof.evidence.log_reading import LogReading
 from ashore.proof.evidence.lost_logs import count_waiting, judge_log, read_current, slices_of
 from ashore.proof.evidence.result import Problem, ProblemKind, Progress, quiet
+from ashore.proof.evidence.stored_files import FileLook, look_at_file
 from ashore.proof.verify.verdict import judge_orphan
 from ashore.storage.base import FileStat
 from ashore.tables.catalog import Catalog

@@ -15,12 +15,12 @@ from ashore.log import names
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import ShardKey, StreamShard
 from ashore.proof.audit.result import Activity, AuditFinding
-from ashore.proof.evidence.files import FileLook
 from ashore.proof.evidence.ledger import LoggedFile
 from ashore.proof.evidence.result import Problem, ProblemKind
-from ashore.proof.verify.observation import judge_file
+from ashore.proof.evidence.stored_files import FileLook
+from ashore.proof.verify.offset_evidence import judge_file
 from ashore.storage.base import FileStat
-from ashore.topics.read.base import StreamInfo
+from ashore.topics.read.source import StreamInfo
 
 Subject = tuple[str, str]
 """What a statement is about: `("file", path)`, `("entry", "main/7")`, `("ranges", "")` ..."""

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from ashore.errors import StorageError
 from ashore.proof.audit.judge import Observation, state_file
-from ashore.proof.evidence.files import look_at_files
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part
 from ashore.proof.evidence.packing import Packed
 from ashore.proof.evidence.result import Findings, Progress, quiet
 from ashore.proof.evidence.second_reading import Answer, Answers, read_again
-from ashore.proof.verify.observation import Evidence
+from ashore.proof.evidence.stored_files import look_at_files
+from ashore.proof.verify.offset_evidence import Evidence
 from ashore.proof.verify.verdict import Judge, plan_again, total
 from ashore.storage.base import Storage
-from ashore.topics.read.base import Source
+from ashore.topics.read.source import Source
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from ashore.proof.doctor.observation import (
 )
 from ashore.proof.doctor.spark_sink import judge_spark
 from ashore.proof.doctor.steps import DoctorRefusal, Former, Unclear, refuse
-from ashore.topics.read.base import StreamInfo
+from ashore.topics.read.source import StreamInfo
 
 ADOPTED = "adopted"
 _EXTENSIONS = {"parquet": ("parquet",), "orc": ("orc",), "jsonl": ("json", "jsonl")}

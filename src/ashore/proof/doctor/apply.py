@@ -18,7 +18,7 @@ from ashore.log.store.clock_guard import require_right_clock
 from ashore.log.store.owner import claim_tables
 from ashore.proof.doctor.adopt import adopt_files
 from ashore.proof.doctor.observe import FormerAt, look_at_log, observe, open_beside
-from ashore.proof.doctor.plan import Diagnosis, plan_doctor
+from ashore.proof.doctor.repair_plan import Diagnosis, plan_doctor
 from ashore.proof.doctor.steps import (
     AdoptFiles,
     JoinAdopted,

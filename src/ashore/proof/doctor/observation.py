@@ -18,7 +18,7 @@ from ashore.log.positions import StreamShard
 from ashore.proof.evidence.offsets import FileShard
 from ashore.proof.evidence.runs import intersect
 from ashore.storage.base import FileStat
-from ashore.topics.read.base import StreamInfo
+from ashore.topics.read.source import StreamInfo
 
 
 @dataclass(frozen=True, slots=True)

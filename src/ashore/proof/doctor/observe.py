@@ -47,7 +47,7 @@ from ashore.storage.open import lake_address
 from ashore.tables.readable import walk_readable
 from ashore.topics.loop.job import first_offset_of, seal_rules, tables_of, waiting_tables
 from ashore.topics.open_job import DEADLINE_S_MAX, OpenJob
-from ashore.topics.read.base import Source
+from ashore.topics.read.source import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ashore.log.positions import StreamShard
 from ashore.log.store.traces import require_whole
 from ashore.topics.loop.sinks import sink_slice, sinks_of
 from ashore.topics.open_job import OpenJob
-from ashore.topics.read.base import Source, StreamInfo
+from ashore.topics.read.source import Source, StreamInfo
 
 
 def find_lost_logs(opened: OpenJob) -> Iterator[tuple[SliceName, LogLost]]:

@@ -24,7 +24,7 @@ from ashore.proof.evidence.runs import (
     select,
     unite,
 )
-from ashore.topics.read.base import Source
+from ashore.topics.read.source import Source
 
 GAP_OFFSETS = 10_000  # reading this many records costs less than another request
 PIECE_RECORDS = 100_000

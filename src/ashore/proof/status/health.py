@@ -21,7 +21,7 @@ from ashore.log.store.dead_job import find_gone
 from ashore.log.store.reader import find_missing
 from ashore.proof.status.status import JobStatus, read_status
 from ashore.topics.open_job import OpenJob, open_job
-from ashore.topics.read.base import Source
+from ashore.topics.read.source import Source
 from ashore.topics.use.recover import plan_recover
 
 HEALTHY, UNHEALTHY = ExitCode.DONE, ExitCode.FAILED

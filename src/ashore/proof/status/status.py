@@ -33,7 +33,7 @@ from ashore.topics.loop.job import landing_spec, retire_rules, seal_rules
 from ashore.topics.loop.slices import find_slices
 from ashore.topics.loop.waiting_topics import show_waiting
 from ashore.topics.open_job import OpenJob
-from ashore.topics.read.base import OpenTransaction, Source, StreamInfo
+from ashore.topics.read.source import OpenTransaction, Source, StreamInfo
 
 RATE_BATCHES = 10  # a rate is the mean over this many batches
 RATE_ENTRIES = 40  # and searched in this many entries

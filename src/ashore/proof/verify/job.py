@@ -20,7 +20,6 @@ from ashore.log.files import PartitionKey
 from ashore.log.names import plain_source
 from ashore.log.positions import ShardKey, StreamShard
 from ashore.proof.evidence.adopted_files import read_adopted
-from ashore.proof.evidence.files import FileLook, Visible, list_visible, look_at_files
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, PartKey
 from ashore.proof.evidence.log_reading import LogReading
 from ashore.proof.evidence.lost_logs import count_waiting, read_current
@@ -37,9 +36,10 @@ from ashore.proof.evidence.result import (
     quiet,
 )
 from ashore.proof.evidence.second_reading import read_again
-from ashore.proof.verify.observation import Evidence
+from ashore.proof.evidence.stored_files import FileLook, Visible, list_visible, look_at_files
+from ashore.proof.verify.offset_evidence import Evidence
 from ashore.proof.verify.sample import SampleRate
-from ashore.proof.verify.values import Access, compare_values
+from ashore.proof.verify.value_check import Access, compare_values
 from ashore.proof.verify.verdict import (
     Judge,
     count_orphans,
@@ -49,7 +49,7 @@ from ashore.proof.verify.verdict import (
     total,
 )
 from ashore.topics.open_job import OpenJob
-from ashore.topics.read.base import Source
+from ashore.topics.read.source import Source
 
 
 def parse_since(text: str, now_ms: int) -> int:

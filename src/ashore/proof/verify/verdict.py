@@ -30,7 +30,7 @@ from ashore.proof.evidence.result import (
 )
 from ashore.proof.evidence.runs import NO_RUNS, Runs, intersect, subtract, unite
 from ashore.proof.evidence.second_reading import Answer, Answers, Unaccounted
-from ashore.proof.verify.observation import Evidence, Found
+from ashore.proof.verify.offset_evidence import Evidence, Found
 from ashore.storage.base import Storage
 
 

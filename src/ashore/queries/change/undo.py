@@ -23,7 +23,7 @@ from ashore.queries.state.migration import (
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.store import Savepoint
 from ashore.queries.state.savepoints.transfer import Advance
-from ashore.queries.tools.rollback import StoppedQuery, find_query
+from ashore.queries.tools.roll_back import StoppedQuery, find_query
 from ashore.queries.tools.savepoints import find_savepoint
 from ashore.topics.loop.job import lake_of
 from ashore.topics.loop.sinks import sink_slice, sinks_of

@@ -35,8 +35,8 @@ from ashore.jobs.requests import (
 from ashore.jobs.writer import EventWriter
 from ashore.queries.spark.sql.adhoc import answer_query
 from ashore.queries.spark.sql.assembly import SparkJob, assembled
-from ashore.queries.spark.sql.cases import run_cases
-from ashore.queries.spark.sql.query import SqlQuery
+from ashore.queries.spark.sql.case_runner import run_cases
+from ashore.queries.spark.sql.sql_query import SqlQuery
 from ashore.queries.spark.sql.validate import describe_queries
 from ashore.queries.state.savepoints.save import open_shelf, save
 from ashore.topics.loop.job import MAIN

@@ -21,7 +21,7 @@ from ashore.queries.state.savepoints.store import Savepoint
 from ashore.queries.state.savepoints.transfer import Advance
 from ashore.queries.state.versions import read_owner
 from ashore.queries.tools.addresses import choose_query
-from ashore.queries.tools.rollback import StoppedQuery, find_query
+from ashore.queries.tools.roll_back import StoppedQuery, find_query
 from ashore.queries.tools.savepoints import find_savepoint
 from ashore.topics.loop.sinks import sink_slice, sinks_of
 from ashore.topics.open_job import OpenJob

@@ -9,7 +9,7 @@ from ashore.tables.catalog.base import (
     PartitionSeal,
     TableChange,
 )
-from ashore.tables.catalog.open import open_catalog
+from ashore.tables.catalog.connect import open_catalog
 
 __all__ = [
     "Catalog",

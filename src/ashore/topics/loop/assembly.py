@@ -38,10 +38,10 @@ from ashore.topics.loop.retirement import forget_partitions
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts
 from ashore.topics.loop.slices import read_others
 from ashore.topics.loop.worker import Worker
-from ashore.topics.read.base import Source
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.limits import ReadLimits
 from ashore.topics.read.reading import KafkaAddress
+from ashore.topics.read.source import Source
 from ashore.topics.write.batch import BatchRunner
 from ashore.topics.write.specs import LandingSpec, OutputSpec
 

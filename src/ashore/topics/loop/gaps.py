@@ -21,7 +21,7 @@ from ashore.log.store.committer import Committer
 from ashore.log.store.reader import read_log
 from ashore.storage.base import Storage
 from ashore.topics.loop.histories import find_truncated
-from ashore.topics.read.base import Source, StreamInfo
+from ashore.topics.read.source import Source, StreamInfo
 
 TooLarge = Callable[[StreamShard, OffsetRange], OffsetRange | None]
 

@@ -14,7 +14,7 @@ from ashore.log.fold import Fold
 from ashore.log.names import parse_insert, parse_query_source
 from ashore.log.plan_batch import Logged, ShardOffsets, find_doubtful
 from ashore.log.positions import ShardKey, StreamShard
-from ashore.topics.read.base import Position, Source
+from ashore.topics.read.source import Position, Source
 
 
 class Histories:

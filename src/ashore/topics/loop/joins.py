@@ -18,7 +18,7 @@ from ashore.log.entries import Join, Joined
 from ashore.log.fold import Fold
 from ashore.log.plan_batch import Gaps, WentBack
 from ashore.log.positions import ShardKey, StreamShard
-from ashore.topics.read.base import FirstOffset, Source, StreamInfo
+from ashore.topics.read.source import FirstOffset, Source, StreamInfo
 
 T = TypeVar("T")
 

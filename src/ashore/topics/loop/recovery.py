@@ -31,7 +31,7 @@ from ashore.storage.base import Storage
 from ashore.topics.loop.bisection import run_apart
 from ashore.topics.loop.joins import plan_rejoin, shards_of
 from ashore.topics.loop.slice_loop import SliceParts, SlicePlan
-from ashore.topics.read.base import Source
+from ashore.topics.read.source import Source
 from ashore.topics.write.batch import BatchOrder, KeepSpan, Written, merge_results
 
 

@@ -16,7 +16,7 @@ from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError
 from ashore.log.fold import Fold, ShardState
 from ashore.log.names import plain_source
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.base import Record, Source
+from ashore.topics.read.source import Record, Source
 from ashore.topics.route.event_columns import EventColumn
 
 RECORDS = 20

@@ -84,7 +84,7 @@ from ashore.topics.loop.shares import ShareWindow
 from ashore.topics.loop.too_large import Oversized
 from ashore.topics.loop.waiting_topics import naming_waiting
 from ashore.topics.loop.worker import Tick
-from ashore.topics.read.base import FirstOffset, Source, StreamInfo
+from ashore.topics.read.source import FirstOffset, Source, StreamInfo
 from ashore.topics.write.batch import (
     FILES_MAX,
     BatchOrder,

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.topics.read.failures import PASSING, TIMED_OUT, Complaints, explain
-from ashore.topics.read.options import OptionProblem, options_invalid, translate_options
+from ashore.topics.read.reader_options import OptionProblem, options_invalid, translate_options
 
 T = TypeVar("T")
 

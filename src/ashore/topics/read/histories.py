@@ -27,7 +27,6 @@ from confluent_kafka.admin import AdminClient
 
 from ashore.errors import SourceUnreachable
 from ashore.log.positions import StreamShard
-from ashore.topics.read.base import Position
 from ashore.topics.read.client import PAUSE_S, Admin, Cluster, wait_for
 from ashore.topics.read.failures import OFFSET_OUT_OF_RANGE, PASSING, Complaints, explain
 from ashore.topics.read.native import (
@@ -40,6 +39,7 @@ from ashore.topics.read.native import (
 )
 from ashore.topics.read.polling import next_answer
 from ashore.topics.read.settings import HISTORIES
+from ashore.topics.read.source import Position
 
 # A command asks with less patience than a job that runs. What a running job would wait for must
 # not keep it from starting, so all wait alike here: the brokers have just answered other questions.

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ashore.topics.read.base import Source
+from ashore.topics.read.source import Source
 
 
 class _Later:

@@ -20,7 +20,7 @@ from ashore.errors import OffsetsGone, SourceError, fail
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.limits import HARD_LIMITS, ReadLimits, records_too_large
-from ashore.topics.read.options import why_not_raw
+from ashore.topics.read.reader_options import why_not_raw
 
 if TYPE_CHECKING:
     import pyarrow as pa

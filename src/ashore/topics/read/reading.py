@@ -26,7 +26,6 @@ from confluent_kafka import KafkaError
 from ashore.base.native import describe_reader
 from ashore.errors import AshoreError, BadRecord, OffsetsGone, RecordsTooLarge, SourceError
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.base import Record
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.consumer import ConsumerEvent, RangeConsumer, TopicPartition
 from ashore.topics.read.failures import (
@@ -56,6 +55,7 @@ from ashore.topics.read.native import (
 )
 from ashore.topics.read.record_columns import FETCHED, record_sizes
 from ashore.topics.read.settings import RANGES
+from ashore.topics.read.source import Record
 
 POLL_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
 POLL_BYTES = 4 << 20  # where records are larger; by the size of those before

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ashore.base.time_format import FIRST_MS, LAST_MS
 from ashore.log.positions import StreamShard
-from ashore.topics.read.base import Record
+from ashore.topics.read.source import Record
 
 FETCHED = pa.schema(
     [

@@ -23,11 +23,11 @@ from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.topics.decode.reasons import describe
 from ashore.topics.loop.job import landing_spec
-from ashore.topics.read.base import Source
 from ashore.topics.read.kafka import stream_missing
 from ashore.topics.read.record_columns import fetched_batch
+from ashore.topics.read.source import Source
 from ashore.topics.write.batch import BatchOrder, TaskResult
-from ashore.topics.write.task import write_task
+from ashore.topics.write.write_task import write_task
 
 TOPICS_MAX, RECORDS = 5, 100
 NAME = SliceName("preview", "main")

@@ -17,8 +17,8 @@ from ashore.log.positions import OffsetRange, StreamShard
 from ashore.tables.ddl import Atom, Schema, parse_ddl, to_ddl
 from ashore.topics.decode.infer import Inferred, Seen, infer_json
 from ashore.topics.decode.registry import make_decoder
-from ashore.topics.read.base import Record, Source
 from ashore.topics.read.kafka import stream_missing
+from ashore.topics.read.source import Record, Source
 from ashore.topics.use.proposed_file import EventTimeGuess, TableProposal
 
 SAMPLES_MAX = 10_000  # of a topic, whatever its partitions

@@ -25,7 +25,7 @@ from ashore.topics.route.late import Lateness, place
 from ashore.topics.write.batch import RowsOrder, TaskResult
 from ashore.topics.write.counters import sort_counters
 from ashore.topics.write.data_file import TargetRows
-from ashore.topics.write.pool import FilePool
+from ashore.topics.write.file_pool import FilePool
 
 NO_LIMIT_MS = 1 << 60
 

@@ -20,7 +20,7 @@ from ashore.log import names
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.storage.base import Staged
 from ashore.topics.open_job import OpenJob
-from ashore.topics.read.base import Source
+from ashore.topics.read.source import Source
 from ashore_lab.drills.checkers.exactly_once import compare, read_places
 from ashore_lab.drills.drill import Drill
 from ashore_lab.drills.faults import Countdown, Happens, Kill, Moment

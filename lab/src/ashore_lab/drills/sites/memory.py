@@ -29,9 +29,9 @@ from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.job import lake_of
 from ashore.topics.loop.splits import plan_splits
 from ashore.topics.open_job import OpenJob
-from ashore.topics.read.base import Record, Source, StreamInfo
+from ashore.topics.read.source import Record, Source, StreamInfo
 from ashore.topics.write.batch import BatchOrder, TaskResult
-from ashore.topics.write.task import write_probes, write_task
+from ashore.topics.write.write_task import write_probes, write_task
 from ashore_lab.drills.checkers.in_flight import judge_flight
 from ashore_lab.drills.faults import (
     BrokerAway,

@@ -21,7 +21,7 @@ from ashore.log.names import SliceName
 from ashore.log.store.reader import list_log
 from ashore.log.store.walk import RecentBatch, read_batches, read_window
 from ashore.proof.evidence.dead_letters import read_dead_letters
-from ashore.proof.status.versions import compare, list_versions
+from ashore.proof.status.query_versions import compare, list_versions
 from ashore.proof.trace import FileHistory, trace_in_lake
 from ashore.topics.loop.job import lake_of
 from ashore.topics.open_job import OpenJob

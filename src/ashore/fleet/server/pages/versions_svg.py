@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 from ashore.fleet.server.pages.drawing import text_at
 from ashore.plans.operator_graph import Operator
 from ashore.plans.version_changes import ChangeKind, OperatorChange
-from ashore.proof.status.versions import ComparedVersions
+from ashore.proof.status.query_versions import ComparedVersions
 
 WIDTH, LINE, PADDING, GAP = 400, 17, 10, 30
 LETTER = 7.3  # width of a letter at 12 pixels, in any monospaced font

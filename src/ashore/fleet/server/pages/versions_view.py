@@ -11,7 +11,7 @@ from ashore.fleet.server.pages.versions_svg import draw_diff
 from ashore.plans.operator_graph import Operator
 from ashore.plans.version import JobVersion
 from ashore.plans.version_changes import ChangeKind, OperatorChange
-from ashore.proof.status.versions import ComparedVersions
+from ashore.proof.status.query_versions import ComparedVersions
 
 SIGNS = {
     ChangeKind.SAME: "=",

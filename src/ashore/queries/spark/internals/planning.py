@@ -21,7 +21,7 @@ from ashore.errors import check
 from ashore.queries.spark.internals.state import StoreIds
 from ashore.queries.state.layout import STATE, Settings
 from ashore.topics.run.spark.internals import jvm
-from ashore.topics.run.spark.internals.version import require_known_spark
+from ashore.topics.run.spark.internals.spark_version import require_known_spark
 
 # Never created: only a first batch writes the schemas of its state.
 NO_CHECKPOINT = "none"

@@ -24,7 +24,7 @@ from ashore.plans.sources import PlanSource
 from ashore.plans.trees import Node, parse_tree, write_option
 from ashore.queries.spark.internals.planning import MODES, OutputMode, plan_streaming
 from ashore.topics.run.spark.internals import jvm
-from ashore.topics.run.spark.internals.version import require_known_spark
+from ashore.topics.run.spark.internals.spark_version import require_known_spark
 
 # Of the options of Spark's Kafka source, those that say what is read; their words.
 TOPICS = {"subscribe": "", "subscribepattern": "topics like ", "assign": "partitions "}

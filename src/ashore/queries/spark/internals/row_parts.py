@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from ashore.topics.run.spark.internals import jvm
-from ashore.topics.run.spark.internals.version import require_known_spark
+from ashore.topics.run.spark.internals.spark_version import require_known_spark
 
 # A view of a topic counts its records; SQL cannot say this, so that what reads topics has it below.
 _READS_TOPIC = "CollectMetrics"

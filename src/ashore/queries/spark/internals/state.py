@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from ashore.topics.run.spark.internals import jvm
-from ashore.topics.run.spark.internals.version import require_known_spark
+from ashore.topics.run.spark.internals.spark_version import require_known_spark
 
 PARTITION_KEY = "partition_key"
 KEY, VALUE, FAMILY = "key_bytes", "value_bytes", "column_family_name"

@@ -12,7 +12,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.topics.run.spark.internals import jvm
-from ashore.topics.run.spark.internals.version import require_known_spark
+from ashore.topics.run.spark.internals.spark_version import require_known_spark
 
 _SINGLE, _INSERT, _VIEW = "SingleStatement", "InsertIntoStatement", "CreateViewCommand"
 

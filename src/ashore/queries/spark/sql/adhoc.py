@@ -33,7 +33,7 @@ from ashore.queries.spark.sql.settings import open_session
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
 from ashore.queries.spark.sql.views import BAD, TIMES, View, make_view
 from ashore.topics.loop.joins import require_streams
-from ashore.topics.read.base import Source
+from ashore.topics.read.source import Source
 from ashore.topics.run.spark.causes import DETAIL_LENGTH_MAX, outermost_cause, text_of
 from ashore.topics.run.spark.reader import read_ranges
 

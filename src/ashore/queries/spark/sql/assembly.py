@@ -32,11 +32,10 @@ from ashore.plans.sources import list_topics
 from ashore.queries.spark.internals.event_times import TimeMark
 from ashore.queries.spark.internals.reading import read_sources
 from ashore.queries.spark.internals.refusals import explain_refusal
+from ashore.queries.spark.sql.batch_limits import BatchLimits
 from ashore.queries.spark.sql.batches import QueryParts
 from ashore.queries.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.functions import load_functions
-from ashore.queries.spark.sql.limits import BatchLimits
-from ashore.queries.spark.sql.query import SqlQuery
 from ashore.queries.spark.sql.refusals import do_all, refused_at
 from ashore.queries.spark.sql.script import Insert, Script, parse_script
 from ashore.queries.spark.sql.settings import (
@@ -46,6 +45,7 @@ from ashore.queries.spark.sql.settings import (
     state_settings,
     tune,
 )
+from ashore.queries.spark.sql.sql_query import SqlQuery
 from ashore.queries.spark.sql.topics import plan_topic
 from ashore.queries.spark.sql.views import View
 from ashore.queries.state.attempts import open_attempts
@@ -58,8 +58,8 @@ from ashore.topics.loop.job_loop import JobLoop, Rhythm
 from ashore.topics.loop.sink_output import sink_output
 from ashore.topics.loop.sinks import Sink, sink_slice, sinks_of
 from ashore.topics.loop.slice_loop import SliceLoop
-from ashore.topics.read.base import Source
 from ashore.topics.read.reading import KafkaAddress
+from ashore.topics.read.source import Source
 from ashore.topics.run.spark.reader import ExpressionRefusedError, output_schema
 from ashore.topics.run.spark.runner import SparkRunner
 from ashore.topics.write.batch import BatchRunner

@@ -31,8 +31,8 @@ from ashore.plans.sources import list_topics
 from ashore.plans.text import find_read, mask_literals, name_made, normalise_sql
 from ashore.queries.spark.internals.event_times import TimeMark
 from ashore.queries.spark.internals.reading import check_streaming
+from ashore.queries.spark.sql.batch_limits import BatchLimits
 from ashore.queries.spark.sql.functions import NO_FUNCTIONS, Functions
-from ashore.queries.spark.sql.limits import BatchLimits
 from ashore.queries.spark.sql.refusals import explain_plan, refused_at
 from ashore.queries.spark.sql.script import Insert, Script, ViewText, select, select_by_settings
 from ashore.queries.spark.sql.settings import NULL_FOR_ERRORS, open_session
@@ -46,8 +46,8 @@ from ashore.queries.spark.sql.views import (
     open_stream,
 )
 from ashore.queries.state.attempts import Attempts
-from ashore.topics.read.base import FirstOffset
 from ashore.topics.read.reading import KafkaAddress
+from ashore.topics.read.source import FirstOffset
 
 # What Spark writes as ${env:NAME} is replaced where a view is made: the way for a password of JDBC.
 VARIABLES = {"spark.sql.variable.substitute": "true"}

@@ -353,7 +353,7 @@ class _Observer:
 
     def _judge_blocks(self, table: TablePath, size_bytes: int) -> str | None:
         """Compare the blocks of a table with their checksums, where that was asked for."""
-        from ashore.queries.state.diagnosis.tables import UNKNOWN, check_table  # noqa: PLC0415 - loads what only it needs
+        from ashore.queries.state.diagnosis.block_checksums import UNKNOWN, check_table  # noqa: PLC0415 - loads what only it needs
 
         if self.deep is None:
             self._doubt(table, _TABLES)

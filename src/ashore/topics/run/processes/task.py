@@ -11,7 +11,7 @@ from ashore.log.positions import ShardRange, StreamShard
 from ashore.storage.open import LakeAddress
 from ashore.topics.read.reading import KafkaAddress, ReadReport
 from ashore.topics.write.batch import BatchOrder, TaskResult
-from ashore.topics.write.task import write_probes, write_task
+from ashore.topics.write.write_task import write_probes, write_task
 
 Task = Callable[[], TaskResult | None]  # a `partial` of one of the functions below
 

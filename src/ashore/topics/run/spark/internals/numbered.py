@@ -15,7 +15,7 @@ from pyspark.serializers import CloudPickleSerializer, CPickleSerializer, NoOpSe
 from pyspark.sql import SparkSession
 
 from ashore.topics.run.spark.internals import jvm
-from ashore.topics.run.spark.internals.version import is_known
+from ashore.topics.run.spark.internals.spark_version import is_known
 
 T = TypeVar("T")
 Work = Callable[[int, Iterable[Any]], Iterator[T]]

@@ -13,10 +13,10 @@ from itertools import islice
 from ashore.errors import RecordsTooLarge
 from ashore.log.plan_batch import BYTES_UNKNOWN
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.base import Source
 from ashore.topics.read.limits import DEFAULT_LIMITS, refused_range
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.read.record_columns import record_sizes
+from ashore.topics.read.source import Source
 
 SHARDS_MEASURED = 4
 RECORDS_MEASURED = 50  # of each shard

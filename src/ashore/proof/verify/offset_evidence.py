@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ashore.log.positions import ShardKey
-from ashore.proof.evidence.files import FileLook
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, PartKey
 from ashore.proof.evidence.offsets import FileOffsets, FileShard
 from ashore.proof.evidence.result import NAMED_MAX, Problem, ProblemKind
 from ashore.proof.evidence.runs import NO_RUNS, Runs, unite
+from ashore.proof.evidence.stored_files import FileLook
 
 
 @dataclass(slots=True, eq=False)

@@ -14,7 +14,6 @@ from ashore.jobs.file.tables import GENERATION_COLUMN, HEADERS_COLUMN, PROVENANC
 from ashore.log.files import Role, Target
 from ashore.log.names import plain_source
 from ashore.log.positions import OffsetRange, ShardKey, StreamShard
-from ashore.proof.evidence.files import locate
 from ashore.proof.evidence.ledger import Ledger, LoggedFile
 from ashore.proof.evidence.offsets import Unreadable, checksum_of, read_rows
 from ashore.proof.evidence.plain_rows import Odd, Row, TooDeep, decode_row, is_same, read_hive
@@ -28,10 +27,11 @@ from ashore.proof.evidence.result import (
     ValuesVerdict,
 )
 from ashore.proof.evidence.second_reading import Generations
+from ashore.proof.evidence.stored_files import locate
 from ashore.proof.verify.sample import FileSample, SampleRate, choose_sample
 from ashore.storage.base import Storage
 from ashore.tables.ddl import Schema, parse_ddl
-from ashore.topics.read.base import Record, Source
+from ashore.topics.read.source import Record, Source
 
 GAP_OFFSETS = 1_000  # reading this many records costs less than another request
 SHOWN_CHARACTERS = 80

@@ -32,10 +32,10 @@ from ashore.plans.version import (
     digest_version,
     write_version,
 )
+from ashore.queries.spark.sql.batch_limits import measure_records, plan_limits, read_sizes
 from ashore.queries.spark.sql.batch_offsets import write_offsets
 from ashore.queries.spark.sql.batches import QueryBatches, QueryParts, RunAgain
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, name_planner, open_frame
-from ashore.queries.spark.sql.limits import measure_records, plan_limits, read_sizes
 from ashore.queries.spark.sql.refusals import explain_plan, refuse
 from ashore.queries.spark.sql.settings import FORMAT, JOIN_FORMAT
 from ashore.queries.spark.sql.start_checks import check_checkpoint, check_plan, check_sources
@@ -52,7 +52,7 @@ from ashore.topics.loop.joins import (
     require_streams,
 )
 from ashore.topics.loop.worker import Tick
-from ashore.topics.read.base import FirstOffset, StreamInfo
+from ashore.topics.read.source import FirstOffset, StreamInfo
 
 R = TypeVar("R")
 
