@@ -250,7 +250,7 @@ def test_whatever_call_is_struck_an_attempt_has_all_of_the_savepoint_or_is_not_t
     root = unpack("rocksdb-changelog", tmp_path / "kept")
     shelf, clock = shelf_at(tmp_path / "saved", links=False), FakeClock()
     savepoint = save(opened(root), None, shelf, clock, silent).savepoint
-    manifest = savepoint.read()
+    manifest = savepoint.read_manifest()
     for number in itertools.count(1):
         storage = MemoryStorage(FakeClock())
         faulty = FaultyStorage(storage, [STRIKES[strike](number)])

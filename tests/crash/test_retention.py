@@ -57,7 +57,7 @@ def delete_before_the_entry(patch: pytest.MonkeyPatch) -> None:
     begin = Retirer.begin
 
     def hasty(self: Retirer, plan: Sequence[RetirePartition]) -> bool:
-        delete_files(self._parts.storage, [path for each in plan for path in each.files])
+        delete_files(self._storage, [path for each in plan for path in each.files])
         return begin(self, plan)
 
     patch.setattr(Retirer, "begin", hasty)
@@ -68,7 +68,7 @@ def forget_last(patch: pytest.MonkeyPatch) -> None:
     apply = Retirer.apply
 
     def late(self: Retirer, plan: Sequence[RetirePartition]) -> int:
-        deleted = delete_files(self._parts.storage, [path for each in plan for path in each.files])
+        deleted = delete_files(self._storage, [path for each in plan for path in each.files])
         apply(self, plan)
         return deleted
 
@@ -81,7 +81,7 @@ def say_first(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(self: Retirer, plan: Sequence[RetirePartition]) -> bool:
         marks = [path for each in plan if not each.has_data for path in each.files]
-        delete_files(self._parts.storage, marks)
+        delete_files(self._storage, marks)
         return True
 
     def late(self: Retirer, plan: Sequence[RetirePartition]) -> int:
