@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.kafka import KafkaSource
-from ashore.topics.read.native import choose
+from ashore.topics.read.native import choose_reader
 from ashore.topics.read.reading import LIBRDKAFKA, Ranges, ReadReport, Use, read_ranges
 from ashore_lab.services.kafka import BrokerOptions, Kafka
 from ashore_lab.services.ports import LOOPBACK, find_free_ports
@@ -104,8 +104,8 @@ def measure(places: Mapping[str, str], shape: Shape, count: int) -> Iterator[Row
 
 def measure_way(cluster: Cluster, what: str, ranges: Ranges, count: int) -> Iterator[Row]:
     """Read ranges by each reader, turn by turn."""
-    if not choose(cluster).is_raw:
-        raise RuntimeError(f"the native reader does not read: {choose(cluster).why_not}")
+    if not choose_reader(cluster).is_raw:
+        raise RuntimeError(f"the native reader does not read: {choose_reader(cluster).why_not}")
     best = dict.fromkeys(READERS, float("inf"))
     quickest = dict.fromkeys(READERS, float("inf"))
     for _ in range(ROUNDS):

@@ -17,7 +17,7 @@ from ashore.base import codec
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.fleet.machine.locks import take_lock
-from ashore.fleet.records.job_files import digest_of
+from ashore.fleet.records.job_files import digest_job_file
 from ashore.fleet.records.layout import RunFiles, ServerFiles, desired_name
 from ashore.fleet.records.store import write_hint, write_record
 from ashore.fleet.records.values import (
@@ -108,7 +108,7 @@ class ActiveJob(Writer):
         wanted = Desired(DesiredState.RUNNING, 0, 1, "b", now_ms)
         write_record(files.state / desired_name(self.name), wanted)
         self.started_ms = round(self.process.create_time() * 1000)
-        digest = digest_of(files.jobs / f"{self.name}.yaml", self.job)
+        digest = digest_job_file(files.jobs / f"{self.name}.yaml", self.job)
         numbers = (0, 1, os.getpid(), self.started_ms, digest)
         write_record(self.run.process, ProcessRecord("bench", self.name, *numbers))
         self.report()

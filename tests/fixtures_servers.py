@@ -134,7 +134,9 @@ READERS = ("native", "python")
 def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read by each reader, in this process; `native` gives up only what it must."""
     if request.param == "native":
-        assert native.load() is not None, "the package ashore-native is not built: make setup"
+        assert native.load_module() is not None, (
+            "the package ashore-native is not built: make setup"
+        )
         monkeypatch.setattr("ashore.topics.read.reading.AGAIN", ANY)
         return
     monkeypatch.setattr("ashore.topics.read.native.load", lambda: None)

@@ -10,7 +10,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from ashore.queries.spark.sql.assembly import read_batches
+from ashore.queries.spark.sql.assembly import measure_batches
 from ashore.queries.spark.sql.settings import (
     BOUNDED_MEMORY,
     CHANGELOG,
@@ -93,7 +93,7 @@ class Order:
 def settings_of(case: Case, checkpoint: Checkpoint | None = None) -> dict[str, str]:
     """Return the settings of Spark for a start, `ashore` with what its checkpoint tells."""
     goals = TuningGoals(case.interval_s, KEEP_S, CORES, case.partitions)
-    batches = read_batches(checkpoint) if checkpoint else None
+    batches = measure_batches(checkpoint) if checkpoint else None
     return state_settings(tune(goals, batches), overrides(case.mode))
 
 

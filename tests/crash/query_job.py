@@ -29,7 +29,7 @@ from ashore.log.files import DataFile, FileSpan, Role, Target
 from ashore.log.plan_query import QueryBatch
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.log.query import Letter, PlanState, choose_letters
-from ashore.log.query_history import read_batches
+from ashore.log.query_history import read_landed_batches
 from ashore.log.store.reader import read_history
 from ashore.log.tables import DEAD_SUFFIX
 from ashore.storage import Storage
@@ -209,7 +209,7 @@ class QueryBehind(Query):
         known = self.sink.fold.query
         if known is None or batch.batch_id >= known.batch_id:
             return {}
-        batches = read_batches(read_history(self.sink.storage, NAME), batch.batch_id - 1)
+        batches = read_landed_batches(read_history(self.sink.storage, NAME), batch.batch_id - 1)
         return {number: each.query.lineage for number, each in batches.items()}
 
 

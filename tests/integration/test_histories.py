@@ -133,9 +133,11 @@ def marks(lake: Path, partition: int) -> Sequence[str]:
 def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask for epochs by each client."""
     if request.param == "python":
-        monkeypatch.setattr(native, "load", lambda: None)
+        monkeypatch.setattr(native, "load_module", lambda: None)
     else:
-        assert native.load() is not None, "the package ashore-native is not built: make setup"
+        assert native.load_module() is not None, (
+            "the package ashore-native is not built: make setup"
+        )
         monkeypatch.setattr(histories, "_ask_by_fetching", None)  # which nothing may need
 
 

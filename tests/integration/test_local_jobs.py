@@ -26,7 +26,7 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.log.entries import Define, Entry
 from ashore.log.progress import Step
 from ashore.log.store.reader import read_history
-from ashore.proof.status.health import Allowed, read_job, worst
+from ashore.proof.status.health import Allowed, read_job, worst_ailment
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
 from ashore.topics.read.reading import KafkaAddress
@@ -182,7 +182,7 @@ def test_a_job_whose_command_was_killed_has_failed_although_it_stopped_in_order(
     assert state_of(job_file) == "failed"
     with open_job(job_file) as opened:
         status, ailments = read_job(opened, Allowed())
-    assert (status.lag, worst(ailments)) == (0, 1)
+    assert (status.lag, worst_ailment(ailments)) == (0, 1)
     assert "no longer exists" in status.why
 
 
@@ -280,7 +280,7 @@ def test_a_job_that_lands_nothing_says_so_with_a_reason(kafka: Kafka, tmp_path: 
     assert text in found
     assert '{"id":"one"}' in found  # a record
     assert "id" in found.removeprefix(text).split(";")[0]  # the reason names the column
-    assert worst(ailments) == 1
+    assert worst_ailment(ailments) == 1
 
 
 def test_a_table_whose_directory_is_gone_stops_the_next_run(job_file: Path, tmp_path: Path) -> None:

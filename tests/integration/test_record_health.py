@@ -9,7 +9,7 @@ from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.proof.status.health import Allowed, read_job, worst
+from ashore.proof.status.health import Allowed, read_job, worst_ailment
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
 from ashore_lab.services.kafka import Kafka
@@ -44,7 +44,7 @@ def views_of(path: Path) -> tuple[str, str, int]:
         verified = verify_job(opened)
     assert verified.exit_code == 0  # each record is there once
     warned = "\n".join(f"{each.kind} {each.text}; {each.hint}" for each in status.warnings)
-    return warned, "\n".join(verified.notes), worst(ailments)
+    return warned, "\n".join(verified.notes), worst_ailment(ailments)
 
 
 def test_times_in_a_wrong_unit_are_reported(kafka: Kafka, tmp_path: Path) -> None:

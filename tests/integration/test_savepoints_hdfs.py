@@ -16,7 +16,7 @@ from ashore.queries.tools.savepoints import (
     list_directory,
     restore_savepoint,
     take_savepoint,
-    verify,
+    verify_savepoint,
 )
 from ashore.queries.tools.state_rows import RowsOptions, prepare
 from ashore_lab.services.hdfs import Hdfs
@@ -54,7 +54,7 @@ def test_a_checkpoint_goes_to_hdfs_and_comes_back(
     assert delete(there.savepoint) == len(there.manifest.files) + 1
     assert list_directory(f"{home}/saved", clock) == []
     again = save(f"{home}/live", f"{home}/saved")
-    assert verify(again.savepoint, silent) == (again.manifest, [])
+    assert verify_savepoint(again.savepoint, silent) == (again.manifest, [])
     assert (there.linked, again.linked) == (0, 0)
     back = restore_savepoint(again.savepoint, str(local), clock, silent, links=True)
 

@@ -44,7 +44,7 @@ from ashore.topics.read import histories, native
 from ashore.topics.read.client import Cluster
 from ashore.topics.read.histories import find_refused
 from ashore.topics.read.kafka import KafkaSource
-from ashore.topics.read.native import GaveUp, RawReading, choose
+from ashore.topics.read.native import GaveUp, RawReading, choose_reader
 from ashore.topics.read.reading import LIBRDKAFKA, KafkaAddress, read_ranges
 from ashore.topics.read.source import Position
 from ashore_lab.services.ports import LOOPBACK
@@ -66,7 +66,7 @@ def way(request: pytest.FixtureRequest) -> str:
 
 def read_raw(cluster: Cluster, ranges: dict[StreamShard, OffsetRange]) -> RawReading:
     """Return a reading by the native reader alone."""
-    assert choose(cluster).is_raw, choose(cluster).why_not
+    assert choose_reader(cluster).is_raw, choose_reader(cluster).why_not
     return RawReading(cluster, ranges, ())
 
 

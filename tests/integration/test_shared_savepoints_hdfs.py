@@ -20,7 +20,7 @@ from ashore.queries.tools.savepoints import (
     list_directory,
     restore_savepoint,
     take_savepoint,
-    verify,
+    verify_savepoint,
 )
 from ashore_lab.services.hdfs import Hdfs
 
@@ -67,7 +67,7 @@ def test_each_of_two_comes_back_when_all_else_is_deleted(
 
     def require(saved: Saved) -> None:
         found = find_savepoint(saved.savepoint.uri, clock)
-        assert verify(found, silent) == (saved.manifest, [])
+        assert verify_savepoint(found, silent) == (saved.manifest, [])
         back = tmp_path / "back"
         restore_savepoint(found, str(back), clock, silent, links=True)
         assert {path: (back / path).read_bytes() for path in list_paths(back)} == wanted[

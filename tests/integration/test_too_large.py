@@ -219,7 +219,7 @@ def test_librdkafka_decompresses_no_batch_of_zstd_beyond_its_limit(
         read_all()
     assert (caught.value.fields["start"], caught.value.fields["end"]) == (5, 6)
     assert read == [*range(5)]
-    monkeypatch.setattr(native, "load", lambda: None)
+    monkeypatch.setattr(native, "load_module", lambda: None)
     with pytest.raises(SourceError, match=f"offset 5 of {bomb}/0 .*decompressed"):
         read_all()
     # Who verifies reads what any job may have landed.

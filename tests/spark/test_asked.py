@@ -24,7 +24,7 @@ from ashore.queries.spark.main import verbs_of
 from ashore.queries.spark.sql.batches import QueryBatches
 from ashore.queries.spark.sql.sql_query import SqlQuery
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.tools.savepoints import find_savepoint, verify
+from ashore.queries.tools.savepoints import find_savepoint, verify_savepoint
 
 ALL = "INSERT INTO ods.all SELECT id, country FROM clicks;"
 GRACE_S = 1.0
@@ -139,6 +139,6 @@ def test_a_savepoint_is_that_of_the_batch_under_way_and_the_job_goes_on(
         loop.stop()
         runner.join(WITHIN_S)
     done = read_request(SavepointDone, answers[0])
-    manifest, wrong = verify(find_savepoint(done.place, SystemClock()), lambda *_: None)
+    manifest, wrong = verify_savepoint(find_savepoint(done.place, SystemClock()), lambda *_: None)
     assert (manifest.batch, wrong) == (0, [])
     assert sorted(row["id"] for row in site.read("ods.all").collect()) == list(range(20))

@@ -16,7 +16,7 @@ from ashore.plans import build
 from ashore.plans.change.aggregates import BEGINS
 from ashore.plans.change.backfill import Backfill, plan_backfill
 from ashore.plans.change.rewriting import RewriteKind, StateRewrite
-from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst
+from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst_verdict
 from ashore.plans.log_form import StoredPlan
 
 CHANGES = [pytest.param(*each, id=f"{each[0].name}: {each[1].name}") for each in every_change()]
@@ -33,7 +33,7 @@ def test_a_change_has_its_verdict(planner: Planner, base: Base, change: Change) 
     assert wrong_with(change, found) == "", tell(found)
     for operator in found.operators:
         parts = [each.verdict for each in operator.columns]
-        assert operator.verdict.rank >= worst(parts).rank
+        assert operator.verdict.rank >= worst_verdict(parts).rank
 
 
 @pytest.mark.parametrize(("base", "change"), CHANGES)

@@ -11,7 +11,7 @@ from tests.spark.streams import make_views
 from tests.spark.test_plan_changes import EIGHT, JOINED, MORE, SUMS, plan_of
 
 from ashore.plans.change.judge import judge_query
-from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst
+from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst_verdict
 from ashore.plans.log_form import ViewRule
 
 FULL, CONVERT, PARTIAL = StateVerdict.FULL, StateVerdict.CONVERT, StateVerdict.PARTIAL
@@ -211,7 +211,7 @@ def test_a_change_has_its_verdict(views: SparkSession, name: str) -> None:
     assert case.why in tell(found)
     for operator in found.operators:
         parts = [each.verdict for each in operator.columns]
-        assert operator.verdict.rank >= worst(parts).rank
+        assert operator.verdict.rank >= worst_verdict(parts).rank
 
 
 @pytest.mark.parametrize("name", [*EIGHT, *MORE])

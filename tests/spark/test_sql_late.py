@@ -26,7 +26,7 @@ from ashore.errors import Stopped
 from ashore.log.names import SliceName
 from ashore.log.progress import QueryProgress, Step
 from ashore.log.store.reader import read_log
-from ashore.proof.status.health import Allowed, read_job, worst
+from ashore.proof.status.health import Allowed, read_job, worst_ailment
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
 from ashore.topics.use.preflight import check_job
@@ -124,7 +124,7 @@ def test_a_record_of_the_year_2099_does_not_kill_a_windowed_query(site: Site) ->
     warned = [each.text for each in status.warnings if each.kind == "bad_records"]
     assert len(warned) == len([each for each in notes if "offsets read for" in each]) == 3
     assert [each for each in warned if "January or February of 1970" in each]
-    assert worst(ailments) == 1
+    assert worst_ailment(ailments) == 1
 
 
 def test_a_table_whose_directory_goes_while_its_query_runs_stops_it(site: Site) -> None:

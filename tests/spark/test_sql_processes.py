@@ -30,7 +30,7 @@ from tests.spark.test_processes import LOCAL, ended, is_step, launched, wait_for
 from ashore.jobs.events import Landed, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
-from ashore.proof.status.health import DECIDE, Allowed, read_job, worst
+from ashore.proof.status.health import DECIDE, Allowed, read_job, worst_ailment
 from ashore.topics.open_job import open_job
 from ashore_lab.drills.sites.ahead import Ahead
 
@@ -109,7 +109,7 @@ def test_a_query_that_stops_is_reported_in_sentences_and_hides_behind_no_other(s
     assert "CAST_INVALID_INPUT" in stopped.why
     assert other is not None
     assert (other.why, other.state_rows) == (None, 0)
-    assert worst(ailments) == DECIDE
+    assert worst_ailment(ailments) == DECIDE
 
 
 # Every day a kill in the moves, in test_sql_hdfs.py, and all calls in memory: tests/crash.

@@ -71,12 +71,12 @@ def audit(
             interval_s = opened.job.batch.interval_ms / 1000
         if not as_json:
             say_at(opened.clock.now_ms(), f"reading the log of job {opened.job.job}")
-        from ashore.proof.audit.auditor import follow  # noqa: PLC0415 - loads Arrow
+        from ashore.proof.audit.auditor import follow_job  # noqa: PLC0415 - loads Arrow
 
         stopping = threading.Event()
         with signals_call(lambda *_: stopping.set(), signal.SIGTERM, signal.SIGINT):
             pace = Pace(max(interval_s, INTERVAL_S_MIN), rate)
-            reports = follow(opened, pace, stopping.is_set)
+            reports = follow_job(opened, pace, stopping.is_set)
             code = show_all(reports, as_json=as_json)
             raise CommandAnswer(code, ANSWERS[code])
 

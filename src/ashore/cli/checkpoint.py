@@ -213,7 +213,7 @@ def checkpoint_verify(
     with reported_errors(as_json=as_json, debug=debug):
         found = savepoints.find_savepoint(savepoint, SystemClock())
         with shown_progress(quiet=as_json) as progress:
-            manifest, wrong = savepoints.verify(found, partial(progress, "reading"))
+            manifest, wrong = savepoints.verify_savepoint(found, partial(progress, "reading"))
         print_answer(*savepoint_view.describe_verified(manifest, wrong), as_json=as_json)
         if wrong:
             raise CommandAnswer(ExitCode.DECISION, "damaged")

@@ -9,7 +9,7 @@ from ashore.cli.output import out, print_json
 from ashore.errors import AshoreError, ExitCode
 from ashore.proof.doctor.apply import Done, diagnose, treat
 from ashore.proof.doctor.observe import FormerAt
-from ashore.proof.doctor.repair_plan import Diagnosis, explain
+from ashore.proof.doctor.repair_plan import Diagnosis, explain_repair
 from ashore.topics.open_job import OpenJob
 
 NOTHING = (
@@ -57,7 +57,7 @@ def show(found: Diagnosis, done: Sequence[Done], *, applies: bool, as_json: bool
         return
     show_done(done)
     for step in found.steps:
-        out.print(f"[bold]would[/] {escape(explain(step))}")
+        out.print(f"[bold]would[/] {escape(explain_repair(step))}")
     for refusal in found.refusals:
         out.print(f"[bold]not done[/] {escape(f'{refusal.subject}: {refusal.text}')}")
         out.print(f"     next: {escape(refusal.hint)}")
@@ -72,7 +72,7 @@ def show(found: Diagnosis, done: Sequence[Done], *, applies: bool, as_json: bool
 def show_done(done: Sequence[Done]) -> None:
     """Print the steps that were done, and how each is undone."""
     for each in done:
-        out.print(f"[bold]done[/] {escape(explain(each.step))}")
+        out.print(f"[bold]done[/] {escape(explain_repair(each.step))}")
         if each.undo:
             out.print(f"     to undo: {escape(each.undo)}")
 
@@ -80,7 +80,9 @@ def show_done(done: Sequence[Done]) -> None:
 def to_dict(found: Diagnosis, done: Sequence[Done]) -> dict[str, object]:
     """Return what `--json` prints."""
     return {
-        "steps": [{"kind": type(each).__name__, "text": explain(each)} for each in found.steps],
+        "steps": [
+            {"kind": type(each).__name__, "text": explain_repair(each)} for each in found.steps
+        ],
         "done": done_to_list(done),
         "refusals": [asdict(each) for each in found.refusals],
         "notes": list(found.notes),
@@ -91,6 +93,6 @@ def to_dict(found: Diagnosis, done: Sequence[Done]) -> dict[str, object]:
 def done_to_list(done: Sequence[Done]) -> list[dict[str, str]]:
     """Return the steps that were done as `--json` prints them."""
     return [
-        {"kind": type(each.step).__name__, "text": explain(each.step), "undo": each.undo}
+        {"kind": type(each.step).__name__, "text": explain_repair(each.step), "undo": each.undo}
         for each in done
     ]

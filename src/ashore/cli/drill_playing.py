@@ -74,7 +74,7 @@ def _run(order: DrillOrder, directory: Path | None, *, quiet: bool) -> tuple[Ver
     """Play one drill in a directory of its own, and write down what came of it."""
     home = make_run_directory(order.drill.name, SystemClock().now_ms(), directory)
     title = f"{order.drill.name}, seed {order.seed}: {order.length.text}"
-    with logged(home), Servers(home) as servers, shown(title, quiet=quiet) as view:
+    with logged(home), Servers(home) as servers, shown_drill(title, quiet=quiet) as view:
         if order.length.is_real:
             servers.start(order.drill.needs, has_spark=order.length.has_spark)
         verdict = run_drill(order, view.take, servers.site)
@@ -164,7 +164,7 @@ class LiveDrill:
 
 
 @contextmanager
-def shown(title: str, *, quiet: bool) -> Iterator[LiveDrill]:
+def shown_drill(title: str, *, quiet: bool) -> Iterator[LiveDrill]:
     """Show a drill while inside: live on a terminal, a line now and then elsewhere."""
     view = LiveDrill(title)
     if quiet:

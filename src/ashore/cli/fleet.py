@@ -20,7 +20,7 @@ from ashore.base.labels import label_texts
 from ashore.base.units import format_duration, format_lag
 from ashore.cli.options import AsJson, Debug, parse_duration
 from ashore.cli.output import print_answer, print_json, print_lines, print_table, reported_errors
-from ashore.cli.remote import ServerClient, follow, job_of, server_url
+from ashore.cli.remote import ServerClient, follow_operation, job_of, server_url
 from ashore.errors import AshoreError, JobFileInvalid
 
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job, as its file is named.")]
@@ -284,7 +284,7 @@ def cancel(
 ) -> None:
     """Cancel an operation of a server, and wait until it has ended."""
     server.client.ask("POST", f"/api/operations/{operation}/cancel")
-    follow(server.client, operation)
+    follow_operation(server.client, operation)
     found = server.client.ask("GET", f"/api/operations/{operation}")
     print_answer([f"operation {operation}: {found['outcome']}"], found, as_json=server.as_json)
 

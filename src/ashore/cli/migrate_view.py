@@ -23,7 +23,7 @@ from ashore.plans.change.verdicts import (
     SourceVerdict,
     SparkAlone,
     StateVerdict,
-    worst,
+    worst_verdict,
 )
 from ashore.plans.matching import NO_EDITS, MappingEdits
 from ashore.queries.change.check import JudgedQuery
@@ -60,7 +60,7 @@ def judged_lines(found: Sequence[JudgedQuery]) -> Iterator[str]:
     if not found:
         yield "the job has no SQL: it keeps no state"
         return
-    verdict = worst(each.verdict.verdict for each in found)
+    verdict = worst_verdict(each.verdict.verdict for each in found)
     yield f"{verdict}: {_NEXT[verdict]}"
 
 
@@ -206,7 +206,7 @@ def _ids(operator: OperatorVerdict) -> str:
 def judged_document(found: Sequence[JudgedQuery]) -> dict[str, Json]:
     """Return all as JSON; the verdict of the whole is that of its worst part."""
     return {
-        "verdict": worst(each.verdict.verdict for each in found).value,
+        "verdict": worst_verdict(each.verdict.verdict for each in found).value,
         "queries": [
             {
                 "query": each.query,

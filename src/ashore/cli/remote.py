@@ -221,10 +221,10 @@ def run_there(
         else:
             path = f"/api/jobs/{job}/operations/{command.route}"
     made = client.ask("POST", path, {**body, "as_json": as_json})
-    return follow(client, str(made["id"]), quiet=as_json)
+    return follow_operation(client, str(made["id"]), quiet=as_json)
 
 
-def follow(client: ServerClient, operation: str, *, quiet: bool = False) -> int:
+def follow_operation(client: ServerClient, operation: str, *, quiet: bool = False) -> int:
     """Wait for an operation; print what it prints, and return its exit code. `quiet`: no bar."""
     try:
         found = _wait(client, operation, quiet=quiet or not talk.is_terminal)

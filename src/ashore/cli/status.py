@@ -25,7 +25,7 @@ from ashore.proof.status.health import (
     FleetRow,
     read_fleet,
     read_job,
-    worst,
+    worst_ailment,
 )
 from ashore.proof.status.queries import QueryStatus
 from ashore.proof.status.status import EntryStatus, JobStatus, ShardStatus, SliceStatus, add_lags
@@ -66,12 +66,16 @@ def status(
             found, ailments = read_job(opened, allowed)
             changes = describe_pending(opened) if found.is_source_reachable else None
         if as_json:
-            health = {"ailments": _plain(ailments), "exit_code": worst(ailments)} if check else {}
+            health = (
+                {"ailments": _plain(ailments), "exit_code": worst_ailment(ailments)}
+                if check
+                else {}
+            )
             print_json({**found.to_dict(), "changes": changes, **health})
         else:
             show(found, changes)
             show_ailments(ailments, found.job)
-        code = worst(ailments)
+        code = worst_ailment(ailments)
         raise CommandAnswer(code, ANSWERS[code])
 
 
@@ -86,7 +90,7 @@ def _show_fleet(rows: list[FleetRow], *, as_json: bool) -> ExitCode:
 def _code(row: FleetRow) -> ExitCode:
     """Return what a row is worth: a job that could not be read is never healthy."""
     if row.error is None:
-        return worst(row.ailments)
+        return worst_ailment(row.ailments)
     return DECIDE if isinstance(row.error, LogError) else UNKNOWN
 
 

@@ -24,7 +24,7 @@ from ashore.jobs.jars import jar_paths
 from ashore.jobs.java import find_java
 
 
-def log_directory() -> Path:
+def process_logs() -> Path:
     """Return where logs of job processes go: `logs` in the state directory."""
     return state_directory() / "logs"
 
@@ -73,7 +73,7 @@ class JobLaunch:
         ]
         self._options = options
         name = options.name or Path(job_file).stem
-        self.log_path = log_directory() / f"{name}-{time.strftime('%Y%m%dT%H%M%S')}.log"
+        self.log_path = process_logs() / f"{name}-{time.strftime('%Y%m%dT%H%M%S')}.log"
         self.lines_read = 0  # since the process was started
         self.has_ended = False  # it has reported its end; its JVM may take a while to exit
         self.is_killed = False  # by `kill`

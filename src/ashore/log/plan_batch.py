@@ -300,7 +300,7 @@ def _split(plan: BatchPlan, parallelism: int) -> BatchPlan:
     return replace(plan, large=large, piece_records=piece, small=small, shared_tasks=shared)
 
 
-def check_plan(plan: BatchPlan, fold: Fold) -> None:
+def check_batch(plan: BatchPlan, fold: Fold) -> None:
     """Raise InvariantBroken unless the plan continues the fold. Read again before an append."""
     check(plan.batch == fold.next_batch, "the plan is for another batch")
     for each in plan.ranges:

@@ -132,7 +132,7 @@ def find_moves(steps: Iterable[CommitStep | SyncLog]) -> list[FilePlace]:
     return [place for step in steps if isinstance(step, PublishBatch) for place in step.places]
 
 
-def explain(step: CommitStep) -> list[str]:
+def explain_commit(step: CommitStep) -> list[str]:
     """Return lines for people that say what a step does."""
     match step:
         case PublishBatch():

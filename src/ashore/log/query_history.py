@@ -21,7 +21,7 @@ from ashore.log.entries import (
     Rollback,
     Skip,
 )
-from ashore.log.entries.define import define_tables
+from ashore.log.entries.define import merge_definitions
 from ashore.log.files import DataFile, PartitionKey, Target
 from ashore.log.positions import ShardRange
 from ashore.log.query import Letter, choose_letters, merge_letters
@@ -50,7 +50,7 @@ def find_tables(
     for entry in entries:
         if entry.number >= number:
             break
-        known = define_tables(known, tables_in(entry.body))
+        known = merge_definitions(known, tables_in(entry.body))
     return tuple(known[name] for name in sorted(known) if known[name] != now.get(name))
 
 
@@ -70,7 +70,7 @@ class LandedBatch:
         return self.body.targets[file.target]
 
 
-def read_batches(entries: Iterable[Entry], first: int) -> dict[int, LandedBatch]:
+def read_landed_batches(entries: Iterable[Entry], first: int) -> dict[int, LandedBatch]:
     """Return the batches that count, by their numbers, from number `first` on.
 
     Arguments:

@@ -38,7 +38,7 @@ def keep_read(
     return tuple(each for each in letters if each.offset < shards[each.key].next)
 
 
-def check_files(
+def check_entry_files(
     files: tuple[DataFile, ...],
     targets: tuple[Target, ...],
     shard_count: int,
@@ -66,7 +66,7 @@ def check_files(
             raise Refused(f"file {file.unique}: {file.rows} rows, {rows} in its spans")
 
 
-def rows_of(
+def rows_by_partition(
     files: Iterable[DataFile], targets: tuple[Target, ...]
 ) -> dict[PartitionKey, tuple[int, int]]:
     """Return rows and number of files of each partition."""

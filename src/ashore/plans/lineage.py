@@ -11,7 +11,7 @@ from ashore.plans.physical import Planned, PlannedNode
 from ashore.plans.terms import BY_GROUP, OF_BRANCH, RANDOM, UNITED, Term, TermKind, Terms
 from ashore.plans.trees import Node, expressions_in, field_of, type_name, write_option
 from ashore.plans.unions import NUMBER, READS, UnionColumn
-from ashore.plans.windows import read_window
+from ashore.plans.windows import window_of
 
 # They change how a value is stored, not what it means.
 WRAPPERS = {
@@ -61,7 +61,7 @@ class Lineage:
                 return self._function(node)
             case "NamedLambdaVariable":
                 return self._variable(node)
-        if found := read_window(node):
+        if found := window_of(node):
             times = tuple(self.term(each) for each in found.of)
             return self._add(Term(TermKind.WINDOW, arguments=times, window=found.window))
         if node.kind == "Literal":

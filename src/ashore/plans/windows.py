@@ -65,7 +65,7 @@ class FoundWindow:
     of: tuple[Node, ...]
 
 
-def read_window(node: Node) -> FoundWindow | None:
+def window_of(node: Node) -> FoundWindow | None:
     """Return the window that an expression makes; None where it makes none."""
     if node.kind == "Literal":
         return _read_constant(node)

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.test_versions_commands import golden_graph, version_of
 
-from ashore.fleet.server.pages.versions_svg import LETTER, LETTERS, WIDTH, Box, draw_diff, lay_out
+from ashore.fleet.server.pages.versions_svg import (
+    LETTER,
+    LETTERS,
+    WIDTH,
+    Box,
+    draw_diff,
+    lay_out_graph,
+)
 from ashore.plans.version_changes import ChangeKind, compare_versions
 from ashore.proof.status.query_versions import ComparedVersions, RecordedVersion
 
@@ -26,7 +33,7 @@ def compared(old: str, new: str) -> ComparedVersions:
 @pytest.mark.parametrize(("old", "new"), [*product(NAMES, NAMES[:4])])
 def test_nothing_overlaps_and_pairs_stand_beside_each_other(old: str, new: str) -> None:
     found = compared(old, new)
-    layout = lay_out(found.diff.operators)
+    layout = lay_out_graph(found.diff.operators)
     for one, other in combinations((*layout.before, *layout.after), 2):
         assert not is_over(one, other)
     before = {box.operator.id: box for box in layout.before}
@@ -87,7 +94,7 @@ def count(group: ET.Element) -> int:
 
 def test_flows_end_at_their_boxes_and_pass_others_by() -> None:
     found = compared("q9", "q8")
-    layout = lay_out(found.diff.operators)
+    layout = lay_out_graph(found.diff.operators)
     root = ET.fromstring(draw_diff(found))
     boxes = (*layout.before, *layout.after)
     for path in root.iter(f"{SVG}path"):

@@ -6,7 +6,7 @@ import pytest
 
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file import load_job, parse_job
-from ashore.jobs.file.sql_tables import NotDeclared, blank_tables, find_tables
+from ashore.jobs.file.sql_tables import NotDeclared, blank_tables, declared_tables
 
 SQL = """\
 -- CREATE TABLE not.one (x INT);
@@ -39,7 +39,7 @@ CLICKS = {
 
 
 def test_a_statement_is_an_item_of_tables() -> None:
-    clicks, per_minute = find_tables(SQL)
+    clicks, per_minute = declared_tables(SQL)
     assert clicks.item == CLICKS
     assert per_minute.item == {
         "table": "ods.per_minute",
@@ -87,7 +87,7 @@ def _insert() -> str:
 )
 def test_what_is_not_understood_is_refused(text: str, at: str, words: str) -> None:
     with pytest.raises(NotDeclared) as refused:
-        find_tables(text)
+        declared_tables(text)
     assert text[refused.value.start :].startswith(at)
     assert words in refused.value.message
     assert refused.value.instead
@@ -106,7 +106,7 @@ def test_five_lines_and_a_file_of_sql_are_a_job(tmp_path: Path) -> None:
     assert job.tables[0].late.after_ms == 10_000
     in_yaml = parse_job(
         JOB.replace("{file: declared.sql}", "{text: INSERT INTO ods.per_minute SELECT 1}")
-        + f"tables: [{CLICKS}, {dict(find_tables(SQL)[1].item)}]".replace("False", "false")
+        + f"tables: [{CLICKS}, {dict(declared_tables(SQL)[1].item)}]".replace("False", "false")
     )
     assert in_yaml.tables == job.tables
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 from tests.promql import Samples, evaluate
 
-from ashore.jobs.metrics.exposition import merge_files, write_families
+from ashore.jobs.metrics.exposition import merge_expositions, write_families
 from ashore.jobs.metrics.families import DELIVERIES as PENDING
 from ashore.jobs.metrics.families import (
     FAILURES,
@@ -107,7 +107,7 @@ def test_each_metric_of_a_server_is_on_the_dashboard_and_no_panel_hides_another(
 def test_files_of_jobs_are_one_text_with_each_head_once_and_no_more_than_allowed() -> None:
     one = '# HELP a_total what\n# TYPE a_total counter\na_total{j="1"} 1\nnot a sample\n'
     other = '# HELP a_total what\n# TYPE a_total counter\na_total{j="2"} 2\na_total{j="3"} 3\n'
-    text, left_out = merge_files({"one": one, "other": other}, kept_max=1)
+    text, left_out = merge_expositions({"one": one, "other": other}, kept_max=1)
     assert text.count("# TYPE a_total counter") == 1
     assert [line for line in text.splitlines() if line[0] != "#"] == [
         'a_total{j="1"} 1',

@@ -13,7 +13,7 @@ def test_who_has_ended_is_told_nothing_and_its_exit_code_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bytes that a pipe did not take are written again when it is closed."""
-    monkeypatch.setattr(launch, "log_directory", lambda: tmp_path)
+    monkeypatch.setattr(launch, "process_logs", lambda: tmp_path)
     process = JobLaunch("run", tmp_path / "missing.yaml", LaunchOptions(uses_spark=False))
     process.start()
     wait_for_end(process.pid)

@@ -22,7 +22,7 @@ from ashore.log.plan_query import (
 from ashore.log.plan_rollback import NoRollback, Wish, plan_rollback
 from ashore.log.positions import OffsetRange, ShardRange
 from ashore.log.query import PlanState, QueryState, link
-from ashore.log.query_history import read_batches
+from ashore.log.query_history import read_landed_batches
 from ashore.log.snapshot import read_snapshot, write_snapshot
 
 KEY = key_of(0)
@@ -207,7 +207,7 @@ def test_a_checkpoint_of_before_is_refused(numbers: tuple[int, ...], position: t
 
 def test_the_table_is_rolled_back_to_its_first_batch_and_no_further() -> None:
     chain = landed(8, 9, 10)
-    batches = read_batches(chain.entries, 7)
+    batches = read_landed_batches(chain.entries, 7)
     body = plan_rollback(chain.fold, batches, Wish(8, "ana", "wrong"))
     assert isinstance(body, Rollback)
     assert (body.query.batch_id, body.before) == (8, "lineage-7")
@@ -223,7 +223,7 @@ def test_the_table_is_rolled_back_to_its_first_batch_and_no_further() -> None:
 
 def test_a_rollback_to_before_it_is_no_entry() -> None:
     chain = landed(8, 9)
-    body = plan_rollback(chain.fold, read_batches(chain.entries, 7), Wish(8, "ana", "wrong"))
+    body = plan_rollback(chain.fold, read_landed_batches(chain.entries, 7), Wish(8, "ana", "wrong"))
     assert isinstance(body, Rollback)
     with pytest.raises(LogDamaged, match="from batch 9 to 7"):
         chain.add(replace(body, query=BEGIN.query))

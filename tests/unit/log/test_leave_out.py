@@ -13,7 +13,7 @@ from ashore.log.plan_query import DiscardRows, QueryBatch, Refuse, WriteRows, pl
 from ashore.log.plan_rollback import Wish, plan_rollback
 from ashore.log.positions import OffsetRange, ShardRange
 from ashore.log.query import Letter, choose_letters, link
-from ashore.log.query_history import read_batches
+from ashore.log.query_history import read_landed_batches
 from ashore.log.rules import Refused
 from ashore.log.snapshot import read_snapshot, write_snapshot
 
@@ -76,7 +76,7 @@ def test_a_batch_and_each_run_of_it_leave_out_the_same() -> None:
     assert chain.fold.left_out == (letter(25),)
     land(chain, 3)
     assert chain.fold.left_out == ()
-    past = read_batches(chain.entries, 0)
+    past = read_landed_batches(chain.entries, 0)
     assert [past[number].left_out for number in range(4)] == [(), (letter(12),), (letter(25),), ()]
     for number in range(4):
         before = past[number - 1].query.lineage if number else ""
@@ -116,7 +116,7 @@ def test_other_sql_reads_again_what_no_batch_has_read() -> None:
     chain.add(Plan("other", "{}"))
     assert chain.fold.left_out == (letter(3),)
     land(chain, 1, "other")
-    past = read_batches(chain.entries, 0)
+    past = read_landed_batches(chain.entries, 0)
     assert (past[0].left_out, past[1].left_out) == ((letter(3),), ())
 
 
@@ -127,7 +127,7 @@ def test_a_rollback_counts_no_dead_letter_of_what_it_undoes() -> None:
         land(chain, number)
     counted = chain.fold.shards[KEY]
     assert (counted.fetched, counted.dead) == (4, 4)
-    body = plan_rollback(chain.fold, read_batches(chain.entries, 0), Wish(1, "ana", "wrong"))
+    body = plan_rollback(chain.fold, read_landed_batches(chain.entries, 0), Wish(1, "ana", "wrong"))
     assert body.dead == ((KEY, 2),)
     for wrong in (((KEY, 5),), ((KEY, -1),), ((OTHER, 1),)):
         with pytest.raises(LogDamaged, match="dead letters"):
@@ -146,13 +146,13 @@ def test_a_rollback_keeps_what_was_left_out_since() -> None:
     for number in range(4):
         land(chain, number)
     assert chain.fold.left_out == (letter(47),)
-    body = plan_rollback(chain.fold, read_batches(chain.entries, 0), Wish(1, "ana", "wrong"))
+    body = plan_rollback(chain.fold, read_landed_batches(chain.entries, 0), Wish(1, "ana", "wrong"))
     chain.add(body)
     assert chain.fold.left_out == (letter(13), letter(25), letter(47))
     chain.add(Commit("recovery"))
     assert isinstance(plan_query_batch(chain.fold, batch(chain, 1)), DiscardRows)
     land(chain, 2)
-    past = read_batches(chain.entries, 0)
+    past = read_landed_batches(chain.entries, 0)
     assert (past[1].left_out, past[2].left_out) == ((letter(13),), (letter(25),))
 
 

@@ -12,7 +12,7 @@ from ashore.log.plan_query import QueryBatch, WriteRows, plan_query_batch
 from ashore.log.plan_rollback import NoRollback, Wish, plan_rollback
 from ashore.log.positions import OffsetRange, ShardRange
 from ashore.log.query import EditsState, Letter, MappingEdit, MigrationState, choose_letters
-from ashore.log.query_history import find_tables, read_batches
+from ashore.log.query_history import find_tables, read_landed_batches
 from ashore.log.snapshot import read_snapshot, write_snapshot
 from ashore.log.tables import TableColumn, TableDefinition
 
@@ -107,7 +107,7 @@ def test_an_undo_is_one_entry_with_the_rollback_of_what_was_landed_since() -> No
     land(chain, 2, "new")
     chain.add(LeaveOut((Letter(KEY, 35, "no number"),)))
     chain.open()
-    past = read_batches(chain.entries, 0)
+    past = read_landed_batches(chain.entries, 0)
     body = plan_rollback(chain.fold, past, Wish(1, "ana", "back"))
     chain.add(replace(body, undo=undo(chain)))
     fold = chain.fold
@@ -115,13 +115,13 @@ def test_an_undo_is_one_entry_with_the_rollback_of_what_was_landed_since() -> No
     assert (fold.left_out, fold.shards[KEY].next) == ((), 20)
     chain.add(Commit("recovery"))
     land(chain, 2, "old")
-    assert read_batches(chain.entries, 2)[2].query.lineage == chain.fold.query.lineage
+    assert read_landed_batches(chain.entries, 2)[2].query.lineage == chain.fold.query.lineage
 
 
 def test_a_rollback_stays_after_the_migration() -> None:
     chain = migrated()
     land(chain, 2, "new")
-    past = read_batches(chain.entries, 0)
+    past = read_landed_batches(chain.entries, 0)
     wish = Wish(0, "ana", "wrong")
     refused = plan_rollback(chain.fold, past, wish)
     assert isinstance(refused, NoRollback)
@@ -214,7 +214,7 @@ def test_a_rollback_defines_the_table_as_it_was_when_the_batch_was_landed() -> N
     land(chain, 0, "old")
     chain.add(Define((after,), (), ""))
     land(chain, 1, "old")
-    body = plan_rollback(chain.fold, read_batches(chain.entries, 0), Wish(0, "ana", "back"))
+    body = plan_rollback(chain.fold, read_landed_batches(chain.entries, 0), Wish(0, "ana", "back"))
     tables = find_tables(chain.entries, body.entry, chain.fold.tables)
     chain.add(replace(body, tables=tables))
     assert chain.fold.tables == {before.table: before}

@@ -17,7 +17,7 @@ from ashore.log.plan_batch import (
     Nothing,
     ShardOffsets,
     WentBack,
-    check_plan,
+    check_batch,
     plan_batch,
     plan_watermarks,
 )
@@ -53,7 +53,7 @@ def test_a_batch_goes_from_the_logs_next_offsets_to_the_sources_stable_ends():
         ShardRange(key_of(1), OffsetRange(0, 7)),
     )
     assert (plan.batch, plan.time.now_ms, plan.is_behind) == (1, NOW_MS, False)
-    check_plan(plan, chain.fold)
+    check_batch(plan, chain.fold)
 
 
 def test_shards_without_news_are_left_out_and_without_any_there_is_no_batch():
@@ -271,7 +271,7 @@ def test_any_plan_is_contiguous_within_its_limits_and_even(backlog, records, par
     if total == 0:
         assert plan == Nothing()
         return
-    check_plan(plan, chain.fold)
+    check_batch(plan, chain.fold)
     assert plan.size == min(total, records)
     assert plan.is_behind == (total > records)
     for each in plan.ranges:
@@ -348,9 +348,9 @@ def test_a_plan_for_another_fold_is_refused():
     chain = Chain.started()
     plan = plan_of(chain, {key_of(): 10})
     with pytest.raises(InvariantBroken):
-        check_plan(replace(plan, small=()), chain.fold)
+        check_batch(replace(plan, small=()), chain.fold)
     chain.prepare(Part(key_of(), 1, {8: 1}))
     with pytest.raises(InvariantBroken):
-        check_plan(plan, chain.fold)
+        check_batch(plan, chain.fold)
     with pytest.raises(InvariantBroken):
-        check_plan(replace(plan, batch=1), chain.fold)
+        check_batch(replace(plan, batch=1), chain.fold)

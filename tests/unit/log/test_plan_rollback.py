@@ -21,7 +21,7 @@ from ashore.log.plan_commit import find_moves, plan_commit
 from ashore.log.plan_publish import Publishing
 from ashore.log.plan_rollback import NoRollback, Wish, plan_rollback
 from ashore.log.positions import OffsetRange, ShardRange
-from ashore.log.query_history import LandedBatch, read_batches
+from ashore.log.query_history import LandedBatch, read_landed_batches
 
 KEY, OTHER = key_of(0), key_of(1)
 NAME = SliceName("job", "insert")
@@ -61,7 +61,7 @@ def refusal(chain: Chain, batch: int, batches: dict[int, LandedBatch] | None = N
 
 
 def batches_of(chain: Chain, first: int = 0) -> dict[int, LandedBatch]:
-    return read_batches(chain.entries, first)
+    return read_landed_batches(chain.entries, first)
 
 
 def test_what_came_after_the_batch_is_given_back() -> None:

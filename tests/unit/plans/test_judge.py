@@ -8,7 +8,7 @@ from tests.unit.plans.test_version_changes import NAMES, graph_of
 
 from ashore.cli.migrate_view import judged_document, judged_lines
 from ashore.plans.change.judge import judge_query
-from ashore.plans.change.verdicts import StateVerdict, worst
+from ashore.plans.change.verdicts import StateVerdict, worst_verdict
 from ashore.plans.log_form import StoredPlan
 from ashore.plans.matching import MappingEdits
 from ashore.plans.operators import keeps_state
@@ -33,7 +33,7 @@ def test_no_query_takes_the_state_of_another() -> None:
         is_same = replace(before, texts=after.texts) == after
         found = judge_query(before, after)
         assert is_same or found.verdict is not StateVerdict.FULL, (old, new)
-        assert found.verdict is worst(each.verdict for each in found.operators) or found.why
+        assert found.verdict is worst_verdict(each.verdict for each in found.operators) or found.why
 
 
 def test_plans_of_two_releases_are_not_compared() -> None:

@@ -20,7 +20,7 @@ from ashore.log.entries import (
     Skip,
 )
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
-from ashore.proof.audit.auditor import FAILING_AGAIN, audit_once, follow
+from ashore.proof.audit.auditor import FAILING_AGAIN, audit_once, follow_job
 from ashore.proof.audit.result import AuditReport, Pace
 from ashore.proof.evidence.adopted_files import adopted_path, write_adopted
 from ashore.proof.evidence.result import ProblemKind
@@ -541,7 +541,7 @@ def test_it_says_what_verify_says(lake: Lake, spoil: str, has_followed: bool):
 
 def test_following_ends_when_it_is_reported_to(lake: Lake):
     reports: list[AuditReport] = []
-    reports.extend(follow(lake.opened(), Pace(INTERVAL_S), lambda: len(reports) == 3))
+    reports.extend(follow_job(lake.opened(), Pace(INTERVAL_S), lambda: len(reports) == 3))
     assert [report.tick for report in reports] == [1, 2, 3]
     assert reports[2].now_ms - reports[1].now_ms == pytest.approx(INTERVAL_S * 1000, abs=1)
 

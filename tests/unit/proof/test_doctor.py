@@ -16,7 +16,7 @@ from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_history, read_log
 from ashore.proof.doctor.apply import Done, apply_steps, diagnose, treat
 from ashore.proof.doctor.observe import FormerAt
-from ashore.proof.doctor.repair_plan import Diagnosis, explain
+from ashore.proof.doctor.repair_plan import Diagnosis, explain_repair
 from ashore.proof.doctor.steps import MoveAside, WriteSnapshot
 from ashore.proof.evidence.adopted_files import read_adopted
 from ashore.storage.base import Storage
@@ -91,7 +91,7 @@ def test_a_foreign_file_is_moved_aside_and_can_be_brought_back():
     assert lake.storage.read(done.step.target) == b"x"
     assert done.step.target.endswith(f"/{DATE}/mine.parquet")
     assert path in done.undo
-    assert path in explain(done.step)
+    assert path in explain_repair(done.step)
     assert lake.verify().exit_code == 0
 
 

@@ -11,7 +11,7 @@ from ashore.log import names
 from ashore.log.entries import Closing, Commit, DeferredAction, FailedTries
 from ashore.log.plan_commit import find_moves
 from ashore.log.store.reader import find_missing
-from ashore.proof.status.health import Allowed, check_health, read_fleet, worst
+from ashore.proof.status.health import Allowed, check_health, read_fleet, worst_ailment
 from ashore.proof.status.status import read_status
 from ashore.topics import open_job
 from ashore.topics.use.recover import plan_recover
@@ -21,7 +21,7 @@ ANYTHING = Allowed()
 
 def ailing(lake: Lake, allowed: Allowed = ANYTHING) -> tuple[int, str]:
     found = check_health(lake.opened(), read_status(lake.opened()), allowed)
-    return worst(found), "; ".join(each.text for each in found)
+    return worst_ailment(found), "; ".join(each.text for each in found)
 
 
 def test_a_job_that_is_well() -> None:

@@ -9,7 +9,7 @@ from ashore.jobs.file import parse_job
 from ashore.log.entries import Prepare
 from ashore.log.query import Query
 from ashore.proof.evidence.record_shares import _known, _looked
-from ashore.proof.status.health import Allowed, check_health, worst
+from ashore.proof.status.health import Allowed, check_health, worst_ailment
 from ashore.proof.status.status import JobStatus, Warned, read_status
 from ashore.topics.loop.shares import ShareWindow, find_bad, summarize
 
@@ -34,7 +34,7 @@ def status_of(lake: Lake) -> JobStatus:
 
 
 def code_of(lake: Lake) -> int:
-    return worst(check_health(lake.opened(), status_of(lake), Allowed()))
+    return worst_ailment(check_health(lake.opened(), status_of(lake), Allowed()))
 
 
 def test_a_job_that_lands_nothing_is_not_healthy():

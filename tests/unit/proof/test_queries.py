@@ -20,7 +20,7 @@ from ashore.log.names import SliceName, query_source
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.log.progress import QueryProgress, Step
 from ashore.log.store.log import LandingLog, LogContext
-from ashore.proof.status.health import DECIDE, Allowed, check_health, worst
+from ashore.proof.status.health import DECIDE, Allowed, check_health, worst_ailment
 from ashore.proof.status.status import JobStatus, read_status
 from ashore.queries.tools.skip import apply, wish_of
 from ashore.storage import MemoryStorage
@@ -81,7 +81,7 @@ def test_a_query_that_runs_shows_watermark_state_and_what_came_late(monkeypatch)
     ):
         assert part in text, part
     json.dumps(status.to_dict())
-    assert worst(check_health(world.opened, status, Allowed())) == 0
+    assert worst_ailment(check_health(world.opened, status, Allowed())) == 0
 
 
 def test_a_query_that_stopped_does_not_hide_behind_a_job_that_runs(monkeypatch) -> None:
@@ -99,7 +99,7 @@ def test_a_query_that_stopped_does_not_hide_behind_a_job_that_runs(monkeypatch) 
     assert warned.subject == NAME.slice
     assert "stopped 1.0 min ago: " in warned.text
     assert "stopped: the topic is" in shown(status, monkeypatch)
-    assert worst(check_health(world.opened, status, Allowed())) == DECIDE
+    assert worst_ailment(check_health(world.opened, status, Allowed())) == DECIDE
 
 
 def test_what_only_the_process_knows_is_not_made_up() -> None:
@@ -156,7 +156,7 @@ def test_a_topic_that_was_cut_below_what_the_query_has_read_needs_a_decision() -
     (warned,) = [each for each in status.warnings if each.kind == "truncated"]
     assert warned.subject == str(key)
     assert "skip JOB.yaml clicks/0 --to 10 --table ods.big" in warned.hint
-    assert worst(check_health(world.opened, status, Allowed())) == DECIDE
+    assert worst_ailment(check_health(world.opened, status, Allowed())) == DECIDE
 
     asked = wish_of(world.opened, "clicks/0", 10, "kept", "ods.big")
     assert apply(world.opened, asked, takes_over=True) == ShardRange(key, OffsetRange(10, 10))

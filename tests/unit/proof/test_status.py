@@ -10,7 +10,7 @@ from ashore.errors import AshoreError
 from ashore.jobs.file import parse_job
 from ashore.log.entries import Closing, Commit, DeferredAction, FailedTries, Skip
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
-from ashore.proof.status.health import DECIDE, Allowed, check_health, worst
+from ashore.proof.status.health import DECIDE, Allowed, check_health, worst_ailment
 from ashore.proof.status.status import DeferredStatus, JobStatus, Warned, rate_of, read_status
 from ashore.topics.use.preflight import check_job
 
@@ -246,7 +246,7 @@ def test_a_history_that_was_cut_and_has_grown_on(cut_at: int | None):
     assert "was truncated below offset 50" in warned.text
     assert "ashore skip JOB.yaml clicks/0 --to 50" in warned.hint
     found = check_health(lake.opened(), status_of(lake), Allowed())
-    assert worst(found) == DECIDE
+    assert worst_ailment(found) == DECIDE
 
 
 def test_offsets_that_went_back():

@@ -18,7 +18,7 @@ from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.log.names import SliceName
 from ashore.log.positions import StreamShard
 from ashore.proof.evidence.ledger import LoggedFile
-from ashore.proof.evidence.offsets import Unreadable, read_rows
+from ashore.proof.evidence.offsets import Unreadable, read_file_rows
 from ashore.proof.evidence.result import Difference, ProblemKind, Status, VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.proof.verify.sample import BLOCK_ROWS, SampleRate, choose_sample, parse_rate
@@ -422,7 +422,7 @@ def test_exactly_the_rows_of_the_blocks_are_read(extension: str):
     storage.create("file", sink.getvalue())
     schema = parse_ddl("id BIGINT, s STRING")
     place = ("file", len(sink.getvalue()))
-    rows = list(read_rows(storage, place, extension, schema, BLOCKS))
+    rows = list(read_file_rows(storage, place, extension, schema, BLOCKS))
     assert rows == [{"id": id_, "s": "é\n"} for start, end in BLOCKS for id_ in range(start, end)]
 
 
@@ -431,7 +431,7 @@ def test_what_is_no_file_of_its_format_is_unreadable(extension: str):
     storage = Lake().storage
     storage.create("file", b"\xff" * 100)
     with pytest.raises(Unreadable):
-        list(read_rows(storage, ("file", 100), extension, parse_ddl("id BIGINT"), ((0, 1),)))
+        list(read_file_rows(storage, ("file", 100), extension, parse_ddl("id BIGINT"), ((0, 1),)))
 
 
 # ---- the sample

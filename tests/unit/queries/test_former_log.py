@@ -11,7 +11,7 @@ from ashore.log.entries import Commit, Migrate, Plan, Query
 from ashore.log.names import SliceName, entry_path, query_source
 from ashore.log.plan_rollback import Wish, plan_rollback
 from ashore.log.positions import ShardKey
-from ashore.log.query_history import read_batches
+from ashore.log.query_history import read_landed_batches
 from ashore.queries.state.layout import MigrationPath
 from ashore.queries.tools.former_log import FormerLog, read_former
 from ashore.storage import MemoryStorage
@@ -58,7 +58,7 @@ def undo(chain: Chain) -> None:
     if known.batch == chain.fold.query.batch_id:
         chain.add(body)
         return
-    past = read_batches(chain.entries, 0)
+    past = read_landed_batches(chain.entries, 0)
     chain.add(replace(plan_rollback(chain.fold, past, Wish(known.batch, "ana", "b")), undo=body))
     chain.add(Commit("recovery"))
 
@@ -144,7 +144,7 @@ def test_a_rollback_behind_a_migration_keeps_its_plan() -> None:
     chain, mark = migrated()
     land(chain, 3)
     land(chain, 4)
-    past = read_batches(chain.entries, 0)
+    past = read_landed_batches(chain.entries, 0)
     chain.add(plan_rollback(chain.fold, past, Wish(3, "ana", "wrong")))
     chain.add(Commit("recovery"))
     assert plan_of(former(chain, 3, mark)) == "new"

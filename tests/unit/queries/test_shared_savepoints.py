@@ -31,7 +31,7 @@ from ashore.queries.state.savepoints.store import Savepoint, list_savepoints
 from ashore.queries.state.savepoints.sweep import count_removed, remove_savepoint
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.clean_checkpoint import clean
-from ashore.queries.tools.savepoints import verify
+from ashore.queries.tools.savepoints import verify_savepoint
 from ashore.storage import LocalStorage
 from ashore_lab.testing import FakeClock
 
@@ -91,7 +91,7 @@ def test_each_savepoint_restores_when_all_others_are_deleted(
                 remove(each.savepoint)
         (only,) = list_savepoints(directory)
         assert only.manifest is not None
-        assert verify(only.savepoint, silent) == (only.manifest, [])
+        assert verify_savepoint(only.savepoint, silent) == (only.manifest, [])
         assert len(pool_files(shelf)) == len(only.manifest.files)
         target = shelf / case
         restore(only.savepoint, opened(target), FakeClock(), silent, links=links)
@@ -125,7 +125,7 @@ def test_a_file_of_one_name_and_size_is_copied_where_its_content_is_another(tmp_
     changed.write_bytes(changed.read_bytes()[::-1])
     saved = take(root, tmp_path, 10)
     assert "state/0/0/11.changelog" not in {each.path for each in saved.shared}
-    assert verify(saved.savepoint, silent)[1] == []
+    assert verify_savepoint(saved.savepoint, silent)[1] == []
 
 
 def test_what_is_gone_from_the_pool_is_copied_again(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_what_is_gone_from_the_pool_is_copied_again(tmp_path: Path) -> None:
     (tmp_path / "saved/pool" / first.savepoint.unique / "state/0/0/11.changelog").unlink()
     saved = take(root, tmp_path, 10)
     assert len(saved.shared) == len(first.manifest.files) - 1
-    assert verify(saved.savepoint, silent)[1] == []
+    assert verify_savepoint(saved.savepoint, silent)[1] == []
 
 
 def test_a_savepoint_without_a_manifest_is_not_relied_on(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_clean_finds_what_no_savepoint_needs(tmp_path: Path) -> None:
     done = clean(str(shelf), None, day_ms, clock, explain=False)
     assert planned.amounts == done.amounts
     assert (done.total.files, [*done.amounts]) == (len(only), [Unneeded.POOL])
-    assert verify(second.savepoint, silent)[1] == []
+    assert verify_savepoint(second.savepoint, silent)[1] == []
     assert clean(str(shelf), None, day_ms, clock, explain=False).total.files == 0
 
 
@@ -214,7 +214,7 @@ def test_a_clean_removes_what_an_interrupted_one_has_left(tmp_path: Path) -> Non
     clock = FakeClock(start_ms=1 << 42)
     assert clean(str(tmp_path / "saved"), None, 0, clock, explain=False).total.size_bytes == 7
     assert not place.exists()
-    assert verify(saved.savepoint, silent)[1] == []
+    assert verify_savepoint(saved.savepoint, silent)[1] == []
 
 
 # ---- bad input
@@ -264,7 +264,7 @@ def test_verify_names_files_of_the_pool(name: str, tmp_path: Path) -> None:
     saved = take(unpack("rocksdb-changelog", tmp_path / "live"), tmp_path, 10)
     own = tmp_path / "saved/pool" / saved.savepoint.unique
     BAD[name].damage(root_of(saved), own)
-    (wrong,) = verify(saved.savepoint, silent)[1]
+    (wrong,) = verify_savepoint(saved.savepoint, silent)[1]
     assert str(own) in wrong.message
 
 
@@ -284,7 +284,7 @@ def test_nothing_is_deleted_where_a_savepoint_does_not_tell_what_it_needs(
         clean(str(tmp_path / "saved"), None, 0, FakeClock(start_ms=1 << 42), explain=False)
     assert contents(tmp_path / "saved") == before
     remove(second.savepoint)
-    assert verify(first.savepoint, silent)[1] == []
+    assert verify_savepoint(first.savepoint, silent)[1] == []
 
 
 @pytest.mark.parametrize("name", ["references.json", "savepoint.json"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ashore.queries.spark.sql.assembly import read_batches, read_partitions
+from ashore.queries.spark.sql.assembly import measure_batches, read_partitions
 from ashore.queries.spark.sql.settings import (
     KEPT_BATCHES_MIN,
     KEPT_FILES_MAX,
@@ -152,9 +152,9 @@ class Site:
 
 def test_nothing_is_reported_before_two_batches_and_a_store() -> None:
     site = Site()
-    assert (read_batches(site.checkpoint), read_partitions(site.checkpoint)) == (None, None)
+    assert (measure_batches(site.checkpoint), read_partitions(site.checkpoint)) == (None, None)
     site.batch(0, after_s=1, stores={"0/0": 10})
-    assert read_batches(site.checkpoint) is None
+    assert measure_batches(site.checkpoint) is None
     assert read_partitions(site.checkpoint) == 7
 
 
@@ -162,7 +162,7 @@ def test_a_query_without_state() -> None:
     site = Site()
     for number in range(3):
         site.batch(number, after_s=1, stores={})
-    assert read_batches(site.checkpoint) is None
+    assert measure_batches(site.checkpoint) is None
 
 
 def test_batches_by_their_median() -> None:
@@ -172,7 +172,7 @@ def test_batches_by_their_median() -> None:
         site.batch(number, after_s=100 if number == 3 else 5, stores={"0/0": 100, "0/1": 200})
     site.write("state/0/_metadata/metadata", b"{}")
     site.write("state/0/0/_metadata/schema", b"{}")
-    assert read_batches(site.checkpoint) == Batches(5.0, 300.0, 0.0, 2)
+    assert measure_batches(site.checkpoint) == Batches(5.0, 300.0, 0.0, 2)
 
 
 def test_a_snapshot_is_what_it_added() -> None:
@@ -180,12 +180,12 @@ def test_a_snapshot_is_what_it_added() -> None:
     for number in range(3):
         site.batch(number, after_s=5, stores={"0/0": 100})
     site.snapshot("0/0", 1, 50_000)
-    first = read_batches(site.checkpoint)
+    first = measure_batches(site.checkpoint)
     assert first is not None
     assert first.snapshot_bytes == 50_000  # there is no other to tell by
     site.snapshot("0/0", 2, 3_000)
     site.snapshot("0/0", 3, 5_000)
-    later = read_batches(site.checkpoint)
+    later = measure_batches(site.checkpoint)
     assert later is not None
     assert later.snapshot_bytes == 4_000
 
@@ -195,7 +195,7 @@ def test_stores_with_names_and_operators_add_up() -> None:
     stores = {f"0/{partition}/{side}": 10 for partition in range(2) for side in ("left", "right")}
     for number in range(3):
         site.batch(number, after_s=5, stores={**stores, "1/0": 1, "1/1": 1})
-    assert read_batches(site.checkpoint) == Batches(5.0, 42.0, 0.0, 6)
+    assert measure_batches(site.checkpoint) == Batches(5.0, 42.0, 0.0, 6)
 
 
 def test_of_many_partitions_some_are_looked_at() -> None:
@@ -210,7 +210,7 @@ def test_of_many_partitions_some_are_looked_at() -> None:
             seen.append(directory)
             return listing(directory)
 
-    found = read_batches(replace(site.checkpoint, storage=Watched()))
+    found = measure_batches(replace(site.checkpoint, storage=Watched()))
     assert found == Batches(5.0, 640.0, 0.0, 64)
     assert len(seen) < 16
 

@@ -11,7 +11,7 @@ from tests.unit.cli.test_commands import invoke
 
 from ashore.queries.state.contents import HEADER, check_blocks, unpack_block
 from ashore.queries.state.diagnosis.block_checksums import UNKNOWN
-from ashore.queries.state.diagnosis.block_checksums import check_table as check
+from ashore.queries.state.diagnosis.block_checksums import check_sst as check
 from ashore.queries.state.diagnosis.observe import observe
 
 CASES = ["rocksdb-changelog", "format-2", "join-3", "transform-with-state"]

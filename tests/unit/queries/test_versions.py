@@ -17,8 +17,8 @@ from ashore.queries.state.layout import UnknownPath, VersionPath, parse_path
 from ashore.queries.state.versions import (
     KeptVersion,
     copy_version,
+    read_checkpoint_owner,
     read_kept,
-    read_owner,
     require_own,
 )
 from ashore.storage import MemoryStorage
@@ -45,7 +45,7 @@ def test_a_copy_has_the_bytes_of_its_entry_and_is_made_once(
     storage: MemoryStorage, log: LandingLog
 ) -> None:
     checkpoint = Checkpoint(storage, "somewhere/3", "memory:somewhere/3")
-    assert read_owner(checkpoint) is None
+    assert read_checkpoint_owner(checkpoint) is None
     copy_version(storage, NAME, replace(log.fold, version=None), checkpoint)
     assert checkpoint.list_versions() == []
     for _ in range(2):
@@ -54,7 +54,7 @@ def test_a_copy_has_the_bytes_of_its_entry_and_is_made_once(
     entry = read_log(storage, NAME).version
     assert entry is not None
     assert checkpoint.read_version(1) == storage.read(entry_path(NAME, entry.entry))
-    assert read_owner(checkpoint) == NAME
+    assert read_checkpoint_owner(checkpoint) == NAME
     log.append(next_version(log.fold, "e", DOCUMENT), None)
     copy_version(storage, NAME, log.fold, checkpoint)
     assert checkpoint.list_versions() == [1, 2]
@@ -79,7 +79,7 @@ def test_a_damaged_copy_is_named(storage: MemoryStorage, damage: bytes) -> None:
     checkpoint = Checkpoint(storage, "somewhere/3", "memory:somewhere/3")
     checkpoint.keep_version(7, damage)
     with pytest.raises(CheckpointUnfit, match=r"version 7 of .* damaged"):
-        read_owner(checkpoint)
+        read_checkpoint_owner(checkpoint)
 
 
 def test_the_newest_copy_is_read_and_one_of_another_release_is_only_named(

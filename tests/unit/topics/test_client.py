@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ashore.errors import JobFileInvalid, SourceError, SourceUnreachable
 from ashore.topics.read.client import Admin, Cluster
-from ashore.topics.read.failures import PASSING, UNREACHABLE, Complaints, explain
+from ashore.topics.read.failures import PASSING, UNREACHABLE, Complaints, explain_kafka_error
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.reading import KafkaAddress
 from ashore_lab.testing import FakeClock
@@ -111,14 +111,18 @@ def test_the_count_of_brokers_that_are_down_hides_no_cause() -> None:
     complaints = Complaints()
     complaints.note(KafkaError(KafkaError._RESOLVE, "kafka:9092/bootstrap: no such host"))
     complaints.note(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
-    reported = explain(KafkaError(KafkaError._TIMED_OUT), complaints, "kafka:9092", 5)
+    reported = explain_kafka_error(KafkaError(KafkaError._TIMED_OUT), complaints, "kafka:9092", 5)
     assert "5 s: no such host" in reported.message
 
 
 def test_permission_and_tls_have_hints_of_their_own() -> None:
-    denied = explain(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Complaints(), "k:1", 5)
+    denied = explain_kafka_error(
+        KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Complaints(), "k:1", 5
+    )
     assert "Describe and Read" in denied.hint
-    handshake = explain(KafkaError(KafkaError._SSL, "handshake"), Complaints(), "k:1", 5)
+    handshake = explain_kafka_error(
+        KafkaError(KafkaError._SSL, "handshake"), Complaints(), "k:1", 5
+    )
     assert "no TLS connection" in handshake.message
     assert "k:1: handshake" in handshake.message
 
@@ -137,7 +141,7 @@ def test_permission_and_tls_have_hints_of_their_own() -> None:
 def test_a_port_that_closes_in_the_tls_handshake_does_not_speak_tls(said: str) -> None:
     complaints = Complaints()
     complaints.note(KafkaError(KafkaError._TRANSPORT, f"ssl://k:1/bootstrap: {said}"))
-    reported = explain(KafkaError(KafkaError._TIMED_OUT), complaints, "k:1", 5)
+    reported = explain_kafka_error(KafkaError(KafkaError._TIMED_OUT), complaints, "k:1", 5)
     assert "not speak TLS" in reported.message
     assert "SSL_HANDSHAKE" not in reported.message
 
@@ -145,7 +149,7 @@ def test_a_port_that_closes_in_the_tls_handshake_does_not_speak_tls(said: str) -
 def test_a_broker_that_closes_a_connection_is_not_told_to_be_without_tls() -> None:
     complaints = Complaints()
     complaints.note(KafkaError(KafkaError._TRANSPORT, "Disconnected (after 9ms in state UP)"))
-    reported = explain(KafkaError(KafkaError._TIMED_OUT), complaints, "k:1", 5)
+    reported = explain_kafka_error(KafkaError(KafkaError._TIMED_OUT), complaints, "k:1", 5)
     assert isinstance(reported, SourceUnreachable)
 
 

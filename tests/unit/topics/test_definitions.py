@@ -22,7 +22,7 @@ from tests.unit.topics.shop import (
 
 from ashore.errors import AshoreError, JobFileInvalid, SchemaConflict
 from ashore.fleet.server.log_follower import notices_of
-from ashore.fleet.server.pages.log_view import describe
+from ashore.fleet.server.pages.log_view import describe_entry
 from ashore.jobs.file import Job, parse_job
 from ashore.log.entries import Define, Prepare
 from ashore.log.query_history import tables_in
@@ -263,7 +263,7 @@ def test_a_notice_of_an_entry_has_the_move_with_both_names(world: World) -> None
     assert [each["changes"] for each in notices] == [
         [], [MOVE.format("ods.clicks", "ods.visits", "ods.clicks")],
     ]  # fmt: skip
-    assert [describe(each) for each in world.defined()] == [
+    assert [describe_entry(each) for each in world.defined()] == [
         "columns of ods.clicks (topic clicks)",
         MOVE.format("ods.clicks", "ods.visits", "ods.clicks"),
     ]

@@ -20,18 +20,18 @@ from ashore.errors import (
 from ashore.jobs.file import parse_job
 from ashore.log import names
 from ashore.log.store.owner import claim_tables
-from ashore.topics.use.preflight import check_job, check_topics
+from ashore.topics.use.preflight import check_job, require_topics
 
 EXISTING = ["clicks", "users", "big", "counts"]
 
 
 def test_topics_that_are_read_and_those_that_are_written_must_exist() -> None:
-    check_topics(job(TOPICS_JOB), EXISTING)
+    require_topics(job(TOPICS_JOB), EXISTING)
     with pytest.raises(StreamMissing, match="topic users does") as unread:
-        check_topics(job(TOPICS_JOB), ["clicks", "big", "counts"])
+        require_topics(job(TOPICS_JOB), ["clicks", "big", "counts"])
     assert unread.value.fields["key"] == "tables[1].topic"
     with pytest.raises(StreamMissing, match="topic counts does") as unwritten:
-        check_topics(job(TOPICS_JOB), ["clicks", "users", "big", "count"])
+        require_topics(job(TOPICS_JOB), ["clicks", "users", "big", "count"])
     assert (unwritten.value.fields["key"], unwritten.value.fields["line"]) == (
         "sql.topics[1].topic",
         17,

@@ -4,7 +4,7 @@ import pytest
 
 from ashore.topics.read import native
 from ashore.topics.read.client import Cluster
-from ashore.topics.read.native import Choice, choose
+from ashore.topics.read.native import Choice, choose_reader
 from ashore.topics.read.reading import KafkaAddress
 
 
@@ -22,8 +22,8 @@ from ashore.topics.read.reading import KafkaAddress
 def test_servers_are_named_as_librdkafka_takes_them(
     servers: str, why_not: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "load", lambda: native)  # any module: nothing is read
-    choice = choose(Cluster.of(servers, {}, 1.0))
+    monkeypatch.setattr(native, "load_module", lambda: native)  # any module: nothing is read
+    choice = choose_reader(Cluster.of(servers, {}, 1.0))
     assert (choice.is_raw, bool(choice.why_not)) == (not why_not, bool(why_not))
     assert choice.why_not.startswith(why_not)
 
@@ -31,7 +31,7 @@ def test_servers_are_named_as_librdkafka_takes_them(
 def test_without_the_module_librdkafka_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "ashore-native is not installed (pip install ashore-native)"
     monkeypatch.setattr(native, "why_not_native", lambda: reason)
-    assert choose(Cluster.of("kafka:9092", {}, 1.0)) == Choice(False, reason)
+    assert choose_reader(Cluster.of("kafka:9092", {}, 1.0)) == Choice(False, reason)
 
 
 def test_a_job_that_wants_python_or_has_options_only_librdkafka_has_is_told_so() -> None:

@@ -21,7 +21,7 @@ from tests.unit.topics.shop import (
 )
 
 from ashore.errors import SchemaConflict
-from ashore.fleet.server.pages.log_view import describe
+from ashore.fleet.server.pages.log_view import describe_entry
 from ashore.jobs.file import Job, match_topics, parse_job
 from ashore.log.progress import Quiet
 from ashore.log.query import PlanState
@@ -33,7 +33,7 @@ from ashore.topics.loop.definitions import plan_define
 from ashore.topics.loop.job import rules_of
 from ashore.topics.loop.slices import REMOVED, find_removed
 from ashore.topics.open_job import OpenJob
-from ashore.topics.use.table_changes import check_tables, describe_pending
+from ashore.topics.use.table_changes import check_table_changes, describe_pending
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_other_rows_of_the_same_topic_are_reported_once_with_both_values(
     text = f"ods.clicks: {words}{FROM_NOW_ON}"
     assert world.run(job_of(**change)) == [text]
     assert world.defined()[-1].changes == (text,)
-    assert describe(world.defined()[-1]) == text
+    assert describe_entry(world.defined()[-1]) == text
     assert world.run(job_of(**change)) == []
     [back] = world.run(job_of())
     assert back.startswith(f"ods.clicks: {words.partition(' ')[0]} changed from `")
@@ -183,7 +183,7 @@ def test_a_job_that_lands_nothing_any_more_reports_it_once(world: World) -> None
 def test_a_look_before_a_start_has_what_the_start_reports(world: World) -> None:
     def look(job: Job) -> tuple[str, ...]:
         resolved = match_topics(job, ["clicks"])
-        return check_tables(job, resolved, read_log(world.storage, NAME)).reported
+        return check_table_changes(job, resolved, read_log(world.storage, NAME)).reported
 
     assert look(job_of()) == ()
     changed = job_of(on_invalid="drop", table="ods.visits")

@@ -3,7 +3,7 @@ import pytest
 
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
-from ashore.topics.decode.wire import find_missing, wire_schema
+from ashore.topics.decode.wire import find_nulls, wire_schema
 
 DDL = (
     "a INT, l ARRAY<STRUCT<x: INT NOT NULL>>, m MAP<STRING, STRUCT<x: INT NOT NULL>>, "
@@ -52,10 +52,10 @@ def test_not_null_is_found_at_any_depth(is_wire, start):
     schema = pa.schema([(field.name, nullable(field.type)) for field in schema])
     rows = [as_wire(row) for row in ROWS] if is_wire else ROWS
     table = pa.Table.from_pylist(rows, schema=schema).slice(start)
-    assert find_missing(table, ddl).to_pylist() == MISSING[start:]
+    assert find_nulls(table, ddl).to_pylist() == MISSING[start:]
 
 
 def test_whole_tables_cost_no_mask():
     ddl = parse_ddl("a INT NOT NULL, s STRUCT<x: INT>")
     table = pa.Table.from_pylist([{"a": 1, "s": LACKING}], schema=wire_schema(ddl.fields))
-    assert find_missing(table, ddl) is None
+    assert find_nulls(table, ddl) is None

@@ -23,7 +23,7 @@ from ashore.tables.catalog.growth import (
     compare_columns,
     compare_partitioning,
     find_repeated,
-    refuse,
+    refuse_growth,
 )
 from ashore.tables.ddl import Schema, type_ddl
 
@@ -136,7 +136,7 @@ class MemoryCatalog:
             growth = compare_columns(_columns(known.table.columns), _columns(table.columns))
             conflicts = [*growth.conflicts, *_compare_rest(known.table, table)]
         if conflicts:
-            raise refuse(table.full_name, self.describe(), conflicts)
+            raise refuse_growth(table.full_name, self.describe(), conflicts)
         return growth
 
     def _answer(self) -> None:

@@ -20,7 +20,7 @@ from starlette.types import Scope
 from ashore.base.labels import label_texts
 from ashore.errors import NotAllowed, ServerRefused
 from ashore.fleet.access.tokens import Caller, Grant, UserRole
-from ashore.fleet.records.job_files import JobFile, digest_of
+from ashore.fleet.records.job_files import JobFile, digest_job_file
 from ashore.jobs.file import Job
 
 
@@ -232,7 +232,7 @@ def check_labels(caller: Caller, name: str, labels: Mapping[str, str]) -> None:
 
 def _check_current(file: JobFile) -> None:
     """Check that the labels that are known are those of the file that is there."""
-    if not file.is_checked or digest_of(file.path, file.job) != file.digest:
+    if not file.is_checked or digest_job_file(file.path, file.job) != file.digest:
         raise ServerRefused(
             f"the file of job {file.name} changed a moment ago",
             hint="deploy again in a few seconds",

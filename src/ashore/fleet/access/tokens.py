@@ -127,7 +127,7 @@ class Tokens:
 
     def find(self, token: str) -> Caller | None:
         """Return whose token it is; None: no one's. Looking up a digest leaks no timing."""
-        return self.callers.get(digest_of(token))
+        return self.callers.get(digest_token(token))
 
     def find_user(self, name: str, groups: Iterable[str] = ()) -> Caller | None:
         """Return a user whom a trusted proxy names, with all their rules; None: there is none."""
@@ -196,7 +196,7 @@ class TokenFile:
                 raise RequestInvalid(
                     f"there is a token `{name}` already", hint="revoke it first, or choose a name"
                 )
-            document["tokens"].append({"name": name, **rule, "sha256": digest_of(token)})
+            document["tokens"].append({"name": name, **rule, "sha256": digest_token(token)})
         return token
 
     def allow(self, kind: str, name: str, role: UserRole, jobs: str | None = None) -> None:
@@ -254,7 +254,7 @@ class TokenFile:
             os.close(handle)
 
 
-def digest_of(token: str) -> str:
+def digest_token(token: str) -> str:
     """Return the digest that a token is known by."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -298,7 +298,7 @@ def _parse(path: Path, document: Mapping[str, Any]) -> Tokens:
         own: dict[str, tuple[str, Grant]] = {}
         for number, each in enumerate(document["tokens"]):
             where = f"item {number + 1} of `tokens`"
-            digest = str(each["sha256"]) if "sha256" in each else digest_of(str(each["token"]))
+            digest = str(each["sha256"]) if "sha256" in each else digest_token(str(each["token"]))
             _kind, name = _named(each, ("name",), {"sha256", "token"})
             own[digest] = name, _grant("token", name, each)
         for number, each in enumerate(document.get("users", [])):

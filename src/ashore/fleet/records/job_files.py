@@ -151,12 +151,12 @@ def read_job_file(path: Path, load: Callable[[Path], Job] = load_job_file) -> Jo
     name = path.stem
     digest, problem, job = "", None, None
     try:
-        digest = digest_of(path, None)
+        digest = digest_job_file(path, None)
         _check_size(path)  # before it is read: to parse 50 MB takes minutes
         job = load(path)
         for each in _beside(path, job):
             _check_size(each)
-        digest = digest_of(path, job)
+        digest = digest_job_file(path, job)
         check_name(name, job)
     except AshoreError as error:
         problem, job = error, None
@@ -176,7 +176,7 @@ def check_name(name: str, job: Job) -> None:
         )
 
 
-def digest_of(path: Path, job: Job | None) -> str:
+def digest_job_file(path: Path, job: Job | None) -> str:
     """Return the digest of a job file and of the files that it names. Raises OSError."""
     digest = hashlib.sha256(_content_of(path))
     for each in _beside(path, job):

@@ -316,7 +316,7 @@ def judge_condition(seen: SeenJob) -> JobCondition:
         needs=needs,
         lag=lag,
         lag_at_ms=lag_at_ms,
-        records_per_s=rate if rate is not None or status is None else rate_of(status),
+        records_per_s=rate if rate is not None or status is None else job_rate(status),
         last_entry_ms=_last_entry_ms(status, fresh),
         retrying_since_ms=fresh.retrying_since_ms if fresh else None,
         landed=0 if status is None else sum(each.landed for each in status.slices),
@@ -362,7 +362,7 @@ def _lag_of(seen: SeenJob) -> tuple[int | None, int | None]:
     return (lag if seen.seen_ms - at_ms <= LAG_MS_MAX else None), at_ms
 
 
-def rate_of(status: JobStatus) -> float | None:
+def job_rate(status: JobStatus) -> float | None:
     """Return records per second over all slices; None: there are too few batches."""
     known = [each.records_per_s for each in status.slices if each.records_per_s is not None]
     return sum(known) if known else None

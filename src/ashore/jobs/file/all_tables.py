@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ashore.jobs.file.document import Document
-from ashore.jobs.file.problems import Finding, JobFileProblem, locate
+from ashore.jobs.file.problems import Finding, JobFileProblem, locate_problem
 from ashore.jobs.file.section import Key, key_text
 from ashore.jobs.file.source_text import WrittenText, written_file
-from ashore.jobs.file.sql_tables import DeclaredTable, NotDeclared, find_tables
+from ashore.jobs.file.sql_tables import DeclaredTable, NotDeclared, declared_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,10 @@ class Declared:
         """Return findings as problems, each in the file and line where its key is written."""
         here = [each for each in findings if not self._item_key(each.key)]
         there = [each for each in findings if self._item_key(each.key)]
-        return [*locate(here, file, lines), *sorted({self._problem(each) for each in there})]
+        return [
+            *locate_problem(here, file, lines),
+            *sorted({self._problem(each) for each in there}),
+        ]
 
     def _item_key(self, key: Key) -> Key:
         """Return the key of the item that a key is in; empty: it is in none of the SQL."""
@@ -62,7 +65,7 @@ def add_declared(
     key: Key = ("sql",) if sql is None or sql.file == path else ("sql", "file")
     found: tuple[DeclaredTable, ...] = ()
     try:
-        found = find_tables(sql.text) if sql else ()
+        found = declared_tables(sql.text) if sql else ()
     except NotDeclared as error:
         place = sql.place(error.start) if sql else path
         findings.append(Finding(key, f"{place}: {error.message}", error.instead))

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt
 
 from ashore.jobs.file.document import read_document
 from ashore.jobs.file.naming import NonEmpty, instant_ms
-from ashore.jobs.file.problems import Finding, invalid, locate, read_text, validate
+from ashore.jobs.file.problems import Finding, invalid, locate_problem, read_file_text, validate
 from ashore.jobs.file.section import Section, line_of
 from ashore.jobs.file.values import SOME, DurationMs
 
@@ -123,7 +123,7 @@ class CaseFile(Section):
 
 def load_cases(path: Path) -> tuple[Case, ...]:
     """Return the cases in a file. Raises JobFileInvalid."""
-    text = read_text(path, "name a file of cases, such as clicks.cases.yaml")
+    text = read_file_text(path, "name a file of cases, such as clicks.cases.yaml")
     return parse_cases(text, str(path))
 
 
@@ -135,7 +135,7 @@ def parse_cases(text: str, file: str = "job.cases.yaml") -> tuple[Case, ...]:
     cases = read.cases if read else ()
     findings += [*_same_names(cases), *_nothing_expected(cases)]
     if findings:
-        raise invalid(file, locate(findings, file, document.lines))
+        raise invalid(file, locate_problem(findings, file, document.lines))
     for index, case in enumerate(cases):
         case.read_from(file, line_of(document.lines, ("cases", index)))
     return cases

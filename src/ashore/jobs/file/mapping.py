@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ashore.jobs.file.document import read_document
 from ashore.jobs.file.naming import NonEmpty
-from ashore.jobs.file.problems import invalid, locate, read_text, validate
+from ashore.jobs.file.problems import invalid, locate_problem, read_file_text, validate
 from ashore.jobs.file.section import Section
 
 HEAD = """\
@@ -42,11 +42,11 @@ class MappingFile(Section):
 def load_mapping(path: Path) -> MappingFile:
     """Return the edits in a file. Raises JobFileInvalid."""
     instead = "`ashore migrate check --write-mapping FILE` writes one"
-    document = read_document(read_text(path, instead))
+    document = read_document(read_file_text(path, instead))
     findings, data = list(document.findings), {} if document.data is None else document.data
     mapping = None if findings else validate(MappingFile, data, findings)
     if mapping is None:
-        raise invalid(str(path), locate(findings, str(path), document.lines))
+        raise invalid(str(path), locate_problem(findings, str(path), document.lines))
     return mapping
 
 

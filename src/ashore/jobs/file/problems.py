@@ -52,7 +52,7 @@ class JobFileProblem:
         return f"{place}{key}{self.message}{instead}"
 
 
-def locate(
+def locate_problem(
     findings: Sequence[Finding], file: str, lines: Mapping[Key, int]
 ) -> list[JobFileProblem]:
     """Return the findings as problems, in the order of the file, each once."""
@@ -77,7 +77,7 @@ def invalid(file: str, problems: Sequence[JobFileProblem]) -> JobFileInvalid:
     )
 
 
-def read_text(path: Path, instead: str) -> str:
+def read_file_text(path: Path, instead: str) -> str:
     """Return the text of a file. Raises JobFileInvalid; `instead`: what to do about it."""
     try:
         return path.read_text("utf-8-sig")

@@ -83,7 +83,7 @@ class _Token:
         return inner.replace(quote * 2, quote) if quote == "`" else re.sub(r"\\(.)", r"\1", inner)
 
 
-def find_tables(text: str) -> tuple[DeclaredTable, ...]:
+def declared_tables(text: str) -> tuple[DeclaredTable, ...]:
     """Return the tables that SQL declares, in their order. Raises NotDeclared."""
     return tuple(
         _Reader(text, statement).read() for statement in _statements(text) if _is_table(statement)
@@ -92,7 +92,7 @@ def find_tables(text: str) -> tuple[DeclaredTable, ...]:
 
 def blank_tables(text: str) -> str:
     """Return SQL with white space for each `CREATE TABLE`: places stay. Raises NotDeclared."""
-    for each in find_tables(text):
+    for each in declared_tables(text):
         white = re.sub(r"[^\r\n]", " ", text[each.start : each.end])
         text = text[: each.start] + white + text[each.end :]
     return text

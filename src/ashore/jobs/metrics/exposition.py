@@ -33,7 +33,7 @@ def write_families(values: Iterable[tuple[Family, Mapping[tuple[str, ...], float
     return "".join(f"{line}\n" for line in lines)
 
 
-def merge_files(
+def merge_expositions(
     texts: Mapping[str, str], kept_max: int = SAMPLES_MAX
 ) -> tuple[str, dict[str, int]]:
     """Return the metrics of several jobs as one text, and how many samples each has too many.

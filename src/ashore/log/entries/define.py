@@ -28,10 +28,10 @@ class Define:
 
 def fold_define(fold: Fold, body: Define) -> Changes:
     """Return what a `define` changes in the fold. Raises Refused."""
-    return {"tables": define_tables(fold.tables, body.tables)}
+    return {"tables": merge_definitions(fold.tables, body.tables)}
 
 
-def define_tables(
+def merge_definitions(
     known: Mapping[str, TableDefinition], tables: Iterable[TableDefinition]
 ) -> dict[str, TableDefinition]:
     """Return the tables of a log after an entry that defines some. Raises Refused."""

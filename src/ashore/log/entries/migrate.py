@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ashore.base import codec
-from ashore.log.entries.define import define_tables
+from ashore.log.entries.define import merge_definitions
 from ashore.log.fold import Changes, Fold
 from ashore.log.query import EditsState, MappingEdit, MigrationState, PlanState
 from ashore.log.rules import Refused, keep_read, require
@@ -76,6 +76,6 @@ def fold_migrate(fold: Fold, body: Migrate, number: int) -> Changes:
         "left_out": keep_read(fold.left_out, fold.shards),
         "migrations": migrations,
         "edits": edits,
-        "tables": define_tables(fold.tables, body.tables),
+        "tables": merge_definitions(fold.tables, body.tables),
         "attempt": body.attempt,
     }

@@ -19,7 +19,7 @@ from ashore.log.files import DataFile, PartitionKey, Role, Target
 from ashore.log.fold import Changes, Fold, PartitionState, ShardState, new_partition
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange
 from ashore.log.query import Letter, Query, QueryState, choose_letters
-from ashore.log.rules import Refused, check_files, check_next, require, rows_of
+from ashore.log.rules import Refused, check_entry_files, check_next, require, rows_by_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
     require(len(changed) == len(body.shards), "a shard is in it twice")
     for table, watermark_ms in body.time.watermarks:
         require(watermark_ms >= fold.watermarks.get(table, watermark_ms), f"{table}: watermark")
-    check_files(body.files, body.targets, len(body.shards), has_spans=body.query is None)
+    check_entry_files(body.files, body.targets, len(body.shards), has_spans=body.query is None)
     if body.query is None:
         require(fold.plan is None, "a batch without its query, in the slice of one")
     else:
@@ -174,7 +174,7 @@ def _fill(
     partitions: Mapping[PartitionKey, PartitionState], body: Prepare, number: int
 ) -> Mapping[PartitionKey, PartitionState]:
     filled = dict(partitions)
-    for key, (rows, count) in rows_of(body.files, body.targets).items():
+    for key, (rows, count) in rows_by_partition(body.files, body.targets).items():
         state = filled.get(key) or new_partition(key, number)
         filled[key] = replace(
             state, rows=state.rows + rows, files=state.files + count, entry=number

@@ -14,7 +14,7 @@ from ashore.log.entries.prepare import Prepare
 from ashore.log.files import DataFile, Target
 from ashore.log.fold import Changes, Fold, Unclosed
 from ashore.log.positions import ShardKey
-from ashore.log.rules import Refused, check_files, require, rows_of
+from ashore.log.rules import Refused, check_entry_files, require, rows_by_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,11 @@ def fold_reland(fold: Fold, body: Reland, number: int, closed: Unclosed | None) 
         (body.batch, body.time) == (of.batch, of.time) and known >= set(body.shards),
         "its batch, time, watermarks or shards are not those of the entry",
     )
-    check_files(body.files, body.targets, len(body.shards), has_spans=True)
-    lost, landed = rows_of(loss.files, of.targets), rows_of(body.files, body.targets)
+    check_entry_files(body.files, body.targets, len(body.shards), has_spans=True)
+    lost, landed = (
+        rows_by_partition(loss.files, of.targets),
+        rows_by_partition(body.files, body.targets),
+    )
     partitions = dict(fold.partitions)
     for key in lost.keys() | landed.keys():
         rows, count = landed.get(key, (0, 0))

@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from ashore.base import codec
 from ashore.log.effects import HasEffects
-from ashore.log.entries.define import define_tables
+from ashore.log.entries.define import merge_definitions
 from ashore.log.entries.migrate import Migrate, fold_migrate
 from ashore.log.files import DataFile, PartitionKey, Target
 from ashore.log.fold import Changes, Fold, PartitionState
 from ashore.log.positions import ShardKey, ShardRange
 from ashore.log.query import Letter, Query, QueryState, merge_letters
-from ashore.log.rules import Refused, check_files, require, rows_of
+from ashore.log.rules import Refused, check_entry_files, require, rows_by_partition
 from ashore.log.tables import TableDefinition
 
 
@@ -83,7 +83,7 @@ def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
         "partitions": _withdraw(fold, body, number),
         "query": _roll_back(fold.query, body),
         "left_out": merge_letters(body.left_out, fold.left_out),
-        "tables": define_tables(fold.tables, body.tables),
+        "tables": merge_definitions(fold.tables, body.tables),
     }
     if body.undo is not None:
         require(body.undo.undoes is not None, "it migrates the query, and undoes nothing")
@@ -95,9 +95,9 @@ def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
 
 def _withdraw(fold: Fold, body: Rollback, number: int) -> dict[PartitionKey, PartitionState]:
     files = tuple(each.file for each in body.files)
-    check_files(files, body.targets, 0, has_spans=False)
+    check_entry_files(files, body.targets, 0, has_spans=False)
     partitions = dict(fold.partitions)
-    for key, (rows, count) in rows_of(files, body.targets).items():
+    for key, (rows, count) in rows_by_partition(files, body.targets).items():
         left = partitions.get(key)
         if left is None:
             continue  # retired, or sealed long ago and forgotten

@@ -12,7 +12,7 @@ from ashore.base import codec
 from ashore.log.entries.reland import find_lost
 from ashore.log.fold import Changes, Fold, Unclosed
 from ashore.log.positions import ShardKey, ShardRange
-from ashore.log.rules import check_next, require, rows_of
+from ashore.log.rules import check_next, require, rows_by_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def fold_skip(fold: Fold, body: Skip, closed: Unclosed | None) -> Changes:
         require(len(loss.files) > 0, "it gives up no file of its entry")
         # Rows of a query are of no shard, its dead letters are.
         lost_rows = sum(span.rows for file in loss.files for span in file.spans)
-        for key, (rows, count) in rows_of(loss.files, loss.body.targets).items():
+        for key, (rows, count) in rows_by_partition(loss.files, loss.body.targets).items():
             if key in partitions:
                 left = partitions[key]
                 partitions[key] = replace(left, rows=left.rows - rows, files=left.files - count)

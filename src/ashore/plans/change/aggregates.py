@@ -16,7 +16,7 @@ from ashore.plans.change.equivalence import (
     is_same_value,
 )
 from ashore.plans.change.side import KeptOperator, distinguish
-from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict, worst
+from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict, worst_verdict
 from ashore.plans.terms import Term, TermKind
 from ashore.plans.windows import Window, WindowKind
 
@@ -174,10 +174,12 @@ def _judge_functions(
             yield ColumnVerdict(name, StateVerdict.REFUSED, why)
         elif term in widened:
             yield ColumnVerdict(
-                name, worst([change.verdict, StateVerdict.CONVERT]), f"it is {WIDER}"
+                name, worst_verdict([change.verdict, StateVerdict.CONVERT]), f"it is {WIDER}"
             )
         elif term in same:
-            yield ColumnVerdict(name, worst([change.verdict, StateVerdict.CONVERT]), SAME_STATE)
+            yield ColumnVerdict(
+                name, worst_verdict([change.verdict, StateVerdict.CONVERT]), SAME_STATE
+            )
         elif digest not in was:
             start = _OF_NONE.get(new.side.term(term).name, "NULL")
             why = f"{BEGINS} {start}"

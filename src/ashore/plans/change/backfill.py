@@ -25,7 +25,7 @@ from ashore.plans.change.verdicts import (
     OperatorVerdict,
     QueryVerdict,
     StateVerdict,
-    worst,
+    worst_verdict,
 )
 from ashore.plans.graph import PlanNode
 from ashore.plans.log_form import StoredPlan
@@ -134,7 +134,7 @@ def _fill_verdict(verdict: QueryVerdict, ids: set[str]) -> QueryVerdict:
         _describe_operator(each) if each.new in ids else each for each in verdict.operators
     )
     parts = [*(each.verdict for each in verdict.sources), *(each.verdict for each in operators)]
-    found = worst([*parts, StateVerdict.CONVERT])
+    found = worst_verdict([*parts, StateVerdict.CONVERT])
     return replace(verdict, verdict=found, operators=operators)
 
 
@@ -142,13 +142,13 @@ def _describe_operator(operator: OperatorVerdict) -> OperatorVerdict:
     if operator.old is None:
         return replace(operator, verdict=StateVerdict.CONVERT, why=(FILLED,))
     columns = tuple(_describe_column(each) for each in operator.columns)
-    found = worst([StateVerdict.CONVERT, *(each.verdict for each in columns)])
+    found = worst_verdict([StateVerdict.CONVERT, *(each.verdict for each in columns)])
     return replace(operator, verdict=_own(operator, found), columns=columns)
 
 
 def _own(operator: OperatorVerdict, found: StateVerdict) -> StateVerdict:
     """Return the verdict of an operator whose columns have got a better one."""
-    of_columns = worst(each.verdict for each in operator.columns)
+    of_columns = worst_verdict(each.verdict for each in operator.columns)
     return operator.verdict if operator.verdict.rank > of_columns.rank else found
 
 

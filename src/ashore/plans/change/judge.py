@@ -24,7 +24,7 @@ from ashore.plans.change.verdicts import (
     QueryVerdict,
     StateVerdict,
     describe_verdict,
-    worst,
+    worst_verdict,
 )
 from ashore.plans.changes import find_changed_views, find_changes
 from ashore.plans.log_form import StoredPlan, is_released
@@ -90,7 +90,7 @@ def judge_query(old: StoredPlan, new: StoredPlan, edits: MappingEdits = NO_EDITS
     verdict = _Judge(old, new, edits, mapping).judge()
     if is_released(old) and not is_released(new):
         return replace(
-            verdict, verdict=worst([verdict.verdict, StateVerdict.PARTIAL]), why=(RELEASED,)
+            verdict, verdict=worst_verdict([verdict.verdict, StateVerdict.PARTIAL]), why=(RELEASED,)
         )
     if verdict.verdict in {StateVerdict.FULL, StateVerdict.REFUSED}:
         return verdict  # nothing is rewritten
@@ -133,7 +133,7 @@ def _with_obstacles(verdict: QueryVerdict, obstacles: Mapping[str, str]) -> Quer
         else each
         for each in verdict.operators
     )
-    found = worst([verdict.verdict, *(each.verdict for each in operators)])
+    found = worst_verdict([verdict.verdict, *(each.verdict for each in operators)])
     return replace(verdict, verdict=found, operators=operators)
 
 
@@ -162,7 +162,7 @@ class _Judge:
             MappedPair(one.id, other.id, pair.why, pair.score) for pair, one, other in self._pairs
         )
         parts = [each.verdict for each in self._sources]
-        verdict = worst([*parts, *(each.verdict for each in operators)])
+        verdict = worst_verdict([*parts, *(each.verdict for each in operators)])
         return QueryVerdict(verdict, (), operators, mapping, sources=self._sources)
 
     def _judge_operators(self) -> Iterator[OperatorVerdict]:
@@ -183,7 +183,7 @@ class _Judge:
             found.append(_Finding(StateVerdict.FULL, MOVED, differs=True))
         return OperatorVerdict(
             other.name,
-            worst([*(each.verdict for each in found), *(each.verdict for each in columns)]),
+            worst_verdict([*(each.verdict for each in found), *(each.verdict for each in columns)]),
             tuple(each.why for each in found),
             columns,
             one.id,

@@ -26,7 +26,7 @@ class StateVerdict(StrEnum):
         return list(StateVerdict).index(self)
 
 
-def worst(verdicts: Iterable[StateVerdict]) -> StateVerdict:
+def worst_verdict(verdicts: Iterable[StateVerdict]) -> StateVerdict:
     """Return the worst of some; of none, `full`."""
     return max(verdicts, key=lambda each: each.rank, default=StateVerdict.FULL)
 

@@ -34,7 +34,7 @@ from ashore.proof.audit.judge import (
     split_listing,
     state_file,
 )
-from ashore.proof.audit.proof import Claim, Proof, narrow, prove
+from ashore.proof.audit.proof import Claim, Proof, claim_only, prove
 from ashore.proof.audit.publication import CatalogLook, Published, SuccessFile, judge_success
 from ashore.proof.audit.result import ONE_PASS, Activity, AuditReport, Away, Gauge, Pace
 from ashore.proof.audit.scope import ListingRound, ReadingRound, WatchedFiles
@@ -467,7 +467,7 @@ class Auditor:
         parts = self._log.builder.excuse_rows((p for c in claims for p in c.parts), logged)
         files = [file for file in logged if not self._is_excused(file)]
         source = self._opened.source if self._kafka.since_ms is None else None
-        ledger = narrow(self._ledger, list(parts), files)
+        ledger = claim_only(self._ledger, list(parts), files)
         return prove(self._storage, source, ledger, self._progress)
 
     # ---- reading again
@@ -503,7 +503,9 @@ def audit_once(opened: OpenJob, progress: Progress = quiet) -> AuditReport:
         return Auditor(opened, ONE_PASS, progress, catalog).tick()
 
 
-def follow(opened: OpenJob, pace: Pace, is_stopping: Callable[[], bool]) -> Iterator[AuditReport]:
+def follow_job(
+    opened: OpenJob, pace: Pace, is_stopping: Callable[[], bool]
+) -> Iterator[AuditReport]:
     """Yield a report of each interval. Raises CallsHang: this process can look no more."""
     clock = opened.clock
     with _open_catalog(opened) as catalog:

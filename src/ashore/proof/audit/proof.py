@@ -88,7 +88,7 @@ def prove(
     return Proof(Observation(findings.named(), unaccounted, unprovable), files, is_waiting)
 
 
-def narrow(ledger: Ledger, parts: list[Part], files: list[LoggedFile]) -> Ledger:
+def claim_only(ledger: Ledger, parts: list[Part], files: list[LoggedFile]) -> Ledger:
     """Return a ledger that claims nothing but these."""
     return replace(
         ledger,

@@ -24,7 +24,7 @@ from ashore.proof.doctor.observation import (
     path_below,
 )
 from ashore.proof.doctor.spark_sink import judge_spark
-from ashore.proof.doctor.steps import DoctorRefusal, Former, Unclear, refuse
+from ashore.proof.doctor.steps import DoctorRefusal, Former, Unclear, refuse_repair
 from ashore.topics.read.source import StreamInfo
 
 ADOPTED = "adopted"
@@ -50,11 +50,11 @@ def plan_adoption(seen: Observations) -> Adoption:
     try:
         former = _judge(seen.former, seen.tables)
     except Unclear as unclear:
-        refusal = refuse(unclear.reason, unclear.hint)
+        refusal = refuse_repair(unclear.reason, unclear.hint)
         return Adoption(table=seen.former.table, refusals=(refusal,))
     fold = seen.log.fold
     if fold is None:
-        refusal = refuse("the job's log cannot be read", "repair the log first")
+        refusal = refuse_repair("the job's log cannot be read", "repair the log first")
         return Adoption(former, former.table, refusals=(refusal,))
     streams = sorted({shard.stream for shard in former.next_of})
     topics = {stream: seen.topics[stream] for stream in streams if stream in seen.topics}
@@ -101,19 +101,19 @@ def _refuse_topics(
     for table in seen.tables:
         if table.table in claimed and table.owner not in {None, seen.job}:
             text = f"table {table.table} belongs to job {table.owner}"
-            yield refuse(text, f"give this job another table, or run {table.owner}")
+            yield refuse_repair(text, f"give this job another table, or run {table.owner}")
     if seen.source.error:
         text = f"Kafka does not answer: {seen.source.error}"
-        yield refuse(text, "check `bootstrap_servers` and the brokers")
+        yield refuse_repair(text, "check `bootstrap_servers` and the brokers")
         return
     for stream in streams:
         topic = seen.topics.get(stream)
         if topic is None or topic.table != former.table:
             into = f"lands it in {topic.table}" if topic else "does not land it"
             text = f"the {former.kind} wrote topic {stream} into {former.table}, the job {into}"
-            yield refuse(text, "correct `tables` in the job file")
+            yield refuse_repair(text, "correct `tables` in the job file")
         elif stream not in seen.source.streams:
-            yield refuse(f"topic {stream} does not exist", "was it renamed?")
+            yield refuse_repair(f"topic {stream} does not exist", "was it renamed?")
         else:
             yield from _refuse_layout(former, seen, topic)
 
@@ -128,11 +128,11 @@ def _refuse_layout(former: Former, seen: Observations, topic: TopicSeen) -> Iter
         if columns != expected:
             text = f"{file} lies in partitions of {columns}, the job writes {expected}"
             hint = "correct `partition_by`, or give the job a table of its own"
-            yield refuse(text, hint)
+            yield refuse_repair(text, hint)
             return
         if names.leaf(file).rpartition(".")[2] not in _EXTENSIONS.get(topic.format, ()):
             text = f"{file} is not in {topic.format}, the format that the job writes"
-            yield refuse(text, "correct `format`, or give the job a table of its own")
+            yield refuse_repair(text, "correct `format`, or give the job a table of its own")
             return
 
 
@@ -150,7 +150,7 @@ def _refuse_stream(
         if shard.shard not in info.shards or there is None:
             text = f"the {former.kind} wrote {place}, which the topic does not have"
             hint = "was the topic created again? If so, its offsets belong to other records"
-            yield refuse(text, hint)
+            yield refuse_repair(text, hint)
         else:
             yield from _refuse_offset(former, place, offset, there, seen.skips_gaps)
 
@@ -161,14 +161,14 @@ def _refuse_offset(
     if offset > there.end:
         text = f"the {former.kind} reached offset {offset} in {place}, which ends at {there.end}"
         hint = "was the topic created again or restored, or is a transaction still open?"
-        yield refuse(text, hint)
+        yield refuse_repair(text, hint)
     elif offset < there.earliest and not skips_gaps:
         text = (
             f"the {former.kind} reached offset {offset} in {place}, but Kafka starts at "
             f"{there.earliest}"
         )
         hint = "to continue without the gap, write `gap: skip` under `source`: it is recorded"
-        yield refuse(text, hint)
+        yield refuse_repair(text, hint)
 
 
 def _refuse_known(
@@ -187,7 +187,7 @@ def _refuse_known(
                 "landing started without it: ashore verify cannot show what is duplicated or "
                 "missing"
             )
-            yield refuse(text, hint)
+            yield refuse_repair(text, hint)
             return
 
 

@@ -13,7 +13,7 @@ from ashore.log.entries import Joined
 from ashore.log.fold import Fold
 from ashore.log.positions import OffsetRange, ShardKey, StreamShard
 from ashore.proof.doctor.observation import Observations, OwnFile, OwnSeen, StagedDataFile, ends_of
-from ashore.proof.doctor.steps import AdoptFiles, DoctorRefusal, refuse
+from ashore.proof.doctor.steps import AdoptFiles, DoctorRefusal, refuse_repair
 from ashore.proof.evidence.runs import Runs, intersect, subtract, unite
 
 
@@ -33,27 +33,29 @@ def plan_own_files(seen: Observations) -> OwnPlan:
     if own is None:
         return OwnPlan()
     if fold is None:
-        return OwnPlan(refusals=(refuse("the job's log cannot be read", "repair the log first"),))
-    queries = tuple(refuse(error.message, _OF_QUERY) for error in own.lost_queries)
+        return OwnPlan(
+            refusals=(refuse_repair("the job's log cannot be read", "repair the log first"),)
+        )
+    queries = tuple(refuse_repair(error.message, _OF_QUERY) for error in own.lost_queries)
     if not own.files and own.end.epoch <= fold.epoch and own.end.next_batch <= fold.next_batch:
         return OwnPlan(refusals=queries, notes=("the log has every file of the job's topics",))
     refusals = tuple(_refuse_source(seen, own, fold)) or tuple(_refuse_missing(seen, own))
     if refusals:
         return OwnPlan(refusals=(*refusals, *queries))
     bases = _bases(own, seen, fold)
-    kept, aside = choose(own, fold, bases)
+    kept, aside = choose_files(own, fold, bases)
     lost = _find_unreadable(own, kept, bases)
     if lost:
         text = f"{lost} has records that Kafka no longer has, and cannot be adopted"
         hint = "restore the log or the file, or move the file aside by hand to give them up"
-        return OwnPlan(refusals=(refuse(text, hint),))
+        return OwnPlan(refusals=(refuse_repair(text, hint),))
     stranded = _find_stranded(own, fold, kept)
     if stranded:
         text = (
             f"{stranded} was never moved into its table, and has records that Kafka no longer has"
         )
         hint = "restore the log, which says where it belongs, or move it aside by hand to give its"
-        return OwnPlan(refusals=(refuse(text, f"{hint} records up"),))
+        return OwnPlan(refusals=(refuse_repair(text, f"{hint} records up"),))
     step = _step(seen, own, fold, kept, bases)
     notes = (_NOTE, *_notes_of_missing(own))
     return OwnPlan(step, tuple(sorted(aside.items())), queries, notes)
@@ -74,22 +76,22 @@ _OF_QUERY = (
 def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[DoctorRefusal]:
     if seen.source.error:
         hint = "only Kafka distinguishes a lost file from offsets without a record"
-        yield refuse(f"Kafka does not answer: {seen.source.error}", hint)
+        yield refuse_repair(f"Kafka does not answer: {seen.source.error}", hint)
         return
     for shard, end in sorted(ends_of(own.files).items()):
         there, topic = seen.source.offsets.get(shard), seen.topics.get(shard.stream)
         place = f"{shard.stream}/{shard.shard}"
         if topic is None or topic.is_made_by_spark:
             why = "has `select`" if topic else "is not a topic of the job"
-            yield refuse(f"{shard.stream} {why}", "restore the log from a backup")
+            yield refuse_repair(f"{shard.stream} {why}", "restore the log from a backup")
         elif there is None or there.end < end:
             hint = "was the topic created again? If so, its offsets belong to other records"
-            yield refuse(f"files hold {place} up to {end}, which Kafka does not have", hint)
+            yield refuse_repair(f"files hold {place} up to {end}, which Kafka does not have", hint)
         else:
             yield from _refuse_generation(seen, own, fold, shard)
             tables = {topic.table, *topic.side_tables}
             if any(f.table not in tables and f.of(shard) for f in own.files):
-                yield refuse(f"{place} is in tables of other topics", "correct `tables`")
+                yield refuse_repair(f"{place} is in tables of other topics", "correct `tables`")
 
 
 def _refuse_generation(
@@ -99,12 +101,12 @@ def _refuse_generation(
     known = fold.generation(seen.source.name, shard.stream)
     if known is not None and known[1] != seen.source.streams[shard.stream].stream_id:
         text = f"topic {shard.stream} was created again"
-        yield refuse(text, "ashore rejoin first")
+        yield refuse_repair(text, "ashore rejoin first")
     current = known[0] if known else 1
     if any(each.is_of_other(current) for file in own.files for each in file.of(shard)):
         text = f"files of {shard.stream}/{shard.shard} have another generation than {current}"
         hint = "the topic was created again: restore the log from a backup"
-        yield refuse(text, hint)
+        yield refuse_repair(text, hint)
 
 
 def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[DoctorRefusal]:
@@ -131,7 +133,7 @@ def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[DoctorRefusal]
             f"should stay dropped, before it is read: ashore retire JOB.yaml {topic.table} "
             "PARTITION..., or --older-than"
         )
-        yield refuse(text, hint)
+        yield refuse_repair(text, hint)
 
 
 def _notes_of_missing(own: OwnSeen) -> Iterator[str]:
@@ -160,7 +162,7 @@ def _bases(own: OwnSeen, seen: Observations, fold: Fold) -> dict[StreamShard, in
     return begun | current
 
 
-def choose(
+def choose_files(
     own: OwnSeen, fold: Fold, bases: Mapping[StreamShard, int]
 ) -> tuple[list[OwnFile], dict[str, str]]:
     """Return the files that are kept, batch after batch, and the others with the reasons."""

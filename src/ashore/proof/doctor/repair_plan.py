@@ -241,7 +241,7 @@ def _some(files: Iterable[FileStat | LoggedSize]) -> str:
     return ", ".join(found[:_SHOWN]) + more
 
 
-def explain(step: Step) -> str:
+def explain_repair(step: Step) -> str:
     """Return what a step does, in words."""
     match step:
         case AdoptFiles():

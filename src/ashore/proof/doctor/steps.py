@@ -78,7 +78,7 @@ class DoctorRefusal:
     hint: str
 
 
-def refuse(text: str, hint: str) -> DoctorRefusal:
+def refuse_repair(text: str, hint: str) -> DoctorRefusal:
     """Return why nothing is adopted."""
     return DoctorRefusal("adoption", text, hint)
 

@@ -15,7 +15,7 @@ from ashore.log.files import BatchPlace, DataFile, Role
 from ashore.log.names import SliceName
 from ashore.log.store.walk import read_window
 from ashore.log.tables import DEAD_DDL
-from ashore.proof.evidence.offsets import Unreadable, read_rows
+from ashore.proof.evidence.offsets import Unreadable, read_file_rows
 from ashore.storage.base import Storage
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.reasons import code_of, describe
@@ -141,7 +141,7 @@ def _read(
     final = opened.storage.stat(places.final)
     path = places.pending if final is None else places.final
     first = max(0, file.rows - ROWS)
-    rows = read_rows(
+    rows = read_file_rows(
         opened.storage, (path, file.size_bytes), target.extension, SCHEMA, [(first, file.rows)]
     )
     found = [

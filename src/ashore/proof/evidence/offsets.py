@@ -258,7 +258,7 @@ def _distinct(generations: np.ndarray) -> tuple[int, ...]:
 Blocks = Sequence[tuple[int, int]]
 
 
-def read_rows(
+def read_file_rows(
     storage: Readable, place: tuple[str, int], extension: str, schema: Schema, blocks: Blocks
 ) -> Iterator[Row]:
     """Yield the rows of `blocks`, in order.

@@ -131,7 +131,7 @@ def bridge(runs: Runs, gap: int) -> Runs:
     )
 
 
-def select(offsets: Offsets, runs: Runs) -> Offsets:
+def offsets_within(offsets: Offsets, runs: Runs) -> Offsets:
     """Return those of `offsets` that are in `runs`, in their order."""
     if not len(runs.starts):
         return offsets[:0]

@@ -21,7 +21,7 @@ from ashore.proof.evidence.runs import (
     Runs,
     bridge,
     intersect,
-    select,
+    offsets_within,
     unite,
 )
 from ashore.topics.read.source import Source
@@ -65,10 +65,10 @@ class _ShardAnswer:
     available: Runs = NO_RUNS  # read, and still there afterwards
 
     def of(self, missing: Runs) -> Answer:
-        records = select(np.concatenate([*self.records, NO_OFFSETS]), missing)
+        records = offsets_within(np.concatenate([*self.records, NO_OFFSETS]), missing)
         reported = intersect(missing, self.available).size
         # A record that has expired since it was read is known to have been there.
-        reported += len(records) - len(select(records, self.available))
+        reported += len(records) - len(offsets_within(records, self.available))
         return Answer(len(records), missing.size - reported, tuple(records[:NAMED_MAX].tolist()))
 
 
@@ -118,9 +118,9 @@ def _read_shard(source: Source, shard: ShardKey, missing: Runs, found: _ShardAns
         for record in source.read_again(there, offsets):
             piece.append(record.offset)
             if len(piece) == PIECE_RECORDS:
-                found.records.append(select(np.array(piece, np.int64), missing))
+                found.records.append(offsets_within(np.array(piece, np.int64), missing))
                 piece.clear()
-        found.records.append(select(np.array(piece, np.int64), missing))
+        found.records.append(offsets_within(np.array(piece, np.int64), missing))
     found.available = to_read
 
 

@@ -112,7 +112,7 @@ def look_at_file(
     """
     found = None if listed_bytes is None else (file.final, listed_bytes)
     for _ in range(TRIES):
-        found = found or locate(storage, file, is_in_flight=is_in_flight)
+        found = found or locate_file(storage, file, is_in_flight=is_in_flight)
         if found is None:
             break
         if not is_read:
@@ -134,7 +134,9 @@ def _read(storage: Storage, file: LoggedFile, path: str) -> FileLook:
     return FileLook(path, read_bytes, checksum, offsets)
 
 
-def locate(storage: Storage, file: LoggedFile, *, is_in_flight: bool) -> tuple[str, int] | None:
+def locate_file(
+    storage: Storage, file: LoggedFile, *, is_in_flight: bool
+) -> tuple[str, int] | None:
     """Return where a file is, with its size; None: it is at none of its places."""
     # The final place comes last again: a move in between is then seen there.
     pending = (file.pending, file.final) if is_in_flight else ()

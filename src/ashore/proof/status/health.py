@@ -55,7 +55,7 @@ def check_health(opened: OpenJob, status: JobStatus, allowed: Allowed) -> tuple[
     return (*_of_status(status, allowed), *_of_lake(opened))
 
 
-def worst(found: tuple[Ailment, ...]) -> ExitCode:
+def worst_ailment(found: tuple[Ailment, ...]) -> ExitCode:
     """Return the exit code of all that was found."""
     return worst_code(each.exit_code for each in found)
 

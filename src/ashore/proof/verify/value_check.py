@@ -15,7 +15,7 @@ from ashore.log.files import Role, Target
 from ashore.log.names import plain_source
 from ashore.log.positions import OffsetRange, ShardKey, StreamShard
 from ashore.proof.evidence.ledger import Ledger, LoggedFile
-from ashore.proof.evidence.offsets import Unreadable, checksum_of, read_rows
+from ashore.proof.evidence.offsets import Unreadable, checksum_of, read_file_rows
 from ashore.proof.evidence.plain_rows import Odd, Row, TooDeep, decode_row, is_same, read_hive
 from ashore.proof.evidence.result import (
     Difference,
@@ -27,7 +27,7 @@ from ashore.proof.evidence.result import (
     ValuesVerdict,
 )
 from ashore.proof.evidence.second_reading import Generations
-from ashore.proof.evidence.stored_files import locate
+from ashore.proof.evidence.stored_files import locate_file
 from ashore.proof.verify.sample import FileSample, SampleRate, choose_sample
 from ashore.storage.base import Storage
 from ashore.tables.ddl import Schema, parse_ddl
@@ -109,7 +109,7 @@ class _FileReading:
             else:
                 found = _as_client_reads(row[name]) if name == self.headers else row[name]
             if not is_same(found, value):
-                yield Difference(name, shown(found), shown(value))
+                yield Difference(name, shorten(found), shorten(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +180,14 @@ class _Comparison:
         file, storage = sample.file, self._access.storage
         for _ in range(2):  # a move in between is seen at the second look
             is_in_flight = self._ledger.is_in_flight(file)
-            place = locate(storage, file, is_in_flight=is_in_flight)
+            place = locate_file(storage, file, is_in_flight=is_in_flight)
             if place is None:
                 break
             try:
                 extension = file.target.extension
                 if extension == "orc" and checksum_of(storage, place[0])[0] != file.file.checksum:
                     raise NotComparable(OTHER_BYTES)  # Arrow's reader may end the process
-                rows = read_rows(storage, place, extension, reading.of_file, sample.blocks)
+                rows = read_file_rows(storage, place, extension, reading.of_file, sample.blocks)
                 return place[0], list(rows)
             except PathMissing:
                 continue
@@ -340,7 +340,7 @@ def _stretches(offsets: Iterable[int]) -> Iterator[OffsetRange]:
         yield OffsetRange(start, end)
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """Return a value as people see it, cut where it is long."""
     text = repr(value)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."

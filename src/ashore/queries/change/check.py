@@ -28,7 +28,7 @@ from ashore.plans.change.replay import (
     find_wrong_windows,
 )
 from ashore.plans.change.rewriting import plan_rewrite
-from ashore.plans.change.verdicts import QueryVerdict, SparkAlone, StateVerdict, worst
+from ashore.plans.change.verdicts import QueryVerdict, SparkAlone, StateVerdict, worst_verdict
 from ashore.plans.graph import PlanGraph
 from ashore.plans.log_form import is_released, read_stored
 from ashore.plans.matching import NO_EDITS, MappingEdits
@@ -154,7 +154,7 @@ def _moved(judged: JudgedQuery, into: str) -> JudgedQuery:
     if not into:
         return judged
     why = (*judged.verdict.why, f"its INSERT fills {into}: its state and its offsets move there")
-    found = worst([judged.verdict.verdict, StateVerdict.CONVERT])
+    found = worst_verdict([judged.verdict.verdict, StateVerdict.CONVERT])
     return replace(judged, verdict=replace(judged.verdict, verdict=found, why=why), into=into)
 
 

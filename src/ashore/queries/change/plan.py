@@ -26,7 +26,7 @@ from ashore.log.store.reader import read_log
 from ashore.plans.change.backfill import plan_backfill
 from ashore.plans.change.rewriting import StateRewrite, move_kept, plan_rewrite
 from ashore.plans.change.sources import moves_offsets
-from ashore.plans.change.verdicts import SourceVerdict, StateVerdict, worst
+from ashore.plans.change.verdicts import SourceVerdict, StateVerdict, worst_verdict
 from ashore.plans.digests import hash_form
 from ashore.plans.log_form import read_stored, released_plan, write_stored
 from ashore.plans.matching import NO_EDITS
@@ -252,7 +252,7 @@ def _new_topics(opened: OpenJob, planned: PlannedMigration) -> tuple[str, ...]:
 def require_accepted(judged: JudgedQuery, request: ApplyOptions) -> None:
     """Raise StateNotAccepted where a query loses more than a person has agreed to."""
     verdict, accepted = judged.verdict.verdict, StateVerdict(request.accepted)
-    if worst((verdict, accepted)) is not accepted:
+    if worst_verdict((verdict, accepted)) is not accepted:
         raise StateNotAccepted(
             f"{judged.query}: the verdict on its state is {verdict}; nothing was changed",
             hint="`ashore migrate check` names what starts empty or is dropped; to agree, add "

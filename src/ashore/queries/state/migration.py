@@ -64,7 +64,9 @@ class TargetPlan:
         """Return what is planned, where the batch has the partitions that its state will have."""
         number = self.partitions
         return {
-            batch: each if number is None or batch < self.batch else rescaling.cut(each, number)
+            batch: each
+            if number is None or batch < self.batch
+            else rescaling.set_partitions(each, number)
             for batch, each in offsets.items()
         }
 

@@ -113,7 +113,9 @@ def lay_out(source: Checkpoint, target: Checkpoint, plan: RescalePlan) -> None:
         moved = operator.move_to(target.uri).cut(plan.new_partitions)
         target.create(path.path, moved.write())
     for batch, offsets in plan.offsets.items():
-        target.plan(batch, offsets if batch < plan.batch else cut(offsets, plan.new_partitions))
+        target.plan(
+            batch, offsets if batch < plan.batch else set_partitions(offsets, plan.new_partitions)
+        )
 
 
 def commit(source: Checkpoint, target: Checkpoint, batch: int, ids: StoreIds) -> None:
@@ -200,7 +202,7 @@ def _is_written_anew(path: CheckpointPath) -> bool:
     )
 
 
-def cut(offsets: OffsetsFile, partitions: int) -> OffsetsFile:
+def set_partitions(offsets: OffsetsFile, partitions: int) -> OffsetsFile:
     """Return what is planned, with another number of partitions. Requires: it has settings."""
     settings = offsets.settings
     check(settings is not None, "a batch of Spark 4 has settings")

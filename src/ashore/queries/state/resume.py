@@ -19,7 +19,7 @@ from ashore.log.fold import Fold
 from ashore.log.names import SliceName, query_source
 from ashore.log.plan_query import CheckpointPosition, Refusal, Refuse, plan_start
 from ashore.log.plan_rollback import Wish
-from ashore.log.query_history import LandedBatch, read_batches
+from ashore.log.query_history import LandedBatch, read_landed_batches
 from ashore.log.store.committer import Committer
 from ashore.log.store.reader import read_history, read_log
 from ashore.queries.state.attempts import Attempts
@@ -29,7 +29,7 @@ from ashore.queries.state.layout import Ends
 from ashore.queries.state.rollback import plan_entry
 from ashore.queries.state.versions import require_migration
 from ashore.storage.base import Storage
-from ashore.topics.loop.query_sink import unfit
+from ashore.topics.loop.query_sink import refusal_of
 from ashore.topics.loop.sinks import SENT
 
 Place = tuple[str, str, str]  # source, topic and topic partition, as keys of shards have them
@@ -139,18 +139,18 @@ def _plan(
 def _look(storage: Storage, name: SliceName, fold: Fold, plan: Resume) -> LandedSince:
     decision = plan_start(fold.query, plan.position)
     if isinstance(decision, Refuse):
-        raise unfit(name, decision)
+        raise refusal_of(name, decision)
     if fold.query is not None:
         require_migration(name, fold, plan.migration)
     done = plan.position.committed
     if fold.query is None or fold.query.batch_id <= done:
         return LandedSince(done, done, 0, 0)
-    batches = read_batches(read_history(storage, name), done)
+    batches = read_landed_batches(read_history(storage, name), done)
     needed = range(max(done, fold.query.first), fold.query.batch_id + 1)
     missing = [number for number in needed if number not in batches]
     if missing:
         text = f"the log does not have batch {missing[0]}, which the savepoint would continue from"
-        raise unfit(name, Refuse(Refusal.FORGOTTEN, text))
+        raise refusal_of(name, Refuse(Refusal.FORGOTTEN, text))
     landed = [batches[number] for number in range(done + 1, fold.query.batch_id + 1)]
     _require_followed(name, plan, landed)
     files = [file for batch in landed for file in batch.files]
@@ -176,5 +176,5 @@ def _require_followed(name: SliceName, plan: Resume, landed: Iterable[LandedBatc
                     f"the savepoint ends at offset {ends} of {read.key}, but the log continues "
                     f"after batch {plan.position.committed} at offset {read.offsets.start}"
                 )
-                raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
+                raise refusal_of(name, Refuse(Refusal.OTHER_LINEAGE, text))
             compared.add(place)

@@ -15,7 +15,7 @@ from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 from ashore.log.plan_query import NO_BATCH, Refusal
 from ashore.log.plan_rollback import NoRollback, Wish, plan_rollback
-from ashore.log.query_history import find_tables, read_batches
+from ashore.log.query_history import find_tables, read_landed_batches
 from ashore.log.store.committer import Committer
 from ashore.log.store.reader import read_history, read_log
 from ashore.queries.state.attempts import Attempts
@@ -82,7 +82,7 @@ def plan_entry(storage: Storage, name: SliceName, fold: Fold, wish: Wish) -> Rol
     """
     if fold.query is not None and fold.query.batch_id == wish.batch_id:
         return None
-    batches = read_batches(read_history(storage, name), wish.batch_id - 1)
+    batches = read_landed_batches(read_history(storage, name), wish.batch_id - 1)
     body = plan_rollback(fold, batches, wish)
     if isinstance(body, NoRollback):
         raise QueryRefused(f"{name}: {body.text}; nothing was changed", hint=body.hint)

@@ -39,7 +39,7 @@ def copy_version(storage: Storage, name: SliceName, fold: Fold, checkpoint: Chec
     checkpoint.keep_version(known.version, entry_bytes(entry))
 
 
-def read_owner(checkpoint: Checkpoint) -> SliceName | None:
+def read_checkpoint_owner(checkpoint: Checkpoint) -> SliceName | None:
     """Return the slice whose query a checkpoint is of; None: it does not say.
 
     Raises as `read_kept`.
@@ -117,7 +117,7 @@ def require_migration(name: SliceName, fold: Fold, migration: int) -> None:
 
 def require_own(name: SliceName, checkpoint: Checkpoint) -> None:
     """Raise CheckpointUnfit where a checkpoint is that of another job or query."""
-    owner = read_owner(checkpoint)
+    owner = read_checkpoint_owner(checkpoint)
     if owner is not None and owner != name:
         raise CheckpointUnfit(
             f"{name}: the checkpoint at {checkpoint.path} is that of {owner}",

@@ -36,7 +36,7 @@ from ashore.queries.state.savepoints.manifest import Manifest
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.store import Savepoint
 from ashore.queries.state.savepoints.transfer import Advance
-from ashore.queries.state.versions import read_owner
+from ashore.queries.state.versions import read_checkpoint_owner
 from ashore.queries.tools.former_log import FormerLog, read_former
 from ashore.queries.tools.roll_back import StoppedQuery, find_query
 from ashore.queries.tools.savepoints import find_savepoint
@@ -151,7 +151,7 @@ def begin_in_another_table(
 def _open(opened: OpenJob, where: str, request: AnotherTable) -> _Opened:
     """Read a savepoint. Raises CheckpointUnfit if of another job, unless that is allowed."""
     savepoint = find_savepoint(where, opened.clock)
-    manifest, owner = savepoint.read_manifest(), read_owner(savepoint.checkpoint)
+    manifest, owner = savepoint.read_manifest(), read_checkpoint_owner(savepoint.checkpoint)
     if (owner is None or owner.job != opened.job.job) and not request.of_another_job:
         whose = "does not say which job it is of" if owner is None else f"is of {owner}"
         raise CheckpointUnfit(

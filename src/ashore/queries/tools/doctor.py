@@ -212,9 +212,9 @@ def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
 @contextmanager
 def _opened(request: DoctorOptions) -> Iterator[tuple["OpenJob", "StoppedQuery"]]:
     # What opens jobs takes longer to import than a checkpoint to be looked at.
-    from ashore.queries.tools.roll_back import open_query  # noqa: PLC0415 - as said above
+    from ashore.queries.tools.roll_back import open_query_of_table  # noqa: PLC0415 - as said above
 
-    with open_query(request.where, request.query) as found:
+    with open_query_of_table(request.where, request.query) as found:
         yield found
 
 

@@ -19,7 +19,7 @@ from ashore.queries.state.savepoints.manifest import Manifest
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.store import Savepoint
 from ashore.queries.state.savepoints.transfer import Advance
-from ashore.queries.state.versions import read_owner
+from ashore.queries.state.versions import read_checkpoint_owner
 from ashore.queries.tools.addresses import choose_query
 from ashore.queries.tools.roll_back import StoppedQuery, find_query
 from ashore.queries.tools.savepoints import find_savepoint
@@ -114,7 +114,7 @@ def _choose(opened: OpenJob, where: str) -> _Chosen:
     job = opened.job
     savepoint = find_savepoint(where, opened.clock)
     manifest = savepoint.read_manifest()
-    owner, sinks = read_owner(savepoint.checkpoint), sinks_of(job)
+    owner, sinks = read_checkpoint_owner(savepoint.checkpoint), sinks_of(job)
     queries = {sink_slice(job.job, sink): name for name, sink in sinks.items()}
     if owner is None:  # of an earlier release: where the job has several queries it is unknown
         return _Chosen(choose_query(str(job.path), sinks, None), savepoint, manifest)

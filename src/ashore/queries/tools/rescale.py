@@ -22,7 +22,7 @@ from ashore.queries.state.rescaling import RescalePlan, finish, lay_out, plan_re
 from ashore.queries.state.savepoints.restore import require_empty
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.addresses import find_checkpoint, is_job_file, require_newest
-from ashore.queries.tools.roll_back import StoppedQuery, open_query, take_over
+from ashore.queries.tools.roll_back import StoppedQuery, open_query_of_table, take_over
 from ashore.queries.tools.state_process import run_state_process, take_answer
 from ashore.topics.loop.job import lake_of
 from ashore.topics.open_job import OpenJob
@@ -133,7 +133,7 @@ def rescale(
 
     """
     if is_job_file(request.where):
-        with open_query(request.where, request.query) as (opened, query):
+        with open_query_of_table(request.where, request.query) as (opened, query):
             rescaler = _rescaler_of(opened, clock, report, debug=request.debug)
             newest = require_newest(query.attempts, query.fills)
             if request.to is not None or request.explains:
@@ -214,7 +214,7 @@ def undo(request: RescaleOptions) -> Undo:
             f"{request.where} is not a job file: there is nothing to undo",
             hint="start the query with the original checkpoint: it was only read",
         )
-    with open_query(request.where, request.query) as (opened, query):
+    with open_query_of_table(request.where, request.query) as (opened, query):
         planned = _plan_undo(query)
         if request.explains:
             return planned

@@ -46,7 +46,7 @@ def find_query(opened: OpenJob, table: str) -> StoppedQuery:
 
 
 @contextmanager
-def open_query(where: str, fills: str | None) -> Iterator[tuple[OpenJob, StoppedQuery]]:
+def open_query_of_table(where: str, fills: str | None) -> Iterator[tuple[OpenJob, StoppedQuery]]:
     """Open the job of a job file, and find the query that fills a table or a topic.
 
     `fills`: None where the job has one query.

@@ -76,7 +76,9 @@ def find_savepoint(where: str, clock: Clock) -> Savepoint:
     return savepoint_in(shelf, name)
 
 
-def verify(savepoint: Savepoint, advance: Advance) -> tuple[Manifest, list[CheckpointUnfit]]:
+def verify_savepoint(
+    savepoint: Savepoint, advance: Advance
+) -> tuple[Manifest, list[CheckpointUnfit]]:
     """Return what a savepoint is, and what is wrong with its files.
 
     Raises CheckpointUnfit where its manifest cannot be read; StorageError.

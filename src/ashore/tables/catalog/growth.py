@@ -74,7 +74,7 @@ def compare_partitioning(
     ]
 
 
-def refuse(table: str, catalog: str, conflicts: Sequence[str]) -> SchemaConflict:
+def refuse_growth(table: str, catalog: str, conflicts: Sequence[str]) -> SchemaConflict:
     """Return the error that names all conflicts of a table."""
     hint = "correct the job file, or write to a table with another name"
     if all(each.endswith(_ONLY_THERE) for each in conflicts):

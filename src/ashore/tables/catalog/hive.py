@@ -26,7 +26,7 @@ from ashore.tables.catalog.growth import (
     compare_columns,
     compare_partitioning,
     find_repeated,
-    refuse,
+    refuse_growth,
 )
 from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
 from ashore.tables.catalog.hive_schema import (
@@ -173,14 +173,14 @@ class HiveCatalog:
     def _check_names(self, table: CatalogTable) -> None:
         unfit = [*find_repeated(table), *find_unfit(table)]
         if unfit:
-            raise refuse(table.full_name, self.describe(), unfit)
+            raise refuse_growth(table.full_name, self.describe(), unfit)
 
     def _compare(self, known: Any, table: CatalogTable) -> Growth:
         """Return what the metastore's table lacks. Raises SchemaConflict."""
         growth = compare_columns(_columns(known.sd.cols), _comparable(table.columns))
         conflicts = [*growth.conflicts, *_compare_rest(known, table)]
         if conflicts:
-            raise refuse(table.full_name, self.describe(), conflicts)
+            raise refuse_growth(table.full_name, self.describe(), conflicts)
         return growth
 
     def _load_table(self, table: CatalogTable) -> Any:

@@ -37,7 +37,7 @@ from ashore.topics.decode.reasons import (
     NULL,
     NUMBER_RANGE,
 )
-from ashore.topics.decode.wire import RowRefused, convert, find_missing, wire_schema
+from ashore.topics.decode.wire import RowRefused, convert, find_nulls, wire_schema
 
 _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*', re.DOTALL)
 
@@ -165,7 +165,7 @@ class JsonDecoder:
     def _decode_part(self, batch: _Batch, start: int, count: int) -> None:
         """Decode rows, or raise what the library raises."""
         table = self._parse(batch.sources, start, count)
-        missing = find_missing(table, self._ddl)
+        missing = find_nulls(table, self._ddl)
         if missing is not None:
             table = table.filter(pc.invert(missing))
         converted = self._convert(table)

@@ -193,7 +193,7 @@ def _from_base64(column: pa.Array) -> pa.Array:
     return pa.array(rows, pa.binary())
 
 
-def find_missing(table: pa.Table, schema: Schema) -> pa.BooleanArray | None:
+def find_nulls(table: pa.Table, schema: Schema) -> pa.BooleanArray | None:
     """Return the rows that break a NOT NULL, at any depth; None: none does.
 
     `table` holds the columns of the schema as wire types, or as the types that tables hold.

@@ -132,7 +132,7 @@ def shown_gaps(gaps: Gaps) -> str:
     return "; ".join(str(each) for each in gaps.ranges[:5])
 
 
-def offsets_gone(gaps: Gaps) -> OffsetsGone:
+def refuse_gaps(gaps: Gaps) -> OffsetsGone:
     """Return the error of a job that does not skip gaps."""
     first = gaps.ranges[0]
     place, to = f"{first.key.stream}/{first.key.shard}", first.offsets.end

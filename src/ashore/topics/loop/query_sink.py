@@ -306,7 +306,7 @@ class QuerySink:
         decision = plan_query_batch(self.fold, batch, past)
         match decision:
             case Refuse():
-                raise unfit(self.plan.name, decision)
+                raise refusal_of(self.plan.name, decision)
             case DiscardRows():
                 self._begin_reading(batch)  # a state is built of what is read
                 return None
@@ -494,7 +494,7 @@ def _read_ranges(begun: BegunBatch) -> list[ShardRange]:
     return [each for each in sorted(begun.batch.ranges) if each.offsets.size]
 
 
-def unfit(name: SliceName, refuse: Refuse) -> CheckpointUnfit:
+def refusal_of(name: SliceName, refuse: Refuse) -> CheckpointUnfit:
     """Return the error that a refusal is."""
     return CheckpointUnfit(
         f"{name}: {refuse.text}; nothing was written", hint=_HINTS[refuse.why], why=refuse.why.value

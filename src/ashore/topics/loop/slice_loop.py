@@ -28,7 +28,7 @@ from ashore.log.plan_batch import (
     Nothing,
     ShardOffsets,
     WentBack,
-    check_plan,
+    check_batch,
     leaders_of,
     plan_batch,
     plan_time,
@@ -69,8 +69,8 @@ from ashore.topics.loop.joins import (
     check_streams,
     find_replaced,
     look_again,
-    offsets_gone,
     plan_join,
+    refuse_gaps,
     require_streams,
     shards_of,
     shown_gaps,
@@ -215,7 +215,7 @@ class SliceLoop:
         self._directories.require(spec.table for _, spec in order.tables)
         if not all(result.is_by_id for result in results):
             self._check_identities(streams)
-        check_plan(plan, self.parts.log.fold)
+        check_batch(plan, self.parts.log.fold)
         prepare = prepare_of(plan, written)
         self._entries.append(prepare)
         self.parts.progress.measured(count_batch(self.plan.name.slice, prepare))
@@ -311,7 +311,7 @@ class SliceLoop:
     def _skip(self, gaps: Gaps, offsets: Mapping[ShardKey, ShardOffsets]) -> None:
         shown = shown_gaps(gaps)
         if not self.plan.skips_gaps:
-            raise offsets_gone(gaps)
+            raise refuse_gaps(gaps)
         self._report(f"skipped, Kafka no longer has it: {shown}")
         leaders = leaders_of([each.key for each in gaps.ranges], offsets)
         self._entries.append(Skip(gaps.ranges, None, (), (), "job", "gap: skip", leaders))

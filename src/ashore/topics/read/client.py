@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.topics.read.failures import PASSING, TIMED_OUT, Complaints, explain
+from ashore.topics.read.failures import PASSING, TIMED_OUT, Complaints, explain_kafka_error
 from ashore.topics.read.reader_options import OptionProblem, options_invalid, translate_options
 
 T = TypeVar("T")
@@ -147,7 +147,9 @@ class Admin:
             self.client.poll(0)  # hands what the connection complained of to the complaints
             is_late = clock.monotonic_s() + PAUSE_S >= deadline_s
             if is_late or error.code() not in PASSING or self.complaints.is_final:
-                raise explain(error, self.complaints, self.cluster.bootstrap_servers, timeout_s)
+                raise explain_kafka_error(
+                    error, self.complaints, self.cluster.bootstrap_servers, timeout_s
+                )
             attempt_s *= 2
             clock.sleep(PAUSE_S)
 

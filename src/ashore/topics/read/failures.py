@@ -111,7 +111,7 @@ class Complaints:
         self.login = self.tls = self.last = ""
 
 
-def explain(
+def explain_kafka_error(
     error: KafkaError, complaints: Complaints, servers: str, timeout_s: float
 ) -> SourceError:
     """Return the error of Ashore that means `error`, after a call of `timeout_s` to `servers`."""

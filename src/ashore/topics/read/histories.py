@@ -28,13 +28,18 @@ from confluent_kafka.admin import AdminClient
 from ashore.errors import SourceUnreachable
 from ashore.log.positions import StreamShard
 from ashore.topics.read.client import PAUSE_S, Admin, Cluster, wait_for
-from ashore.topics.read.failures import OFFSET_OUT_OF_RANGE, PASSING, Complaints, explain
+from ashore.topics.read.failures import (
+    OFFSET_OUT_OF_RANGE,
+    PASSING,
+    Complaints,
+    explain_kafka_error,
+)
 from ashore.topics.read.native import (
     BrokerSilent,
     EpochEnd,
     EpochOf,
     GaveUp,
-    choose,
+    choose_reader,
     read_epoch_ends,
 )
 from ashore.topics.read.polling import next_answer
@@ -106,7 +111,7 @@ def find_refused(admin: Admin, positions: Mapping[StreamShard, Position]) -> dic
     cluster = replace(admin.cluster, timeout_s=max(admin.cluster.timeout_s, PATIENCE_S))
     answers = _Answers(cluster, dict(positions), len(positions))
     answers.wait_anew()
-    choice = choose(cluster)
+    choice = choose_reader(cluster)
     if choice.is_raw:
         try:
             _ask_leaders(admin, answers)
@@ -185,7 +190,7 @@ def _note_end(answers: _Answers, end: EpochEnd) -> None:
         return
     if end.error:
         cluster, error = answers.cluster, KafkaError(end.error)
-        raise explain(error, Complaints(), cluster.bootstrap_servers, cluster.timeout_s)
+        raise explain_kafka_error(error, Complaints(), cluster.bootstrap_servers, cluster.timeout_s)
     epoch, reason = position.leader_epoch, ""
     if end.end < 0:
         reason = f"its leader does not know leader epoch {epoch}"

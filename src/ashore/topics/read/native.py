@@ -73,7 +73,7 @@ class Choice(NamedTuple):
     why_not: str
 
 
-def load() -> ModuleType | None:
+def load_module() -> ModuleType | None:
     """Return the module, or None where it cannot be had."""
     if why_not_native():
         return None
@@ -82,9 +82,9 @@ def load() -> ModuleType | None:
     return ashore_native
 
 
-def choose(cluster: Cluster) -> Choice:
+def choose_reader(cluster: Cluster) -> Choice:
     """Say whether the native reader can read of this cluster."""
-    if load() is None:
+    if load_module() is None:
         return Choice(False, why_not_native())
     if isinstance(_servers(cluster), str):
         return Choice(False, f"{_servers(cluster)} is not of the form HOST:PORT")
@@ -99,7 +99,7 @@ def read_epoch_ends(
 
     Requires: `choose` says that it can be. Raises GaveUp, BrokerSilent.
     """
-    module = load()
+    module = load_module()
     if module is None:
         fail("there is no native reader")
     connections = _connections(module, _made_by(cluster))
@@ -134,7 +134,7 @@ class RawReading:
         topic_ids: Mapping[str, str] = MappingProxyType({}),
         limits: ReadLimits = HARD_LIMITS,
     ) -> None:
-        module = load()
+        module = load_module()
         if module is None:
             fail("there is no native reader")
         self._module = module

@@ -16,7 +16,7 @@ from ashore.topics.read.failures import (
     PARTITION_END,
     TIMED_OUT,
     Complaints,
-    explain,
+    explain_kafka_error,
 )
 
 POLL_S = 0.5
@@ -42,7 +42,9 @@ def next_answer(
             return message
         is_harmless = message is None or (error is not None and error.code() in HARMLESS)
         if not is_harmless or cluster.clock.monotonic_s() >= deadline_s:
-            raise explain(error, complaints, cluster.bootstrap_servers, cluster.timeout_s)
+            raise explain_kafka_error(
+                error, complaints, cluster.bootstrap_servers, cluster.timeout_s
+            )
 
 
 def read_headers(message: Message) -> list[Header] | None:

@@ -35,7 +35,7 @@ from ashore.topics.read.failures import (
     PARTITION_END,
     TIMED_OUT,
     Complaints,
-    explain,
+    explain_kafka_error,
 )
 from ashore.topics.read.limits import (
     DEFAULT_LIMITS,
@@ -50,7 +50,7 @@ from ashore.topics.read.native import (
     WAVE_RECORDS,
     GaveUp,
     RawReading,
-    choose,
+    choose_reader,
     offsets_gone,
 )
 from ashore.topics.read.record_columns import FETCHED, record_sizes
@@ -131,7 +131,7 @@ class KafkaAddress:
         words = describe_reader(self.reader)
         if not words.startswith("native"):
             return words
-        choice = choose(Cluster.of(self.bootstrap_servers, self.options, self.timeout_s))
+        choice = choose_reader(Cluster.of(self.bootstrap_servers, self.options, self.timeout_s))
         return words if choice.is_raw else f"{words}; librdkafka reads: {choice.why_not}"
 
     def read(
@@ -202,7 +202,7 @@ def read_ranges(
     Raises OffsetsGone if retention overtakes the reading, RecordsTooLarge, SourceError, and
     BadRecord where librdkafka's client for Python cannot read a record's headers.
     """
-    choice = choose(cluster)
+    choice = choose_reader(cluster)
     gave_up = ""
     if use.native and not choice.is_raw:
         _log.info("librdkafka reads: %s", choice.why_not)
@@ -390,7 +390,9 @@ class _Reading:
             _log.debug("reading %s continues after %s", partition, event.text)
         else:
             cluster, error = self._cluster, KafkaError(code, event.text)
-            raise explain(error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s)
+            raise explain_kafka_error(
+                error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s
+            )
 
     def _deleted(self, partition: TopicPartition, reason: str) -> OffsetsGone:
         return offsets_gone(self._shards[partition], self._rest(partition), reason)
@@ -401,7 +403,7 @@ class _Reading:
         The native reader, where it can be used, reports which of them, and where the batch ends.
         """
         shard, rest = self._shards[partition], self._rest(partition)
-        if choose(self._cluster).is_raw:
+        if choose_reader(self._cluster).is_raw:
             try:
                 next(RawReading(self._cluster, {shard: rest}, (), limits=self._limits).read(), None)
             except RecordsTooLarge as error:
@@ -420,7 +422,9 @@ class _Reading:
         cluster, complaints = self._cluster, self._complaints
         if complaints.is_final:
             refused = KafkaError(TIMED_OUT)
-            return explain(refused, complaints, cluster.bootstrap_servers, cluster.timeout_s)
+            return explain_kafka_error(
+                refused, complaints, cluster.bootstrap_servers, cluster.timeout_s
+            )
         partition = min(wave)
         cause = f": {complaints.last}" if complaints.last else ""
         return SourceError(

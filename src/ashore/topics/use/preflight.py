@@ -31,12 +31,12 @@ from ashore.storage.base import Storage
 from ashore.tables.catalog import open_catalog
 from ashore.topics.loop.histories import Histories
 from ashore.topics.loop.job import lake_of, landing_spec, slow_reasons, tables_of
-from ashore.topics.loop.joins import check_streams, look_again, offsets_gone, shards_of, went_back
+from ashore.topics.loop.joins import check_streams, look_again, refuse_gaps, shards_of, went_back
 from ashore.topics.loop.sinks import sink_slice
 from ashore.topics.loop.slices import find_removed
 from ashore.topics.loop.waiting_topics import naming_waiting
 from ashore.topics.open_job import OpenJob
-from ashore.topics.use.table_changes import check_tables
+from ashore.topics.use.table_changes import check_table_changes
 
 REACH_S = 5.0  # what a NameNode that is being started may take, while a person waits
 
@@ -77,13 +77,13 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
     tables = {topic: str(each.table) for topic, each in resolved.items()}
     sinks = [table for item in _sinks(job) for table in item.sink_tables]
     with naming_waiting(tables):
-        check_topics(job, existing)
+        require_topics(job, existing)
         require_free(storage, [*tables_of(resolved.values()), *sinks], job.job)
         _require_directories(opened, folds, tables.values())
         if opened.name in folds:
             check_positions(opened, folds[opened.name], sorted(resolved))
         known = folds.get(opened.name, EMPTY)
-        check_tables(opened.job, resolved, known, operator() if accepts_schema else "")
+        check_table_changes(opened.job, resolved, known, operator() if accepts_schema else "")
     from ashore.topics.decode.json_native import require_native  # noqa: PLC0415 - loads Arrow
     from ashore.topics.loop.table_checks import check_table  # noqa: PLC0415 - loads Arrow
 
@@ -198,12 +198,12 @@ def _check_positions(opened: OpenJob, fold: Fold, topics: Sequence[str]) -> None
         case WentBack() as outcome:
             raise went_back(outcome)
         case Gaps() as gaps if opened.job.source.gap == "fail":
-            raise offsets_gone(gaps)
+            raise refuse_gaps(gaps)
         case None:
             Histories(source).check(fold, offsets)
 
 
-def check_topics(job: Job, existing: Sequence[str]) -> None:
+def require_topics(job: Job, existing: Sequence[str]) -> None:
     """Raise StreamMissing where the job names a topic that does not exist."""
     read: dict[Key, str] = {
         ("tables", index, "topic"): item.topic

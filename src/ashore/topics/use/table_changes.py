@@ -24,7 +24,7 @@ from ashore.topics.loop.slices import find_removed, read_others
 from ashore.topics.open_job import OpenJob
 
 
-def check_tables(
+def check_table_changes(
     job: Job,
     resolved: Mapping[str, ResolvedTable],
     known: Fold,
@@ -55,7 +55,7 @@ def find_pending(opened: OpenJob, resolved: Mapping[str, ResolvedTable]) -> tupl
     """Return what the next start reports of tables and INSERTs. Raises as `check_tables`."""
     job, storage = opened.job, opened.storage
     others = partial(read_others, storage, opened.name)
-    planned = check_tables(job, resolved, opened.fold(opened.name), others=others)
+    planned = check_table_changes(job, resolved, opened.fold(opened.name), others=others)
     return (*planned.reported, *find_removed(storage, job))
 
 

@@ -38,7 +38,7 @@ from ashore.topics.decode.reasons import (
 )
 from ashore.topics.decode.registry import make_decoder
 from ashore.topics.decode.times import find_unwritable, with_writable_times
-from ashore.topics.decode.wire import find_missing
+from ashore.topics.decode.wire import find_nulls
 from ashore.topics.route.buckets import Bucketer, Buckets, split_rows
 from ashore.topics.route.event_time import event_millis, read_event_times
 from ashore.topics.route.late import Lateness, Placement, place
@@ -357,7 +357,7 @@ class _SparkReader:
         bad = self._undecoded(records, decoded)
         filtered = records.num_rows - len(rows) - len(bad)
         table = pa.Table.from_struct_array(decoded.take(rows)).select(self._schema.names)
-        missing = find_missing(table, self._ddl)
+        missing = find_nulls(table, self._ddl)
         if missing is not None and missing.true_count:
             null = BadRows.because(rows.filter(missing).to_numpy(), NULL)
             bad = BadRows.merge([bad, null])

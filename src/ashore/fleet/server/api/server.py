@@ -19,7 +19,7 @@ from ashore.fleet.server.models import EventList, LogLines, ServerDocument
 from ashore.fleet.supervise.supervisor import ManagedJob
 from ashore.jobs.file.json_schema import job_schema
 from ashore.jobs.metrics import families
-from ashore.jobs.metrics.exposition import merge_files, write_families
+from ashore.jobs.metrics.exposition import merge_expositions, write_families
 from ashore.jobs.metrics.families import Family
 
 router = APIRouter(route_class=GuardedRoute, tags=["server"])
@@ -104,7 +104,7 @@ def render_metrics(context: Context) -> str:
             texts[name] = context.files.run_of(name).metrics.read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-    of_jobs, left_out = merge_files(texts)
+    of_jobs, left_out = merge_expositions(texts)
     own = _own(context, views, {(name,): count for name, count in left_out.items()})
     return write_families(own) + of_jobs
 

@@ -113,7 +113,7 @@ def answer_of(frame: PageFrame, command: OperationView) -> Mapping[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def document_of(answer: Mapping[str, object]) -> str:
+def answer_text(answer: Mapping[str, object]) -> str:
     """Return an answer as text; cut where long."""
     text = json.dumps(answer, indent=1, ensure_ascii=False) if answer else ""
     return text[:DOCUMENT_MAX]
@@ -127,7 +127,7 @@ def _answer_of(command: OperationView, answer: Mapping[str, Any]) -> dict[str, o
         "tables": answer["tables"] if is_verify else (),
         "problems": problems,
         "failure": answer.get("error"),
-        "document": document_of(answer),
+        "document": answer_text(answer),
     }
 
 

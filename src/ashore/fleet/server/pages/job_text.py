@@ -22,7 +22,7 @@ from ashore.topics.loop.job import columns_of
 TEXT_MAX = 200_000  # characters of a job file that pages show and take
 
 
-def read_text(path: Path) -> str:
+def read_job_text(path: Path) -> str:
     """Return a job file as it is. Raises RequestInvalid."""
     try:
         with path.open("rb") as file:
@@ -37,7 +37,7 @@ def read_text(path: Path) -> str:
 
 def read_masked(path: Path) -> MaskedText:
     """Return a job file without its secrets. Raises RequestInvalid, JobFileInvalid."""
-    return mask_secrets(read_text(path))
+    return mask_secrets(read_job_text(path))
 
 
 def read_labels(name: str, text: str) -> Mapping[str, str]:

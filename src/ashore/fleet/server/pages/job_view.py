@@ -14,7 +14,7 @@ from ashore.fleet.records.values import BatchSeen
 from ashore.fleet.server.condition import SeenJob
 from ashore.fleet.server.pages.drawing import chart, named
 from ashore.fleet.server.pages.fleet_page import view_row
-from ashore.fleet.server.pages.supervision import verbs_of
+from ashore.fleet.server.pages.supervision import offered_verbs
 from ashore.log.store.walk import RecentBatch
 from ashore.proof.status.status import SliceStatus
 
@@ -118,7 +118,7 @@ def view_job(
         "row": view_row(seen),
         "status": status,
         "supervised": seen.supervised,
-        "verbs": verbs_of(seen.supervised),
+        "verbs": offered_verbs(seen.supervised),
         "slices": [
             _view_slice(each, batches.get(each.slice, ()), steps.get(each.slice, ()), now_ms)
             for each in slices

@@ -92,7 +92,7 @@ def _files_of(name: SliceName, entry: Entry) -> list[tuple[str, str, DataFile]]:
 NAMED_MAX = 3
 
 
-def describe(body: Body) -> str:
+def describe_entry(body: Body) -> str:
     """Return what an entry says."""
     match body:
         case Open():

@@ -22,15 +22,15 @@ from ashore.fleet.access.guard import asker_of, form_of, visitor_of
 from ashore.fleet.access.permissions import check_labels
 from ashore.fleet.operate.commands import Value
 from ashore.fleet.operate.operations import OperationView
-from ashore.fleet.server.pages.command_routes import answer_of, document_of, find
+from ashore.fleet.server.pages.command_routes import answer_of, answer_text, find
 from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.job_text import (
     JobDraft,
     check_size,
     diff_masked,
+    read_job_text,
     read_labels,
     read_masked,
-    read_text,
 )
 from ashore.fleet.server.pages.render import HEADERS
 from ashore.jobs.file.mapping import write_mapping
@@ -187,7 +187,7 @@ def _add_check(frame: PageFrame, router: APIRouter) -> None:
         diff = await frame.check(diff_masked, found.before, found.path)
         answer = answer_of(frame, command)
         shown = {"draft": draft, "view": _view(answer), "diff": diff, **live}
-        shown |= {"document": document_of(answer), "failure": answer.get("error")}
+        shown |= {"document": answer_text(answer), "failure": answer.get("error")}
         return _show(frame, request, "migration.html", name, command=command, **shown)
 
 
@@ -219,7 +219,7 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
         fields, job = form_of(request), frame.job(name)
         asker, found = asker_of(request), drafts.find(name, draft)
         caller = visitor_of(request).caller
-        labels = await frame.check(read_labels, name, read_text(found.path))
+        labels = await frame.check(read_labels, name, read_job_text(found.path))
         check_labels(caller, name, labels)  # before the state is rewritten
         view = _verdict(frame, find(frame, fields.get("check", ""), name))
         if view.losses and fields.get("agreed") != "yes":
@@ -234,7 +234,7 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
             mapping=str(found.mapping) if found.mapping.is_file() else "",
             why=asker.why,
         )
-        text = read_text(found.path)
+        text = read_job_text(found.path)
 
         id_ = frame.run("migrate apply", name, asker.by, values)
 

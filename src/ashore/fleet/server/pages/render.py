@@ -89,7 +89,7 @@ _ENVIRONMENT = Environment(
 _ENVIRONMENT.filters |= {
     "count": count,
     "described": describe,
-    "entry_text": log_view.describe,
+    "entry_text": log_view.describe_entry,
     "closing_text": log_view.describe_closing,
     "age": age,
     "bytes_text": bytes_text,

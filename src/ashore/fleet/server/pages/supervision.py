@@ -263,7 +263,7 @@ def _fresh(seen: RunSeen | None) -> FreshNumbers | None:
     )
 
 
-def verbs_of(view: ManagedJob | None) -> tuple[str, ...]:
+def offered_verbs(view: ManagedJob | None) -> tuple[str, ...]:
     """Return the verbs that a page offers for a job; none where no supervisor starts it."""
     if view is None:
         return ()

@@ -80,7 +80,7 @@ def draw_diff(found: ComparedVersions, *, is_alone: bool = True) -> str:
 
     `is_alone`: it is a file of its own, so it has its style in it.
     """
-    layout = lay_out(found.diff.operators)
+    layout = lay_out_graph(found.diff.operators)
     numbers = found.before.version, found.after.version
     title = f"{found.query}: version {numbers[0]} and version {numbers[1]}"
     left, right = _columns(layout.lanes)
@@ -113,7 +113,7 @@ ARROW = (
 LEGEND = "cut corners: changed; double line: added; dashes: removed; bold: keeps state"
 
 
-def lay_out(changes: Sequence[OperatorChange]) -> Layout:
+def lay_out_graph(changes: Sequence[OperatorChange]) -> Layout:
     """Return where the operators of both graphs are drawn: a row for each change."""
     lanes = max((_count_passing(changes, side) for side in ("before", "after")), default=0)
     left, right = _columns(lanes)

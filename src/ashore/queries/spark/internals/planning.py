@@ -59,7 +59,7 @@ def plan_streaming(frame: DataFrame) -> JavaObject:
     return jvm.EXECUTED_PLAN(batch.plan())
 
 
-def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings) -> JavaObject:
+def write_state_schemas(frame: DataFrame, mode: str, checkpoint: str, like: Settings) -> JavaObject:
     """Write what the stateful operators of a query say of themselves, and the schemas of state.
 
     Returns the physical plan of the query. Its streams have no rows, as those of a batch: over what

@@ -305,7 +305,7 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
     there = read_partitions(checkpoint) if checkpoint is not None else None
     interval_s, keep_s = job.batch.interval_ms / 1000, keep_ms / 1000
     goals = TuningGoals(interval_s, keep_s, cores, partitions or there, _files_each(job))
-    batches = read_batches(checkpoint) if checkpoint is not None else None
+    batches = measure_batches(checkpoint) if checkpoint is not None else None
     settings = state_settings(tune(goals, batches), job.spark_application.conf)
     if checkpoint is not None and there is not None and settings[PARTITIONS] != str(there):
         _refuse_other_partitions(checkpoint, there, settings[PARTITIONS])
@@ -333,7 +333,7 @@ SAMPLED = 4
 NEWEST = 20  # gaps between batches: what follows a backlog, or a new interval, soon counts
 
 
-def read_batches(checkpoint: Checkpoint) -> Batches | None:
+def measure_batches(checkpoint: Checkpoint) -> Batches | None:
     """Return measures of the last batches; None if files do not show them. Raises StorageError.
 
     At most SAMPLED partitions of each operator are read, so that a start does not take longer for a

@@ -54,7 +54,7 @@ class RowsUnfit(ValueError):
     """Rows of a file cannot be rows of these columns."""
 
 
-def read_rows(
+def read_case_rows(
     spark: SparkSession, schema: StructType, rows: Sequence[Mapping[str, Any]]
 ) -> list[Row]:
     """Return rows of a file by the types of their columns. Raises RowsUnfit."""
@@ -73,7 +73,7 @@ def typed(spark: SparkSession, schema: StructType, rows: Sequence[Mapping[str, A
     """Return rows of a file as `rows_as_text` writes them. Raises RowsUnfit."""
     if not schema.fields:
         return []
-    found = spark.createDataFrame(read_rows(spark, schema, rows), schema)
+    found = spark.createDataFrame(read_case_rows(spark, schema, rows), schema)
     return [str(row[0]) for row in found.select(rows_as_text(schema.names)).collect()]
 
 
@@ -104,7 +104,7 @@ class CaseLetter:
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
-def land_letters(
+def read_case_letters(
     session: SparkSession,
     assembly: JobAssembly,
     view: View,

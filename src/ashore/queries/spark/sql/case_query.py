@@ -28,7 +28,12 @@ from ashore.plans.text import name_made
 from ashore.queries.spark.internals.event_times import move_marks, read_marks, read_time_inputs
 from ashore.queries.spark.internals.reading import read_sources
 from ashore.queries.spark.internals.row_parts import read_row_parts
-from ashore.queries.spark.sql.case_comparison import CaseLetter, RowsUnfit, read_rows, rows_as_text
+from ashore.queries.spark.sql.case_comparison import (
+    CaseLetter,
+    RowsUnfit,
+    read_case_rows,
+    rows_as_text,
+)
 from ashore.queries.spark.sql.case_source import (
     list_ranges,
     open_ranges,
@@ -274,7 +279,7 @@ def _create_view(session: SparkSession, view: GivenView) -> None:
     """Make a view of the rows that a case gives. Raises JobFileInvalid."""
     try:
         schema = StructType.fromDDL(view.schema_ddl)
-        rows = session.createDataFrame(read_rows(session, schema, view.rows), schema)
+        rows = session.createDataFrame(read_case_rows(session, schema, view.rows), schema)
     except (RowsUnfit, PySparkException) as error:
         first = str(error).strip().partition("\n")[0]
         raise JobFileInvalid(

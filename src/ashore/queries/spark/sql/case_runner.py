@@ -24,8 +24,8 @@ from ashore.queries.spark.sql.assembly import SparkJob, plan_queries, read_views
 from ashore.queries.spark.sql.case_comparison import (
     RowsUnfit,
     differences,
-    land_letters,
     letter_problems,
+    read_case_letters,
     typed,
 )
 from ashore.queries.spark.sql.case_query import CaseQuery
@@ -133,7 +133,7 @@ def _run(
 
 def _land(parts: SparkJob, case: Case, expected: Expected, view: View, own: Path) -> list[str]:
     """Return how the dead letters of a topic's table are not as expected."""
-    letters = land_letters(parts.spark, parts.assembly, view, case.batches, own)
+    letters = read_case_letters(parts.spark, parts.assembly, view, case.batches, own)
     return list(letter_problems(expected, letters))
 
 

@@ -22,7 +22,7 @@ from ashore.log.plan_query import (
 )
 from ashore.log.positions import ShardRange
 from ashore.log.query import PlanState, choose_letters, link
-from ashore.log.query_history import LandedBatch, read_batches
+from ashore.log.query_history import LandedBatch, read_landed_batches
 from ashore.log.store.reader import read_history
 from ashore.plans.change.judge import require_continued
 from ashore.plans.change.operator_choices import choose_edits
@@ -36,7 +36,7 @@ from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import Ends
 from ashore.queries.state.versions import require_migration, require_own
 from ashore.storage.base import Storage
-from ashore.topics.loop.query_sink import unfit
+from ashore.topics.loop.query_sink import refusal_of
 
 _HINT = (
     "restore the previous SQL; `ashore migrate check JOB.yaml --to NEW.yaml` says what of the "
@@ -107,9 +107,9 @@ def check_checkpoint(
     decision = plan_start(fold.query, checkpoint.read_position())
     match decision:
         case Refuse():
-            raise unfit(name, decision)
+            raise refusal_of(name, decision)
         case CutAlike(first, last):
-            past = read_batches(read_history(storage, name), first - 1)
+            past = read_landed_batches(read_history(storage, name), first - 1)
             since = _read_lineages(fold, past)
             for number in range(first, last + 1):
                 _check_past(plan, name, past[number], since[number - 1])
@@ -131,7 +131,7 @@ def _check_planned(plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Che
     batch = QueryBatch(known.query_id, number, plan.digest, ranges, left_out=left_out)
     decision = plan_query_batch(fold, batch)
     if isinstance(decision, Refuse):
-        raise unfit(name, decision)
+        raise refusal_of(name, decision)
 
 
 def _read_lineages(fold: Fold, past: dict[int, LandedBatch]) -> dict[int, str]:
@@ -146,7 +146,7 @@ def _check_past(plan: QueryPlan, name: SliceName, batch: LandedBatch, before: st
     ranges = [ShardRange(each.key, each.offsets) for each in batch.body.shards]
     if link(before, plan.digest, ranges, batch.left_out) != batch.query.lineage:
         text = f"batch {batch.query.batch_id} would run again with a different result"
-        raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
+        raise refusal_of(name, Refuse(Refusal.OTHER_LINEAGE, text))
 
 
 def check_query(

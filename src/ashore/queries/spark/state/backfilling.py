@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType, DoubleType, FloatType
 
 from ashore.errors import CheckpointUnfit, check
 from ashore.plans.change.rewriting import OperatorRewrite, ValueSource
-from ashore.queries.spark.state.forms import fields_of, number_fields
+from ashore.queries.spark.state.forms import number_fields, struct_fields
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import OffsetsFile
 
@@ -64,7 +64,7 @@ def fill(
     joined = old.join(new, met or F.lit(True), "left")
     _require_same(joined, rows, rewrite)
     filled = [place for place, each in enumerate(rewrite.values) if each.is_filled]
-    count = len(fields_of(rows.schema[_VALUE].dataType))
+    count = len(struct_fields(rows.schema[_VALUE].dataType))
     value = F.struct(
         *(F.col(_VALUE)[f"c{place}"].alias(f"c{place}") for place in range(count)),
         *(
@@ -82,7 +82,7 @@ def fill(
 
 def _require_same(joined: DataFrame, rows: DataFrame, rewrite: OperatorRewrite) -> None:
     """Raise CheckpointUnfit where a group is not in the replay, or has other values there."""
-    kinds = [each.dataType for each in fields_of(rows.schema[_VALUE].dataType)]
+    kinds = [each.dataType for each in struct_fields(rows.schema[_VALUE].dataType)]
     differs = [F.col("replayed_key").isNull()]
     differs += [
         ~_is_same(F.col(_VALUE)[f"c{each.column}"], F.col("replayed")[f"c{place}"], kind)

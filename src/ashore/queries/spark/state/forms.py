@@ -125,7 +125,7 @@ def deal_out(rows: DataFrame, partitions: int) -> DataFrame:
     return rows.repartition(partitions, PARTITION_KEY)
 
 
-def fields_of(kind: DataType) -> list[StructField]:
+def struct_fields(kind: DataType) -> list[StructField]:
     """Return the fields of a struct; none of another type."""
     return kind.fields if isinstance(kind, StructType) else []
 
@@ -138,6 +138,6 @@ def number_fields(rows: DataFrame, column: str, name: str = "") -> Column:
     """
     fields = [
         StructField(f"c{place}", each.dataType, each.nullable)
-        for place, each in enumerate(fields_of(rows.schema[column].dataType))
+        for place, each in enumerate(struct_fields(rows.schema[column].dataType))
     ]
     return F.col(column).cast(StructType(fields)).alias(name or column)

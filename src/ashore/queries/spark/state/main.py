@@ -103,7 +103,7 @@ def _load(text: str, events: EventWriter, start: Start, _lines: _ParentLines) ->
     conf = {**LIGHT_JVM, **_reach(request.checkpoint), **dict(request.spark.conf), **READING}
     conf[FORMAT] = str(request.state_format)
     with _started(start("checkpoint doctor", request.spark.master, conf)) as spark:
-        events.send(load(spark, request, events.send))
+        events.send(load_stores(spark, request, events.send))
 
 
 def _migrate(request: str, events: EventWriter, start: Start, lines: _ParentLines) -> None:
@@ -203,7 +203,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 Send = Callable[[Event], None]
 
 
-def load(spark: SparkSession, request: LoadRequest, send: Send) -> StateLoaded:
+def load_stores(spark: SparkSession, request: LoadRequest, send: Send) -> StateLoaded:
     """Load each store, and return how many rows it has. Raises CheckpointUnfit where Spark cannot.
 
     Nothing is written to the checkpoint. Each row of each store is read; no older snapshot is used

@@ -24,7 +24,7 @@ from ashore.queries.spark.internals.state import (
     encode_struct,
     with_schema_of,
 )
-from ashore.queries.spark.state.forms import ONLY, fields_of, number_fields
+from ashore.queries.spark.state.forms import ONLY, number_fields, struct_fields
 
 _DECODED_KEY, _DECODED_VALUE = "key", "value"
 _SESSION = "session_window"  # the name of the column, whatever the SQL calls it
@@ -47,7 +47,7 @@ class RowForm:
 
     def fields(self, column: str) -> list[StructField]:
         """Return the columns of keys or of values."""
-        return fields_of(self.decoded[column].dataType)
+        return struct_fields(self.decoded[column].dataType)
 
 
 def recode(
@@ -69,7 +69,7 @@ def recode(
     if rewrite.kind is RewriteKind.MERGE:
         made = _last(made) if rewrite.is_last else _merged(made, form, deal_out)
     # What comes last in the keys of a session or of a row that waits says no partition.
-    parted = len(fields_of(form.raw.schema[PARTITION_KEY].dataType))
+    parted = len(struct_fields(form.raw.schema[PARTITION_KEY].dataType))
     structs = (
         F.struct(*(F.col(f"{prefix}{place}") for place in range(count))).alias(name)
         for prefix, name, count in (
@@ -100,7 +100,7 @@ def find_null(rows: DataFrame, never_null: Sequence[NeverNull]) -> str | None:
     names = []
     for each in never_null:
         column = _DECODED_KEY if each.of == _DECODED_KEY else _DECODED_VALUE
-        name = fields_of(rows.schema[column].dataType)[each.column].name
+        name = struct_fields(rows.schema[column].dataType)[each.column].name
         names.append(F.when(F.col(column)[f"c{each.column}"].isNull(), name))
     found = numbered.select(F.coalesce(*names).alias("name")).where("name IS NOT NULL").head()
     return None if found is None else str(found["name"])
@@ -113,11 +113,11 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
         _DECODED_KEY: [None if each.is_widened else each.column for each in rewrite.keys],
         _DECODED_VALUE: [None if each.is_widened else each.column for each in rewrite.values],
     }
-    parted = _types(fields_of(form.raw.schema[PARTITION_KEY].dataType))
+    parted = _types(struct_fields(form.raw.schema[PARTITION_KEY].dataType))
     is_right = parted == _types(now[_DECODED_KEY])[: len(parted)]
     is_right &= _has_session_at_its_place(rows, form, rewrite)
     for name, places in taken.items():
-        was = _types(fields_of(rows.schema[name].dataType))
+        was = _types(struct_fields(rows.schema[name].dataType))
         is_right &= len(places) == len(now[name])
         is_right &= all(
             place is None or (place < len(was) and was[place] == kind)
@@ -134,7 +134,7 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
 
 def _has_session_at_its_place(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> bool:
     """Return whether a session window is made of a session window."""
-    was, now = fields_of(rows.schema[_DECODED_VALUE].dataType), form.fields(_DECODED_VALUE)
+    was, now = struct_fields(rows.schema[_DECODED_VALUE].dataType), form.fields(_DECODED_VALUE)
     return all(
         source.column is not None
         and source.column < len(was)

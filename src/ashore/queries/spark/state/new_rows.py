@@ -29,7 +29,7 @@ from ashore.queries.spark.internals.state import (
     with_schema_of,
 )
 from ashore.queries.spark.state.backfilling import BATCH, fill
-from ashore.queries.spark.state.forms import ONLY, deal_out, fields_of
+from ashore.queries.spark.state.forms import ONLY, deal_out, struct_fields
 from ashore.queries.spark.state.new_forms import RowForm, find_null, recode
 from ashore.queries.state.checkpoint import Checkpoint
 
@@ -176,7 +176,7 @@ def _with_values(
     rewrite: OperatorRewrite, planned: StructType, values: tuple[ValueSource, ...]
 ) -> OperatorRewrite:
     """Return the rewrite of rows whose keys stay."""
-    places = range(len(fields_of(planned["key"].dataType)))
+    places = range(len(struct_fields(planned["key"].dataType)))
     return OperatorRewrite(
         rewrite.operator,
         rewrite.name,

@@ -20,7 +20,7 @@ from ashore.log.progress import StateWork
 from ashore.plans.change.backfill import is_filled
 from ashore.plans.change.rewriting import OperatorRewrite, RewriteKind, StateRewrite
 from ashore.queries.spark.internals.buffers import find_aggregates
-from ashore.queries.spark.internals.planning import write_operators
+from ashore.queries.spark.internals.planning import write_state_schemas
 from ashore.queries.spark.internals.state import StateStores, StoreIds, read_state, rewrite_state
 from ashore.queries.spark.state.backfilling import replay
 from ashore.queries.spark.state.forms import ONLY, Forms, store_of_schema
@@ -96,7 +96,7 @@ def migrate(
         required = take_survey(migration.source, migration.batch).required
         # Of a join Spark looks for what an earlier batch said, and refuses where there is no batch.
         planned.plan(migration.batch, migration.target.read_offsets(migration.batch))
-        plan = write_operators(query.frame, query.mode, planned.uri, settings)
+        plan = write_state_schemas(query.frame, query.mode, planned.uri, settings)
         maker = Maker(
             spark,
             migration.source,

@@ -35,7 +35,7 @@ from ashore.jobs.requests import RowsRequest, StateBatch, StateTable
 from ashore.log.progress import StateWork
 from ashore.queries.spark.internals.state import read_decoded
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
-from ashore.queries.spark.state.forms import fields_of
+from ashore.queries.spark.state.forms import struct_fields
 from ashore.queries.spark.state.tasks import reported_progress
 from ashore.topics.run.spark.causes import (
     DETAIL_LENGTH_MAX,
@@ -125,7 +125,7 @@ def _named(column: str, kind: DataType, names: Sequence[str]) -> Column:
 
     Spark calls the buffers of two sums alike: only a cast goes by their places.
     """
-    fields = fields_of(kind)
+    fields = struct_fields(kind)
     shown = list(names) if len(names) == len(fields) else [each.name for each in fields]
     unique = _made_unique(shown)
     made = [
@@ -149,8 +149,8 @@ def _made_unique(names: Iterable[str]) -> list[str]:
 def _readable(kind: DataType) -> Column:
     """Return the value without what holds nothing, and with times as times."""
     columns = []
-    is_group = [each.name for each in fields_of(kind)] == _GROUP
-    for field in fields_of(kind):
+    is_group = [each.name for each in struct_fields(kind)] == _GROUP
+    for field in struct_fields(kind):
         column = F.col(VALUE)[field.name]
         if isinstance(field.dataType, NullType):
             continue
@@ -165,7 +165,7 @@ def _readable(kind: DataType) -> Column:
 
 
 def _names(rows: DataFrame, column: str) -> tuple[str, ...]:
-    return tuple(each.name for each in fields_of(rows.schema[column].dataType))
+    return tuple(each.name for each in struct_fields(rows.schema[column].dataType))
 
 
 # ---- what is wanted
@@ -204,7 +204,7 @@ def _find_key(frame: DataFrame, name: str) -> tuple[Column, DataType | None]:
     column, kind = F.col(KEY), frame.schema[KEY].dataType
     rest = name
     while rest:
-        fields = {each.name: each.dataType for each in fields_of(kind)}
+        fields = {each.name: each.dataType for each in struct_fields(kind)}
         found = next((each for each in fields if rest == each or rest.startswith(f"{each}.")), None)
         if found is None:
             return column, None
@@ -214,7 +214,7 @@ def _find_key(frame: DataFrame, name: str) -> tuple[Column, DataType | None]:
 
 def _leaves(kind: DataType, before: str = "") -> list[str]:
     found = []
-    for each in fields_of(kind):
+    for each in struct_fields(kind):
         inner = _leaves(each.dataType, f"{before}{each.name}.")
         found += inner or [f"{before}{each.name}"]
     return found
@@ -313,7 +313,7 @@ def _flat(rows: DataFrame) -> DataFrame:
     """Return the rows with a column for each of the key and the value; a name is there once."""
     columns: list[tuple[str, Column]] = []
     for each in rows.columns:
-        fields = fields_of(rows.schema[each].dataType)
+        fields = struct_fields(rows.schema[each].dataType)
         prefix = f"{each}." if each == BEFORE else ""
         if each in {KEY, VALUE, BEFORE}:
             columns += [(f"{prefix}{field.name}", F.col(each)[field.name]) for field in fields]

@@ -37,7 +37,7 @@ from ashore.plans.change.rewriting import KeySource, OperatorRewrite, RewriteKin
 from ashore.queries.spark.internals.planning import run_empty_batch
 from ashore.queries.spark.internals.state import PARTITION_KEY, StateStores, read_state
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
-from ashore.queries.spark.state.forms import fields_of, number_fields
+from ashore.queries.spark.state.forms import number_fields, struct_fields
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.copies import copy_checkpoint
 from ashore.topics.run.spark.causes import outermost_cause
@@ -59,7 +59,7 @@ def count_placed(spark: SparkSession, checkpoint: Checkpoint, batch: int, of: St
     """
     rows = read_state(spark, checkpoint.uri, batch, of)
     rows = rows.select(number_fields(rows, PARTITION_KEY))
-    parted = fields_of(rows.schema[PARTITION_KEY].dataType)
+    parted = struct_fields(rows.schema[PARTITION_KEY].dataType)
     keys = [F.col(PARTITION_KEY)[each.name] for each in parted]
     partitions = checkpoint.read_offsets(batch).partitions or 1
     expected = F.pmod(F.hash(*keys), F.lit(partitions)) if keys else F.lit(0)
@@ -158,7 +158,7 @@ def _sample(rows: DataFrame) -> DataFrame:
 def _became(rewrite: OperatorRewrite, new: DataFrame) -> Column:
     """Return whether an old key has become a new one."""
     found = F.lit(True)
-    fields = zip(rewrite.keys, fields_of(new.schema["k"].dataType), strict=True)
+    fields = zip(rewrite.keys, struct_fields(new.schema["k"].dataType), strict=True)
     for place, (source, field) in enumerate(fields):
         found &= _is_key(source, F.col(f"new.k.c{place}"), field.dataType)
     return found
@@ -178,7 +178,9 @@ _Same = Callable[[Column, Column], Column]
 
 def _expected(rewrite: OperatorRewrite, values: DataType) -> Iterator[tuple[int, Column, _Same]]:
     """Yield the places of values, what SQL computes for each, and how the two are compared."""
-    for place, (source, field) in enumerate(zip(rewrite.values, fields_of(values), strict=True)):
+    for place, (source, field) in enumerate(
+        zip(rewrite.values, struct_fields(values), strict=True)
+    ):
         kind = field.dataType
         if _holds_maps(kind) or source.is_filled:
             continue

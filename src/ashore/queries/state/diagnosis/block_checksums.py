@@ -56,7 +56,7 @@ class _UnknownTable(Exception):
     """The table is of another kind."""
 
 
-def check_table(read: Read, size_bytes: int) -> str | None:
+def check_sst(read: Read, size_bytes: int) -> str | None:
     """Return what is wrong with a table, or UNKNOWN.
 
     Arguments:

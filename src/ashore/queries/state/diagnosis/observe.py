@@ -353,12 +353,12 @@ class _Observer:
 
     def _judge_blocks(self, table: TablePath, size_bytes: int) -> str | None:
         """Compare the blocks of a table with their checksums, where that was asked for."""
-        from ashore.queries.state.diagnosis.block_checksums import UNKNOWN, check_table  # noqa: PLC0415 - loads what only it needs
+        from ashore.queries.state.diagnosis.block_checksums import UNKNOWN, check_sst  # noqa: PLC0415 - loads what only it needs
 
         if self.deep is None:
             self._doubt(table, _TABLES)
             return None
-        found = check_table(partial(self._read, table), size_bytes)
+        found = check_sst(partial(self._read, table), size_bytes)
         if found == UNKNOWN:
             self._doubt(table, _OTHER_TABLES)
             return None

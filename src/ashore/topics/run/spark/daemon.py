@@ -33,7 +33,7 @@ _FAILED_BEFORE = re.compile(
 _WITHOUT_ASHORE = re.compile(r"No module named '?ashore\b")
 
 
-def load(names: tuple[str, ...] = LOADED) -> None:
+def import_for_tasks(names: tuple[str, ...] = LOADED) -> None:
     """Import what tasks need, and nothing that starts threads; what fails is as if not asked for.
 
     A worker that needs what has failed imports it again, so that its task fails, and says why.
@@ -95,7 +95,7 @@ def main() -> None:
     """
     if sys.argv[1:2] == [WORKER]:
         sys.path[:] = prefer_installed(sys.path)
-        load()
+        import_for_tasks()
         if psutil.Process().num_threads() > 1:  # those of libraries in C included
             sys.stderr.write(f"{MODULE}: a library has a thread: workers import it themselves\n")
             os.execv(sys.executable, [sys.executable, "-m", PLAIN, *sys.argv[1:]])  # noqa: S606

@@ -481,7 +481,7 @@ def dataset_of(frame: DataFrame) -> JavaObject:
     return frame._jdf  # noqa: SLF001 - the way in
 
 
-def rows_of(rdd: RDD[Any]) -> JavaObject:
+def jvm_rdd(rdd: RDD[Any]) -> JavaObject:
     """Return the JVM's RDD."""
     return rdd._jrdd.rdd()  # noqa: SLF001 - the way in
 

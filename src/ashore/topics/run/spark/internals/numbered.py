@@ -61,7 +61,7 @@ class NumberedJobs:
         if found is None:
             if len(self._rows) >= KEPT_MAX:
                 self._rows.clear()
-            self._rows[tasks] = found = jvm.rows_of(self._empty(tasks))
+            self._rows[tasks] = found = jvm.jvm_rdd(self._empty(tasks))
         return found
 
     def _function_of(self, work: Work[T]) -> JavaObject:
