@@ -160,7 +160,7 @@ def test_where_the_native_reader_gave_up_on_them_another_attempt_may_read_them(
         def rest(self) -> dict[StreamShard, OffsetRange]:
             return RANGES
 
-    monkeypatch.setattr(reading, "choose", lambda _cluster: Choice(True, ""))
+    monkeypatch.setattr(reading, "choose_reader", lambda _cluster: Choice(True, ""))
     monkeypatch.setattr(reading, "RawReading", GivesUp)
 
     with pytest.raises(SourceError, match=r"not UTF-8.*no record for 15 s") as found:
