@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from tests.crash.harness import find_failures, report, require
+from tests.crash.harness import require, require_none_fails
 from tests.crash.storage_calls import Case
 from tests.marks import but
 from tests.unit.proof.lakes import Lake
@@ -90,4 +90,4 @@ EVERYDAY_LOSSES = {(5, False), (0, True)}
     but(pytest.mark.long, LOSSES, lambda *loss: loss in EVERYDAY_LOSSES),
 )
 def test_every_storage_call(keep: int, has_aside: bool, what: str) -> None:
-    report(find_failures(stops(keep, what, has_aside=has_aside)))
+    require_none_fails(stops(keep, what, has_aside=has_aside))

@@ -22,7 +22,7 @@ from tests.crash.harness import (
     ledger,
     partition_rows,
     recorded_rows,
-    report,
+    require_none_fails,
     visible_files,
 )
 from tests.crash.query_job import Checkpoint, Query, QueryBehind, QueryWorld, count_state
@@ -144,7 +144,7 @@ def test_the_table_gets_what_comes_after_and_the_state_has_seen_all() -> None:
 
 @storage_calls.every_strike
 def test_every_storage_call(strike: Strike) -> None:
-    report(find_failures(cases(strike)))
+    require_none_fails(cases(strike))
 
 
 def cases(strike: Strike) -> Iterator[Case]:

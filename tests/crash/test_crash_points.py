@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.crash import storage_calls, system_calls
-from tests.crash.harness import find_failures, report
+from tests.crash.harness import require_none_fails
 from tests.crash.storage_calls import Strike
 from tests.marks import but
 
@@ -33,7 +33,7 @@ def test_the_job_makes_every_kind_of_call_in_both_lives() -> None:
 
 @storage_calls.every_strike
 def test_every_storage_call(strike: Strike) -> None:
-    report(find_failures(storage_calls.cases(strike)))
+    require_none_fails(storage_calls.cases(strike))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_job_that_keeps_house_makes_every_kind_of_call() -> None:
 @pytest.mark.usefixtures("short_log")
 @storage_calls.every_strike
 def test_every_storage_call_of_housekeeping(strike: Strike) -> None:
-    report(find_failures(storage_calls.keeper_cases(strike)))
+    require_none_fails(storage_calls.keeper_cases(strike))
 
 
 def by_turns(cases: Sequence[object]) -> list:
@@ -92,7 +92,7 @@ def name_of(value: object) -> str:
 def test_a_stop_or_a_power_cut_at_every_system_call(
     policy: PowerCutPolicy | None, can_rename: bool
 ) -> None:
-    report(find_failures(system_calls.stops(policy, can_rename=can_rename)))
+    require_none_fails(system_calls.stops(policy, can_rename=can_rename))
 
 
 # Every day those that took effect all the same. Those that did not are struck above, call by call.
@@ -108,11 +108,11 @@ def test_a_stop_or_a_power_cut_at_every_system_call(
 def test_an_error_at_every_system_call(
     fault: type[FailBefore | FailAfterEffect], can_rename: bool
 ) -> None:
-    report(find_failures(system_calls.errors(fault, can_rename=can_rename)))
+    require_none_fails(system_calls.errors(fault, can_rename=can_rename))
 
 
 @pytest.mark.parametrize(
     "can_rename", [True, pytest.param(False, marks=pytest.mark.long)], ids=name_of
 )
 def test_every_system_call_may_hang_before_a_power_cut(can_rename: bool) -> None:
-    report(find_failures(system_calls.hangs(can_rename=can_rename)))
+    require_none_fails(system_calls.hangs(can_rename=can_rename))

@@ -10,13 +10,12 @@ from tests.crash.harness import (
     check_readers,
     check_table,
     clean,
-    find_failures,
     finish,
     history,
     memory_world,
     reference,
-    report,
     require,
+    require_none_fails,
 )
 from tests.crash.second_writer import FrozenStorage
 from tests.crash.storage_calls import FIRST_LIFE_ENDS, Case
@@ -113,15 +112,15 @@ def racing_helpers() -> Iterator[Case]:
 
 
 def test_a_job_that_died_before_any_call_is_helped() -> None:
-    report(find_failures(helped_jobs()))
+    require_none_fails(helped_jobs())
 
 
 def test_a_helper_races_a_new_writer_at_every_call() -> None:
-    report(find_failures(racing_writers()))
+    require_none_fails(racing_writers())
 
 
 def test_a_writer_races_a_helper_at_every_call() -> None:
-    report(find_failures(racing_helpers()))
+    require_none_fails(racing_helpers())
 
 
 def test_what_the_helper_shows_is_what_it_does() -> None:

@@ -13,13 +13,12 @@ from tests.crash.harness import (
     World,
     check_readers,
     check_table,
-    find_failures,
     finish,
     history,
     memory_world,
     reference,
-    report,
     require,
+    require_none_fails,
     visible_files,
 )
 from tests.crash.storage_calls import Case
@@ -244,4 +243,4 @@ def struck_relands(strike: str) -> Iterator[Case]:
 
 @pytest.mark.parametrize("strike", STRIKES)
 def test_landing_again_struck_at_every_call(strike: str) -> None:
-    report(find_failures(struck_relands(strike)))
+    require_none_fails(struck_relands(strike))

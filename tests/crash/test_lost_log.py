@@ -17,8 +17,8 @@ from tests.crash.harness import (
     history,
     memory_world,
     reference,
-    report,
     require,
+    require_none_fails,
     visible_files,
 )
 from tests.crash.storage_calls import FIRST_LIFE_ENDS, Case
@@ -69,7 +69,7 @@ def lost_ends() -> Iterator[Case]:
 
 
 def test_a_job_whose_log_has_lost_its_end_stops_or_is_exact() -> None:
-    report(find_failures(lost_ends()))
+    require_none_fails(lost_ends())
 
 
 def test_without_the_look_records_land_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from tests.crash.harness import (
     history,
     recorded_rows,
     reference,
-    report,
     require,
+    require_none_fails,
     visible_files,
 )
 from tests.crash.query_job import AsideQuery, LeavingQuery, QueryWorld, count_state, query_world
@@ -70,7 +70,7 @@ LESS = {"stops before", "fails after"}
     ids=lambda strike: strike.name,
 )
 def test_every_storage_call(strike: Strike) -> None:
-    report(find_failures(storage_calls.cases_of(ASIDE, strike, range(2))))
+    require_none_fails(storage_calls.cases_of(ASIDE, strike, range(2)))
 
 
 def leaving_world() -> QueryWorld:
@@ -85,7 +85,7 @@ LEAVING = Scenario(leaving_world, (Life((SECOND_BATCH_MOVES,)), Life()))
 @pytest.mark.slow
 @storage_calls.every_strike
 def test_every_storage_call_of_a_query_that_writes_down_what_it_leaves_out(strike: Strike) -> None:
-    report(find_failures(storage_calls.cases_of(LEAVING, strike, range(2))))
+    require_none_fails(storage_calls.cases_of(LEAVING, strike, range(2)))
 
 
 def test_the_state_has_no_record_that_is_a_dead_letter_wherever_a_process_stops() -> None:
@@ -107,12 +107,12 @@ def test_the_state_has_no_record_that_is_a_dead_letter_wherever_a_process_stops(
 @pytest.mark.slow
 @pytest.mark.parametrize("waking", WAKING)
 def test_what_a_frozen_process_leaves_out_is_what_the_log_says(waking: str) -> None:
-    report(find_failures(frozen_queries(leaving_world, waking)))
+    require_none_fails(frozen_queries(leaving_world, waking))
 
 
 @pytest.mark.parametrize("waking", but(pytest.mark.long, WAKING, lambda each: each == "wakes"))
 def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
-    report(find_failures(frozen_queries(aside_world, waking)))
+    require_none_fails(frozen_queries(aside_world, waking))
 
 
 def test_lost_letters_are_given_up_by_their_shards() -> None:

@@ -14,8 +14,8 @@ from tests.crash.harness import (
     find_failures,
     finish,
     reference,
-    report,
     require,
+    require_none_fails,
 )
 from tests.crash.query_job import REMEMBER_MS, RESULT, QueryWorld, count_state, query_world
 from tests.crash.second_writer import WAKING, frozen_queries
@@ -57,12 +57,12 @@ def test_the_query_makes_every_kind_of_call_in_both_lives() -> None:
 
 @storage_calls.every_strike
 def test_every_storage_call(strike: Strike) -> None:
-    report(find_failures(storage_calls.cases_of(QUERY, strike, range(2))))
+    require_none_fails(storage_calls.cases_of(QUERY, strike, range(2)))
 
 
 @pytest.mark.parametrize("waking", WAKING)
 def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
-    report(find_failures(frozen_queries(query_world, waking)))
+    require_none_fails(frozen_queries(query_world, waking))
 
 
 def test_a_version_is_written_once_whatever_call_a_start_is_stopped_at() -> None:

@@ -15,7 +15,13 @@ from pathlib import Path
 import pytest
 from tests.checkpoint_files import opened, unpack
 from tests.crash import storage_calls
-from tests.crash.harness import NAME, check_end, find_failures, reference, report
+from tests.crash.harness import (
+    NAME,
+    check_end,
+    find_failures,
+    reference,
+    require_none_fails,
+)
 from tests.crash.query_job import (
     Checkpoint,
     Query,
@@ -148,7 +154,7 @@ def is_everyday(output: OutputSince, strike: Strike) -> bool:
     ids=lambda value: value.name if isinstance(value, Strike) else str(value),
 )
 def test_every_storage_call(output: OutputSince, strike: Strike) -> None:
-    report(find_failures(cases(output, strike)))
+    require_none_fails(cases(output, strike))
 
 
 def cases(output: OutputSince, strike: Strike) -> Iterator[Case]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.crash import retention_job
-from tests.crash.harness import FAULTS, find_failures, report
+from tests.crash.harness import FAULTS, find_failures, require_none_fails
 from tests.crash.retention_job import SCENARIOS
 
 from ashore.topics.loop.retention import Retirer
@@ -47,7 +47,7 @@ def test_it_makes_every_kind_of_call(name: str) -> None:
     ],
 )
 def test_every_call(name: str, fault: str) -> None:
-    report(find_failures(SCENARIOS[name].cases(FAULTS[fault])))
+    require_none_fails(SCENARIOS[name].cases(FAULTS[fault]))
 
 
 # ---- a suite that cannot turn red proves nothing

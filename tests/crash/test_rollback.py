@@ -11,7 +11,7 @@ from tests.crash.harness import (
     check_end,
     find_failures,
     reference,
-    report,
+    require_none_fails,
     visible_files,
     walk,
 )
@@ -147,7 +147,7 @@ def versions_of(world: BackWorld) -> list[tuple[int, int]]:
 
 @storage_calls.every_strike
 def test_every_storage_call(strike: Strike) -> None:
-    report(find_failures(cases(strike)))
+    require_none_fails(cases(strike))
 
 
 def cases(strike: Strike) -> Iterator[Case]:
@@ -162,7 +162,7 @@ def up_to_writing(found: Iterator[Case]) -> Iterator[Case]:
 
 @pytest.mark.parametrize("waking", WAKING)
 def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
-    report(find_failures(up_to_writing(frozen_queries(back_world, waking))))
+    require_none_fails(up_to_writing(frozen_queries(back_world, waking)))
 
 
 # ---- mutants

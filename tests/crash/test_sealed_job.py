@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pytest
 from tests.crash import sealed_job
-from tests.crash.harness import FAULTS, find_failures, report
+from tests.crash.harness import FAULTS, find_failures, require_none_fails
 from tests.crash.sealed_job import Document, SealedWorld
 from tests.marks import but
 
@@ -104,7 +104,7 @@ def test_the_job_makes_every_kind_of_call(new_world: Callable[[], SealedWorld]) 
     indirect=["new_world"],
 )
 def test_every_call(new_world: Callable[[], SealedWorld], fault: str) -> None:
-    report(find_failures(sealed_job.cases(new_world, FAULTS[fault])))
+    require_none_fails(sealed_job.cases(new_world, FAULTS[fault]))
 
 
 # ---- a suite that cannot turn red proves nothing

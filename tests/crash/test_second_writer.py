@@ -8,12 +8,11 @@ from tests.crash import second_writer
 from tests.crash.harness import (
     NAME,
     World,
-    find_failures,
     history,
     keep_house,
     memory_world,
     read_entries_once,
-    report,
+    require_none_fails,
     walk,
 )
 from tests.crash.second_writer import (
@@ -56,7 +55,7 @@ def staged(storage: Storage) -> list[str]:
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_a_writer_frozen_before_every_call(others: Callable[[World], None], waking: str) -> None:
-    report(find_failures(second_writer.frozen_writers(others, waking)))
+    require_none_fails(second_writer.frozen_writers(others, waking))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_a_writer_frozen_before_every_call_while_others_start_again_and_again(
 ) -> None:
     monkeypatch.setattr(names, "ARCHIVE_ENTRIES", OPENS)
     read_entries_once(monkeypatch)
-    report(find_failures(second_writer.frozen_writers(start_again_and_again, waking, kind)))
+    require_none_fails(second_writer.frozen_writers(start_again_and_again, waking, kind))
 
 
 def test_what_a_frozen_writer_tries_next_has_been_removed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +89,7 @@ def test_what_a_frozen_writer_tries_next_has_been_removed(monkeypatch: pytest.Mo
 
 
 def test_housekeeping_frozen_before_every_call() -> None:
-    report(find_failures(second_writer.frozen_keepers()))
+    require_none_fails(second_writer.frozen_keepers())
 
 
 def test_the_others_do_archive_and_remove_and_clean() -> None:

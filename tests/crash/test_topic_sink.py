@@ -11,8 +11,8 @@ from tests.crash.harness import (
     check_end,
     check_readers,
     find_failures,
-    report,
     require,
+    require_none_fails,
 )
 from tests.crash.query_job import REMEMBER_MS, Query, QueryWorld, query_world
 from tests.crash.storage_calls import Case, Strike
@@ -98,7 +98,7 @@ STRIKES = [each for each in storage_calls.strikes() if each.arrives == "by itsel
 
 @pytest.mark.parametrize("strike", STRIKES, ids=lambda strike: strike.name)
 def test_every_storage_call(strike: Strike) -> None:
-    report(find_failures(cases(strike)))
+    require_none_fails(cases(strike))
 
 
 def test_rows_come_again_where_a_batch_was_cut_short_and_only_there() -> None:
