@@ -139,4 +139,4 @@ def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         )
         monkeypatch.setattr("ashore.topics.read.reading.AGAIN", ANY)
         return
-    monkeypatch.setattr("ashore.topics.read.native.load", lambda: None)
+    monkeypatch.setattr("ashore.topics.read.native.load_module", lambda: None)
