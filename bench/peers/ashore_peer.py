@@ -22,7 +22,7 @@ from ashore.jobs.jars import jar_paths
 from ashore.log.progress import Quiet
 from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.topics.loop.job import load_job_file
-from ashore.topics.run.processes import assembly as local
+from ashore.topics.run.processes import runner as local
 from ashore.topics.run.spark.session import LIGHT_JVM, start_session
 from bench.peers.peer import Order, land_all
 from bench.peers.run import ALONE
