@@ -21,7 +21,7 @@ from ashore.base.unique import unique
 from ashore.errors import CheckpointUnfit, QueryRefused, StorageError
 from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Begin, Commit, Define, Joined, MigratedOperator, Prepare, Query
-from ashore.log.entries.prepare import ShardRead
+from ashore.log.entries.batch import ShardRead
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName, checkpoint_directory, query_source
 from ashore.log.plan_query import (

@@ -22,7 +22,7 @@ from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
 from ashore.errors import CheckpointUnfit, FilesLost
-from ashore.log.entries import Prepare, Query, Version, prepare
+from ashore.log.entries import Prepare, Query, Version, batch
 from ashore.log.fold import Fold
 from ashore.log.plan_commit import places_of
 from ashore.log.plan_query import DiscardRows, QueryBatch
@@ -103,8 +103,8 @@ def write_replays_again(patch: pytest.MonkeyPatch) -> None:
         return decision
 
     patch.setattr(query_sink, "plan_query_batch", careless)
-    patch.setattr(prepare, "_follow", follow_anything)
-    patch.setattr(prepare, "check_next", lambda state, _key, _offsets: state)
+    patch.setattr(batch, "_follow", follow_anything)
+    patch.setattr(batch, "check_next", lambda state, _key, _offsets: state)
 
 
 def land_before_prepare(patch: pytest.MonkeyPatch) -> None:

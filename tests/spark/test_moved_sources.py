@@ -18,7 +18,7 @@ from tests.checkpoint_files import opened
 from tests.kafka_tools import create_topic, produce
 
 from ashore.log.entries import Join, Joined
-from ashore.log.entries.join import fold_join
+from ashore.log.entries.slices import fold_join
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName, query_source
 from ashore.log.plan_query import QueryBatch, WriteRows, plan_query_batch

@@ -12,23 +12,34 @@ from typing import NoReturn
 
 from ashore.errors import LogDamaged
 from ashore.log.effects import Action, Closing, DeferredAction, HasEffects
-from ashore.log.entries.begin import Begin, fold_begin
-from ashore.log.entries.commit import Commit, fold_commit
-from ashore.log.entries.define import Define, fold_define
+from ashore.log.entries.batch import Commit, Prepare, fold_commit, fold_prepare
 from ashore.log.entries.frame import Entry
-from ashore.log.entries.join import Join, fold_join
-from ashore.log.entries.leave_out import LeaveOut, fold_leave_out
-from ashore.log.entries.migrate import Migrate, fold_migrate
-from ashore.log.entries.open import Open, fold_open
-from ashore.log.entries.plan import Plan, fold_plan
-from ashore.log.entries.prepare import Prepare, fold_prepare
-from ashore.log.entries.reland import Reland, fold_reland
-from ashore.log.entries.reset_clock import ResetClock, fold_reset_clock
-from ashore.log.entries.retire import Retire, fold_retire
-from ashore.log.entries.rollback import Rollback, fold_rollback
-from ashore.log.entries.seal import Seal, fold_seal
-from ashore.log.entries.skip import Skip, fold_skip
-from ashore.log.entries.version import Version, fold_version
+from ashore.log.entries.losses import Reland, Skip, fold_reland, fold_skip
+from ashore.log.entries.partitions import Retire, Seal, fold_retire, fold_seal
+from ashore.log.entries.queries import (
+    Begin,
+    LeaveOut,
+    Migrate,
+    Plan,
+    Rollback,
+    Version,
+    fold_begin,
+    fold_leave_out,
+    fold_migrate,
+    fold_plan,
+    fold_rollback,
+    fold_version,
+)
+from ashore.log.entries.slices import (
+    Define,
+    Join,
+    Open,
+    ResetClock,
+    fold_define,
+    fold_join,
+    fold_open,
+    fold_reset_clock,
+)
 from ashore.log.files import PartitionKey
 from ashore.log.fold import Changes, Failing, Fold, PartitionState, Unclosed
 from ashore.log.rules import Refused, require

@@ -21,7 +21,7 @@ from ashore.log.entries import (
     Rollback,
     Skip,
 )
-from ashore.log.entries.define import merge_definitions
+from ashore.log.entries.slices import merge_definitions
 from ashore.log.files import DataFile, PartitionKey, Target
 from ashore.log.positions import ShardRange
 from ashore.log.query import Letter, choose_letters, merge_letters

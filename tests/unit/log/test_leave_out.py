@@ -7,7 +7,7 @@ from tests.strategies import Chain, Part, key_of
 
 from ashore.errors import InvariantBroken, LogDamaged
 from ashore.log.entries import Commit, LeaveOut, Plan, Prepare, Query
-from ashore.log.entries.prepare import fold_prepare
+from ashore.log.entries.batch import fold_prepare
 from ashore.log.files import DataFile, FileSpan, Role, Target
 from ashore.log.plan_query import DiscardRows, QueryBatch, Refuse, WriteRows, plan_query_batch
 from ashore.log.plan_rollback import Wish, plan_rollback

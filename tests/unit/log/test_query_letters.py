@@ -7,7 +7,7 @@ import pytest
 from tools.golden import DIRECTORY
 
 from ashore.log.entries import Entry, Prepare, ShardRead, read_entry
-from ashore.log.entries.prepare import fold_prepare
+from ashore.log.entries.batch import fold_prepare
 from ashore.log.files import DataFile, FileSpan
 from ashore.log.fold import EMPTY, Fold, ShardState
 from ashore.log.names import SliceName

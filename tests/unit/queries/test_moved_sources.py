@@ -6,7 +6,7 @@ import pytest
 
 from ashore.errors import CheckpointUnfit
 from ashore.log.entries import Join, Joined
-from ashore.log.entries.join import fold_join
+from ashore.log.entries.slices import fold_join
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName, query_source
 from ashore.log.plan_query import QueryBatch, WriteRows, plan_query_batch

@@ -14,22 +14,11 @@ from ashore.base import codec
 from ashore.base.codec import Json, Malformed, UnknownKeys
 from ashore.errors import check
 from ashore.log.effects import Closing
-from ashore.log.entries.begin import Begin
-from ashore.log.entries.commit import Commit
-from ashore.log.entries.define import Define
-from ashore.log.entries.join import Join
-from ashore.log.entries.leave_out import LeaveOut
-from ashore.log.entries.migrate import Migrate
-from ashore.log.entries.open import Open
-from ashore.log.entries.plan import Plan
-from ashore.log.entries.prepare import Prepare
-from ashore.log.entries.reland import Reland
-from ashore.log.entries.reset_clock import ResetClock
-from ashore.log.entries.retire import Retire
-from ashore.log.entries.rollback import Rollback
-from ashore.log.entries.seal import Seal
-from ashore.log.entries.skip import Skip
-from ashore.log.entries.version import Version
+from ashore.log.entries.batch import Commit, Prepare
+from ashore.log.entries.losses import Reland, Skip
+from ashore.log.entries.partitions import Retire, Seal
+from ashore.log.entries.queries import Begin, LeaveOut, Migrate, Plan, Rollback, Version
+from ashore.log.entries.slices import Define, Join, Open, ResetClock
 from ashore.log.files import DataFile, FileSpan
 from ashore.log.positions import OffsetRange, ShardKey
 

@@ -19,7 +19,7 @@ from ashore.jobs.events import StateMigrated, StateProgress, StateStep
 from ashore.jobs.requests import CheckpointAddress, MigrateRequest
 from ashore.log import names
 from ashore.log.entries import Join, Joined
-from ashore.log.entries.begin import is_empty
+from ashore.log.entries.queries import is_empty
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName, query_source
 from ashore.log.plan_query import CheckpointPosition

@@ -19,7 +19,7 @@ from ashore.errors import (
     StreamMissing,
 )
 from ashore.log.entries import MigratedOperator
-from ashore.log.entries.begin import is_empty
+from ashore.log.entries.queries import is_empty
 from ashore.log.positions import StreamShard
 from ashore.log.query import PlanState
 from ashore.log.store.reader import read_log

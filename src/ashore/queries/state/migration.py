@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.log.entries import Begin, Commit, Migrate, MigratedOperator, Plan
-from ashore.log.entries.rollback import Rollback
+from ashore.log.entries.queries import Rollback
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 from ashore.log.plan_rollback import Wish

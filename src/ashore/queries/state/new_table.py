@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit
 from ashore.log.entries import Begin, Joined, Query
-from ashore.log.entries.begin import is_empty
+from ashore.log.entries.queries import is_empty
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 from ashore.log.plan_query import CheckpointPosition

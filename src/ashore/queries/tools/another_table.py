@@ -16,7 +16,7 @@ from ashore.base.operator import operator
 from ashore.errors import CheckpointUnfit, JobFileInvalid, QueryRefused
 from ashore.jobs.file import Table
 from ashore.log import names
-from ashore.log.entries.begin import is_empty
+from ashore.log.entries.queries import is_empty
 from ashore.log.names import SliceName
 from ashore.log.plan_query import CheckpointPosition
 from ashore.log.positions import StreamShard

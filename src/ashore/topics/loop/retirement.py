@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ashore.errors import PathMissing
 from ashore.log import names
 from ashore.log.entries import Retire
-from ashore.log.entries.retire import RetiredPartition
+from ashore.log.entries.partitions import RetiredPartition
 from ashore.log.files import PartitionKey
 from ashore.log.names import SliceName
 from ashore.storage.base import FileStat, Storage

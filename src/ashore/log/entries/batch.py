@@ -1,10 +1,12 @@
-"""`prepare`: one batch. Appending it is the commit point.
+"""Entries of a batch: `prepare`, whose appending is the commit point, and `commit`.
 
-What it promises: its ranges begin where the log ends (I1); its records add up, fetched = landed +
-dead + filtered + dropped, and its files hold exactly those that landed or are dead. Of a query only
-the records that it left aside are counted: its rows come from no single offset. Batches are
-numbered without a hole; time and watermarks never go back. A slice lands topics, or the batches of
-one query, one after the other from 0, or from where a `begin` says.
+What `prepare` promises: its ranges begin where the log ends (I1); its records add up, fetched =
+landed + dead + filtered + dropped, and its files hold exactly those that landed or are dead. Of a
+query only the records that it left aside are counted: its rows come from no single offset. Batches
+are numbered without a hole; time and watermarks never go back. A slice lands topics, or the batches
+of one query, one after the other from 0, or from where a `begin` says.
+What `commit` promises: it closes the last entry on its own, or reports effects that are done since;
+it is never written for nothing.
 """
 
 from collections import Counter
@@ -14,7 +16,7 @@ from typing import ClassVar
 
 from ashore.base import codec
 from ashore.log.batch_time import BatchTime
-from ashore.log.effects import HasEffects
+from ashore.log.effects import Closing, HasEffects
 from ashore.log.files import DataFile, PartitionKey, Role, Target
 from ashore.log.fold import Changes, Fold, PartitionState, ShardState, new_partition
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange
@@ -197,3 +199,17 @@ def _follow(known: QueryState | None, body: Prepare) -> QueryState | None:
     is_next = batch.batch_id == known.batch_id + 1
     require(is_next, f"batch {batch.batch_id} of a query after its batch {known.batch_id}")
     return replace(known, batch_id=batch.batch_id, lineage=batch.lineage, before=known.lineage)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Closes the last entry on its own."""
+
+    kind: ClassVar[str] = "commit"
+    reason: str  # idle | stop | snapshot | recovery
+
+
+def fold_commit(closing: Closing | None) -> Changes:
+    """Return what a `commit` changes in the fold beside closing: nothing. Raises Refused."""
+    require(closing is not None, "it closes nothing")
+    return {}

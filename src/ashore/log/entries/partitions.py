@@ -1,12 +1,14 @@
-"""`seal`: table partitions are complete.
+"""Entries about table partitions: `seal`, they are complete; `retire`, they are dropped.
 
-What it promises: the versions of a partition grow; a version is sealed once. The actions
-that it asks for stand in it, so that any writer finishes the entry alike.
+What `seal` promises: the versions of a partition grow; a version is sealed once. The actions that
+it asks for stand in it, so that any writer finishes the entry alike.
+What `retire` promises: verification no longer asks for the files of what was dropped on purpose.
 """
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ashore.base import codec
 from ashore.log.effects import Action, HasEffects
 from ashore.log.fold import Changes, Fold, new_partition
 from ashore.log.rules import require
@@ -49,3 +51,33 @@ def fold_seal(fold: Fold, body: Seal, number: int) -> Changes:
             sealed_ms=sealed.now_ms,
         )
     return {"partitions": partitions}
+
+
+@dataclass(frozen=True, slots=True)
+class RetiredPartition:
+    """A table partition dropped on purpose."""
+
+    table: str
+    partition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Table partitions dropped on purpose: verification no longer asks for their files."""
+
+    kind: ClassVar[str] = "retire"
+    partitions: tuple[RetiredPartition, ...]
+    by: str
+    why: str
+    counters: tuple[tuple[str, int], ...] = codec.added(())  # of files that were there
+
+
+def fold_retire(fold: Fold, body: Retire) -> Changes:
+    """Return what a `retire` changes in the fold. Raises Refused."""
+    dropped = {(each.table, each.partition) for each in body.partitions}
+    kept = {key: state for key, state in fold.partitions.items() if key not in dropped}
+    counters = dict(fold.counters)
+    for name, count in body.counters:
+        require(count >= 0, f"{name}: a count below zero")
+        counters[name] = counters.get(name, 0) + count
+    return {"partitions": kept, "counters": counters}
