@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import NoReturn
 
 from ashore.errors import LogDamaged
-from ashore.log.effects import Action, Closing, DeferredAction, HasEffects
 from ashore.log.entries.batch import Commit, Prepare, fold_commit, fold_prepare
 from ashore.log.entries.frame import Entry
 from ashore.log.entries.losses import Reland, Skip, fold_reland, fold_skip
@@ -41,8 +40,19 @@ from ashore.log.entries.slices import (
     fold_reset_clock,
 )
 from ashore.log.files import PartitionKey
-from ashore.log.fold import Changes, Failing, Fold, PartitionState, Unclosed
-from ashore.log.rules import Refused, require
+from ashore.log.fold import (
+    Action,
+    Changes,
+    Closing,
+    DeferredAction,
+    Failing,
+    Fold,
+    HasEffects,
+    PartitionState,
+    Refused,
+    Unclosed,
+    require,
+)
 
 
 def extend(fold: Fold, entry: Entry) -> Fold:

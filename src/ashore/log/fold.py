@@ -1,7 +1,10 @@
 """The fold: what a landing log says when it is read from its start or from a snapshot.
 
-What it is: the value `Fold`, which `ashore.log.extend` makes longer by one entry at a time.
-What it promises: the invariants below. The fold keeps no closed file; its size grows with shards
+What it is: the value `Fold`, which `ashore.log.extend` makes longer by one entry at a time; the
+effects of an entry, and how a later one reports them; the rules that several kinds of entries
+follow, of which one that does not hold raises Refused, with what was found.
+What it promises: the invariants below. The spellings of actions stand in the log, so none of them
+ever changes. The fold keeps no closed file; its size grows with shards
 and unsealed partitions, not with the log.
 
 Invariants of the protocol. `extend` checks on every reading what an entry alone can break, and
@@ -46,18 +49,75 @@ And of the fold itself, each with the kind of entry that upholds it:
 - Only what is deferred is done, and only of what is deferred can a try fail (closing).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from types import MappingProxyType
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
 from ashore.base import codec
 from ashore.errors import check
-from ashore.log.effects import Action, DeferredAction, HasEffects
-from ashore.log.files import PartitionKey
-from ashore.log.positions import ShardKey
+from ashore.log.files import DataFile, PartitionKey, Target
+from ashore.log.positions import OffsetRange, ShardKey
 from ashore.log.query import EditsState, Letter, MigrationState, PlanState, QueryState, VersionState
 from ashore.log.tables import TableDefinition
+
+
+class HasEffects:
+    """A body with effects after its entry, which is unclosed until a later one reports them."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+
+
+class Action(StrEnum):
+    """What has to be done about a table partition so that others learn of it.
+
+    A log that a later release wrote may hold more. Such an action stays a plain string: it is
+    deferred, it is named, and this release does not run it.
+    """
+
+    REGISTER = "register"  # the partition is registered in the catalog
+    SUCCESS_FILE = "success_file"  # a success file is written beside its files
+    CATALOG = "catalog"  # the catalog gets version and rows of a complete partition
+    HTTP = "http"  # a POST with the same content
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredAction:
+    """An action that may be completed after its entry was closed."""
+
+    id: str  # used once: `register:ods.clicks:date=2026-11-21`
+    action: Action | str  # a string: of a later release
+    table: str
+    partition: str
+    version: int = 0  # of the seal that it belongs to; 0: none
+    rows: int = 0  # of the partition, as that seal says
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTries:
+    """Tries of deferred actions that failed, since the entry before. They stay deferred."""
+
+    action: Action | str  # of these effects: they are tried together
+    times: int
+    last_ms: int  # the writer's clock at the last of them
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """How the effects of the one unclosed entry ended, and which deferred ones are done by now."""
+
+    entry: int | None  # the number that is closed; None: only `done`
+    moved: int
+    already_moved: int
+    registered: bool  # its partitions are in the catalog, except those that are deferred
+    deferred: tuple[DeferredAction, ...]
+    done: tuple[str, ...]  # ids of deferred actions
+    failed: tuple[FailedTries, ...] = codec.added(())
+
 
 REMEMBERED = 10_000  # partitions of tables that are never sealed: 1.5 MB of a snapshot
 
@@ -259,3 +319,69 @@ def forget_untouched(fold: Fold, sealing: Collection[str], count: int = REMEMBER
     dropped = set(idle[: len(idle) - count])
     kept = {key: state for key, state in fold.partitions.items() if key not in dropped}
     return replace(fold, partitions=kept)
+
+
+class Refused(Exception):
+    """A rule of the protocol does not hold."""
+
+
+def require(condition: bool, reason: str) -> None:
+    """Raise Refused unless a condition holds."""
+    if not condition:
+        raise Refused(reason)
+
+
+def check_next(state: ShardState | None, key: ShardKey, offsets: OffsetRange) -> ShardState:
+    """Return the shard's state, having checked that `offsets` begin where it ends (I1)."""
+    if state is None:
+        raise Refused(f"{key} was never joined")
+    if offsets.start != state.next:
+        raise Refused(f"{key}: range {offsets} while {state.next} is the next offset")
+    return state
+
+
+def keep_read(
+    letters: Iterable[Letter], shards: Mapping[ShardKey, ShardState]
+) -> tuple[Letter, ...]:
+    """Return the letters whose records were read: another plan may compute those to come."""
+    return tuple(each for each in letters if each.offset < shards[each.key].next)
+
+
+def check_entry_files(
+    files: tuple[DataFile, ...],
+    targets: tuple[Target, ...],
+    shard_count: int,
+    *,
+    has_spans: bool,
+) -> None:
+    """Check that files are named once, and that their indices and sums fit.
+
+    `has_spans`: whether every row came from a known offset; those of a query did not.
+    """
+    require(len({file.unique for file in files}) == len(files), "a file is in it twice")
+    for file in files:
+        if not 0 <= file.target < len(targets):
+            raise Refused(f"file {file.unique} has no target")
+        if file.rows < 0 or file.size_bytes < 0:
+            raise Refused(f"file {file.unique}: a count below zero")
+        rows = 0
+        for span in file.spans:
+            if not 0 <= span.shard < shard_count:
+                raise Refused(f"file {file.unique}: a span has no shard")
+            if not 0 <= span.rows <= span.end - span.start:
+                raise Refused(f"file {file.unique}: {span.rows} rows in a span of fewer offsets")
+            rows += span.rows
+        if rows != file.rows and (has_spans or file.spans):
+            raise Refused(f"file {file.unique}: {file.rows} rows, {rows} in its spans")
+
+
+def rows_by_partition(
+    files: Iterable[DataFile], targets: tuple[Target, ...]
+) -> dict[PartitionKey, tuple[int, int]]:
+    """Return rows and number of files of each partition."""
+    sums: dict[PartitionKey, tuple[int, int]] = {}
+    keys = [target.key for target in targets]
+    for file in files:
+        rows, count = sums.get(keys[file.target], (0, 0))
+        sums[keys[file.target]] = (rows + file.rows, count + 1)
+    return sums

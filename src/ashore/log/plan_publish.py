@@ -9,10 +9,9 @@ actions. An action that is deferred already is not deferred twice.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from ashore.log.effects import Action
 from ashore.log.entries import Closing, DeferredAction, FailedTries, Prepare, Reland, Seal
 from ashore.log.files import PartitionKey
-from ashore.log.fold import Fold
+from ashore.log.fold import Action, Fold
 
 Waits = Callable[[str], bool]  # whether the partitions of a table are registered by their seals
 

@@ -12,10 +12,9 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from ashore.log.batch_time import BatchTime
-from ashore.log.effects import Action
 from ashore.log.entries import Prepare, Reland, SealedPartition
 from ashore.log.files import PartitionKey
-from ashore.log.fold import Fold, PartitionState, Unclosed
+from ashore.log.fold import Action, Fold, PartitionState, Unclosed
 
 
 @dataclass(frozen=True, slots=True)

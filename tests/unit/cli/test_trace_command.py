@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from ashore.base.clock import SystemClock
 from ashore.cli.app import app
-from ashore.log.effects import Action
 from ashore.log.entries import Commit, Retire, RetiredPartition, Seal, SealedPartition
+from ashore.log.fold import Action
 from ashore.storage.open import open_storage
 
 

@@ -19,8 +19,8 @@ from ashore.fleet.records.journal import Happened, Journal
 from ashore.fleet.records.layout import ServerFiles
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.log_follower import LogFollower
-from ashore.log.effects import Action
 from ashore.log.entries import Commit, Define, Seal, SealedPartition
+from ashore.log.fold import Action
 from ashore.log.tables import TableColumn, TableDefinition
 from ashore_lab.testing import FakeClock
 

@@ -9,12 +9,12 @@ from ashore.errors import InvariantBroken, LogDamaged
 from ashore.log.entries import Commit, LeaveOut, Plan, Prepare, Query
 from ashore.log.entries.batch import fold_prepare
 from ashore.log.files import DataFile, FileSpan, Role, Target
+from ashore.log.fold import Refused
 from ashore.log.plan_query import DiscardRows, QueryBatch, Refuse, WriteRows, plan_query_batch
 from ashore.log.plan_rollback import Wish, plan_rollback
 from ashore.log.positions import OffsetRange, ShardRange
 from ashore.log.query import Letter, choose_letters, link
 from ashore.log.query_history import read_landed_batches
-from ashore.log.rules import Refused
 from ashore.log.snapshot import read_snapshot, write_snapshot
 
 KEY, OTHER = key_of(0), key_of(1)

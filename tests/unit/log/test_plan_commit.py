@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 from tests.strategies import TABLE, Chain, Part, key_of, target_of
 
-from ashore.log.effects import Action
 from ashore.log.entries import Commit, DeferredAction, Prepare, Seal, SealedPartition
 from ashore.log.files import DataFile, FilePlace
+from ashore.log.fold import Action
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import (
     CloseEntry,

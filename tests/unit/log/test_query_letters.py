@@ -9,9 +9,8 @@ from tools.golden import DIRECTORY
 from ashore.log.entries import Entry, Prepare, ShardRead, read_entry
 from ashore.log.entries.batch import fold_prepare
 from ashore.log.files import DataFile, FileSpan
-from ashore.log.fold import EMPTY, Fold, ShardState
+from ashore.log.fold import EMPTY, Fold, Refused, ShardState
 from ashore.log.names import SliceName
-from ashore.log.rules import Refused
 from ashore.proof.evidence.ledger import find_miscounts
 
 NAME = SliceName("job", "ods__big")

@@ -9,7 +9,6 @@ from tests.unit.proof.watching import INTERVAL_S
 
 from ashore.jobs.file import parse_job
 from ashore.log import names
-from ashore.log.effects import Action, DeferredAction
 from ashore.log.entries import (
     Closing,
     Commit,
@@ -19,6 +18,7 @@ from ashore.log.entries import (
     Seal,
     SealedPartition,
 )
+from ashore.log.fold import Action, DeferredAction
 from ashore.log.store.effects import success_content
 from ashore.log.tables import DEAD_SUFFIX, TableColumn, TableDefinition
 from ashore.proof.audit.auditor import CATALOG_EVERY_MS, Auditor

@@ -11,9 +11,9 @@ from ashore.cli import clean
 from ashore.cli.app import app
 from ashore.errors import JobFileInvalid, StorageError
 from ashore.log import names
-from ashore.log.effects import Action, DeferredAction
 from ashore.log.entries import Closing, Retire
 from ashore.log.files import BatchPlace
+from ashore.log.fold import Action, DeferredAction
 from ashore.log.store.reader import read_history, read_log
 from ashore.proof import retire as retire_module
 from ashore.proof.evidence.result import ProblemKind

@@ -6,7 +6,6 @@ What it promises: a kind knows the fold before it and nothing of the kinds besid
 gives up or brings back what another one has prepared.
 """
 
-from ashore.log.effects import Closing, DeferredAction, FailedTries
 from ashore.log.entries.batch import Commit, Prepare, ShardRead
 from ashore.log.entries.frame import (
     FORMAT_VERSION,
@@ -37,6 +36,7 @@ from ashore.log.entries.queries import (
     next_version,
 )
 from ashore.log.entries.slices import Define, Join, Joined, Open, ResetClock
+from ashore.log.fold import Closing, DeferredAction, FailedTries
 from ashore.log.query import Query
 
 __all__ = [

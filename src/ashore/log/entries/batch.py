@@ -16,12 +16,23 @@ from typing import ClassVar
 
 from ashore.base import codec
 from ashore.log.batch_time import BatchTime
-from ashore.log.effects import Closing, HasEffects
 from ashore.log.files import DataFile, PartitionKey, Role, Target
-from ashore.log.fold import Changes, Fold, PartitionState, ShardState, new_partition
+from ashore.log.fold import (
+    Changes,
+    Closing,
+    Fold,
+    HasEffects,
+    PartitionState,
+    Refused,
+    ShardState,
+    check_entry_files,
+    check_next,
+    new_partition,
+    require,
+    rows_by_partition,
+)
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange
 from ashore.log.query import Letter, Query, QueryState, choose_letters
-from ashore.log.rules import Refused, check_entry_files, check_next, require, rows_by_partition
 
 
 @dataclass(frozen=True, slots=True)

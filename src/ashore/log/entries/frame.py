@@ -13,13 +13,13 @@ from dataclasses import dataclass, fields
 from ashore.base import codec
 from ashore.base.codec import Json, Malformed, UnknownKeys
 from ashore.errors import check
-from ashore.log.effects import Closing
 from ashore.log.entries.batch import Commit, Prepare
 from ashore.log.entries.losses import Reland, Skip
 from ashore.log.entries.partitions import Retire, Seal
 from ashore.log.entries.queries import Begin, LeaveOut, Migrate, Plan, Rollback, Version
 from ashore.log.entries.slices import Define, Join, Open, ResetClock
 from ashore.log.files import DataFile, FileSpan
+from ashore.log.fold import Closing
 from ashore.log.positions import OffsetRange, ShardKey
 
 FORMAT_VERSION = 1

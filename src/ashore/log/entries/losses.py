@@ -13,12 +13,20 @@ from typing import ClassVar, NamedTuple
 
 from ashore.base import codec
 from ashore.log.batch_time import BatchTime
-from ashore.log.effects import HasEffects
 from ashore.log.entries.batch import Prepare
 from ashore.log.files import DataFile, Target
-from ashore.log.fold import Changes, Fold, Unclosed
+from ashore.log.fold import (
+    Changes,
+    Fold,
+    HasEffects,
+    Refused,
+    Unclosed,
+    check_entry_files,
+    check_next,
+    require,
+    rows_by_partition,
+)
 from ashore.log.positions import ShardKey, ShardRange
-from ashore.log.rules import Refused, check_entry_files, check_next, require, rows_by_partition
 
 
 @dataclass(frozen=True, slots=True)

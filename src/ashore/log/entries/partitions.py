@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ashore.base import codec
-from ashore.log.effects import Action, HasEffects
-from ashore.log.fold import Changes, Fold, new_partition
-from ashore.log.rules import require
+from ashore.log.fold import Action, Changes, Fold, HasEffects, new_partition, require
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ashore.base import codec
-from ashore.log.effects import HasEffects
 from ashore.log.entries.slices import Join, Joined, fold_join, merge_definitions
 from ashore.log.files import DataFile, PartitionKey, Target
-from ashore.log.fold import Changes, Fold, PartitionState
+from ashore.log.fold import (
+    Changes,
+    Fold,
+    HasEffects,
+    PartitionState,
+    Refused,
+    check_entry_files,
+    keep_read,
+    require,
+    rows_by_partition,
+)
 from ashore.log.positions import ShardKey, ShardRange
 from ashore.log.query import (
     EditsState,
@@ -46,7 +55,6 @@ from ashore.log.query import (
     VersionState,
     merge_letters,
 )
-from ashore.log.rules import Refused, check_entry_files, keep_read, require, rows_by_partition
 from ashore.log.tables import TableDefinition
 
 

@@ -18,11 +18,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ashore.base import codec
-from ashore.log.effects import Closing
 from ashore.log.files import PartitionKey
-from ashore.log.fold import Changes, Fold, PartitionState, ShardState
+from ashore.log.fold import Changes, Closing, Fold, PartitionState, ShardState, require
 from ashore.log.positions import ShardKey
-from ashore.log.rules import require
 from ashore.log.tables import TableDefinition
 
 

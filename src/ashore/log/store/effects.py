@@ -15,8 +15,8 @@ from ashore.base.clock import Clock
 from ashore.base.http_post import post_json
 from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
 from ashore.log import names
-from ashore.log.effects import Action
 from ashore.log.entries import DeferredAction, FailedTries
+from ashore.log.fold import Action
 from ashore.log.names import SliceName
 from ashore.log.plan_publish import Tried
 from ashore.log.progress import Progress, TablePartitions

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ashore.log import names
-from ashore.log.effects import Action, Closing, DeferredAction, HasEffects
 from ashore.log.entries import Define, Entry, Migrate, Open, Prepare, Reland, Retire, Rollback, Seal
 from ashore.log.files import PartitionKey
+from ashore.log.fold import Action, Closing, DeferredAction, HasEffects
 from ashore.log.names import SliceName
 from ashore.log.query_history import tables_in
 from ashore.log.store.effects import success_content

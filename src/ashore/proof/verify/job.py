@@ -15,8 +15,8 @@ from ashore.base.units import parse_duration_ms
 from ashore.errors import AshoreError, JobFileInvalid, SourceError
 from ashore.jobs.file import Job, ResolvedTable, match_topics, select_topics
 from ashore.log import names
-from ashore.log.effects import Action
 from ashore.log.files import PartitionKey
+from ashore.log.fold import Action
 from ashore.log.names import plain_source
 from ashore.log.positions import ShardKey, StreamShard
 from ashore.proof.evidence.adopted_files import read_adopted

@@ -19,8 +19,7 @@ from ashore.jobs.file.section import Key, key_text
 from ashore.jobs.file.tables import GENERATION_COLUMN
 from ashore.jobs.heartbeat import Heartbeat
 from ashore.jobs.lake_mailbox import LakeMailbox
-from ashore.log.effects import Action
-from ashore.log.fold import EMPTY, Fold
+from ashore.log.fold import EMPTY, Action, Fold
 from ashore.log.plan_retire import RetireRule
 from ashore.log.plan_seal import SealRule
 from ashore.log.tables import TableDefinition
