@@ -28,12 +28,11 @@ from hdfs_native import Client
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.log import names
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Closing, Commit, Join, Joined, Prepare, ShardRead
 from ashore.log.files import DataFile, FileSpan, Role, Target
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import places_of
-from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey
 from ashore.log.store.committer import Committer
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.storage import Storage, open_storage

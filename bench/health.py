@@ -12,10 +12,9 @@ import sys
 import time
 from collections.abc import Iterator
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare
 from ashore.log.entries.batch import ShardRead
-from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey
 from ashore.topics.loop.shares import ShareWindow
 from bench.table import Row
 

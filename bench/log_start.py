@@ -15,7 +15,6 @@ from pathlib import Path
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import (
     Body,
     Closing,
@@ -33,7 +32,7 @@ from ashore.log.extend import extend
 from ashore.log.files import DataFile, FileSpan, Role, Target
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName, entry_path, log_directory, snapshot_path
-from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey
 from ashore.log.snapshot import write_snapshot
 from ashore.log.store.archive import archive_log
 from ashore.log.store.log import SNAPSHOT_EVERY, LandingLog, LogContext

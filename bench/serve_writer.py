@@ -31,13 +31,12 @@ from ashore.fleet.records.values import (
 )
 from ashore.jobs.file import Job
 from ashore.jobs.heartbeat import Heartbeat, heartbeat_path
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Commit, Draft, Join, Joined, Open, Prepare, ShardRead, write_entry
 from ashore.log.extend import extend
 from ashore.log.files import Role, Target
 from ashore.log.fold import EMPTY
 from ashore.log.names import SliceName, entry_path, log_directory, snapshot_path, table_path
-from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey
 from ashore.log.snapshot import write_snapshot
 from ashore.log.store.log import SNAPSHOT_EVERY
 from ashore.topics.loop.job import load_job_file

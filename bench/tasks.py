@@ -12,9 +12,8 @@ from typing import Self
 
 import pyarrow as pa
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.names import SliceName
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.storage.open import LakeAddress
 from ashore.topics.read.record_columns import FETCHED
 from ashore.topics.write.batch import BatchOrder

@@ -18,14 +18,13 @@ from pathlib import Path
 
 from ashore.base.clock import SystemClock
 from ashore.jobs.file import parse_job
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Closing, Draft, Join, Joined, Open, Prepare, ShardRead, write_entry
 from ashore.log.entries.frame import Body
 from ashore.log.extend import extend
 from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName, entry_path, log_directory
-from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey
 from ashore.proof.audit.auditor import Auditor, Pace
 from ashore.proof.verify.job import verify_job
 from ashore.storage.open import open_storage

@@ -22,11 +22,10 @@ import pyarrow.parquet as pq
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.jobs.file import parse_job
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Closing, Join, Joined, Prepare, ShardRead
 from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.log.names import SliceName
-from ashore.log.positions import OffsetRange, ShardKey, StreamShard
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, StreamShard
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.proof.verify.job import verify_job
 from ashore.storage.open import open_storage

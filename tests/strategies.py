@@ -11,7 +11,6 @@ from typing import NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import (
     Begin,
     Body,
@@ -47,7 +46,7 @@ from ashore.log.entries import (
 from ashore.log.extend import extend
 from ashore.log.files import DataFile, FileSpan, Role, Target
 from ashore.log.fold import EMPTY, Fold
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.log.query import Letter
 from ashore.log.tables import TableColumn, TableDefinition
 

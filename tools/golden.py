@@ -12,7 +12,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import (
     Begin,
     Body,
@@ -49,7 +48,7 @@ from ashore.log.extend import extend
 from ashore.log.files import DataFile, FileSpan, Role, Target
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import ARCHIVE_ENTRIES
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.log.query import Letter, MappingEdit, link
 from ashore.log.snapshot import write_snapshot
 from ashore.log.tables import TableColumn, TableDefinition

@@ -13,9 +13,9 @@ from tools.pictures.every import PICTURES, TARGET, render_files
 from tools.pictures.live import Still, record_demo, record_run
 from tools.pictures.shapes import Box, Kind, Line, Picture, Text, find_faults
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.fold import EMPTY, new_partition
 from ashore.log.plan_seal import SealRule, plan_seal
+from ashore.log.positions import BatchTime
 
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -19,7 +19,6 @@ from tests.strategies import TABLE, key_of
 
 from ashore.base.unique import unique
 from ashore.errors import CheckpointUnfit, QueryRefused, StorageError
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Begin, Commit, Define, Joined, MigratedOperator, Prepare, Query
 from ashore.log.entries.batch import ShardRead
 from ashore.log.fold import Fold
@@ -34,7 +33,7 @@ from ashore.log.plan_query import (
     plan_start,
 )
 from ashore.log.plan_rollback import Wish
-from ashore.log.positions import OffsetRange, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardRange
 from ashore.log.query import PlanState
 from ashore.log.store.committer import Committer
 from ashore.log.store.log import LandingLog, LogContext

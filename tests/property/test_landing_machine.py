@@ -53,11 +53,10 @@ from ashore.errors import (
     StreamReplaced,
 )
 from ashore.log import names
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare, Skip
 from ashore.log.fold import Fold, ShardState
 from ashore.log.plan_reset import AHEAD_MS_MAX
-from ashore.log.positions import OffsetRange, ShardKey, StreamShard, find_seams
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, StreamShard, find_seams
 from ashore.log.store import log, mover
 from ashore.log.store.archive import archive_log
 from ashore.log.store.cleaner import apply_cleaning, plan_cleaning

@@ -13,9 +13,9 @@ from tests.spark.site import Site, event, events, table_of
 from tests.specs import OUTPUT
 
 from ashore.errors import BatchFailed
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare
 from ashore.log.names import SliceName
+from ashore.log.positions import BatchTime
 from ashore.queries.spark.sql import row_writer as written
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.worker import Tick

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from ashore.errors import check
-from ashore.log.batch_time import BatchTime
 from ashore.log.fold import Fold, ShardState
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 
 TASK_RECORDS_MIN = 20_000  # below this a task costs more than it saves
 TASK_RECORDS_MAX = 2_000_000  # above this a failed task costs too much to repeat

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare, Reland, SealedPartition
 from ashore.log.files import PartitionKey
 from ashore.log.fold import Action, Fold, PartitionState, Unclosed
+from ashore.log.positions import BatchTime
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,18 @@
-"""Places in a stream.
+"""Places in a stream, and the time of a batch.
 
-What it is: a shard of one generation of a stream, and half-open ranges of its offsets.
+What it is: a shard of one generation of a stream, and half-open ranges of its offsets; `BatchTime`,
+fixed when a batch is planned, and recorded.
 What it promises: offsets are ordered integers; a shard is an opaque string. A stream that was
 deleted and created again is another generation, so that equal offsets never collide.
+A batch that is written a second time, by any process at any time, is filed the same way, since its
+writers have no other source of time.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ashore.base import codec
 from ashore.errors import fail
 
 
@@ -94,3 +98,16 @@ def find_seams(key: ShardKey, first: int, ranges: Iterable[OffsetRange]) -> list
             seams.append(Seam(key, expected, offsets.start))
         expected = max(expected, offsets.end)
     return seams
+
+
+@codec.inlined
+@dataclass(frozen=True, slots=True)
+class BatchTime:
+    """What lateness is judged by, and where rows without a time of their own go."""
+
+    now_ms: int  # the driver's clock, never below the log's last
+    watermarks: tuple[tuple[str, int], ...] = ()  # table, ms; none of tables that have none yet
+
+    def watermark_ms(self, table: str) -> int | None:
+        """Return the watermark of a table; None: it has none."""
+        return dict(self.watermarks).get(table)

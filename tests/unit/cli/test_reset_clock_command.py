@@ -7,9 +7,9 @@ import pytest
 from tests.unit.cli.test_commands import invoke
 
 from ashore.base.clock import SystemClock
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Commit, Prepare, ResetClock
 from ashore.log.names import SliceName
+from ashore.log.positions import BatchTime
 from ashore.log.store.committer import Committer
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_history, read_log

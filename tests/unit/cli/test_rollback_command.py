@@ -7,10 +7,10 @@ import pytest
 from tests.crash.harness import checksum_of
 from tests.unit.cli.test_commands import invoke
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Commit, Prepare, Query, Rollback
 from ashore.log.files import BatchPlace, DataFile, Role, Target
 from ashore.log.names import SliceName, checkpoint_directory
+from ashore.log.positions import BatchTime
 from ashore.log.store.committer import Committer
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_history, read_log

@@ -15,11 +15,10 @@ from ashore.errors import (
     SourceUnreachable,
 )
 from ashore.jobs.file import parse_job
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Join, Open, Prepare, ResetClock, Seal, SealedPartition
 from ashore.log.names import SliceName
 from ashore.log.plan_reset import AHEAD_MS_MAX
-from ashore.log.positions import StreamShard
+from ashore.log.positions import BatchTime, StreamShard
 from ashore.log.store.reader import read_history, read_log
 from ashore.proof.retire import apply_retire, plan_retire
 from ashore.storage.memory import MemoryStorage

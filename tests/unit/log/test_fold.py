@@ -6,7 +6,6 @@ import pytest
 from tests.strategies import START_MS, TABLE, Chain, Part, key_of, target_of
 
 from ashore.errors import LogDamaged
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import (
     Closing,
     Commit,
@@ -28,7 +27,7 @@ from ashore.log.entries import (
 )
 from ashore.log.files import Role
 from ashore.log.fold import Failing
-from ashore.log.positions import OffsetRange, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardRange
 from ashore.log.query import PlanState, QueryState, VersionState
 from ashore.log.snapshot import read_snapshot, write_snapshot
 

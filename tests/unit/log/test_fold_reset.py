@@ -6,8 +6,8 @@ import pytest
 from tests.strategies import START_MS, TABLE, Chain, Part, key_of, target_of
 
 from ashore.errors import LogDamaged
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Body, ResetClock, Seal, SealedPartition
+from ashore.log.positions import BatchTime
 from ashore.log.snapshot import read_snapshot, write_snapshot
 
 KEY, OTHER = key_of(0), key_of(1)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from tests.strategies import START_MS, TABLE, Chain, Part, key_of
 
 from ashore.errors import InvariantBroken
-from ashore.log.batch_time import BatchTime
 from ashore.log.plan_batch import (
     TASK_RECORDS_MIN,
     BatchPlan,
@@ -21,7 +20,7 @@ from ashore.log.plan_batch import (
     plan_batch,
     plan_watermarks,
 )
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 
 IDLE_AFTER_MS = 1_800_000
 TABLES = {"clicks": Feed(TABLE, IDLE_AFTER_MS), "views": Feed("ods.views", IDLE_AFTER_MS)}

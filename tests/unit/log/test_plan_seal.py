@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from tests.strategies import TABLE, Chain, Part, key_of
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import SealedPartition
 from ashore.log.fold import EMPTY, Fold, PartitionState, Unclosed
 from ashore.log.plan_seal import SealRule, partition_end_ms, plan_seal
+from ashore.log.positions import BatchTime
 
 HOUR_MS = 3_600_000
 END_MS = 1_795_251_600_000  # 2026-11-21 09:00 UTC

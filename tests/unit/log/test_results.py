@@ -8,11 +8,10 @@ from tests.crash.harness import NAME, World, check_end, history, memory_world, r
 from tests.specs import LANDING
 
 from ashore.errors import BatchFailed, CountsDisagree
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare, ShardRead
 from ashore.log.files import DataFile, FileSpan, Role, Target
 from ashore.log.plan_batch import BatchPlan
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.worker import Tick

@@ -18,7 +18,6 @@ from ashore.base.unique import unique
 from ashore.errors import SourceUnreachable
 from ashore.jobs.file import parse_job
 from ashore.log import names
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import (
     Body,
     Closing,
@@ -35,7 +34,7 @@ from ashore.log.entries import (
 )
 from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.log.names import SliceName
-from ashore.log.positions import OffsetRange, ShardKey, StreamShard
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, StreamShard
 from ashore.proof.evidence.result import Problem, ProblemKind, VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.storage.memory import MemoryStorage

@@ -6,11 +6,10 @@ from tests.unit.jobs.texts import job
 from tests.unit.proof.test_queries import NAME, shown
 
 from ashore.jobs.heartbeat import Heartbeat
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Begin, Joined, Prepare, Query, ShardRead
 from ashore.log.names import query_source
 from ashore.log.plan_query import NO_BATCH
-from ashore.log.positions import OffsetRange, ShardKey, StreamShard
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, StreamShard
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_history
 from ashore.proof.evidence.ledger import LedgerBuilder

@@ -5,11 +5,10 @@ import tracemalloc
 
 import pytest
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Draft, Entry, Prepare, ShardRead, Skip, read_entry, write_entry
 from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.log.names import SliceName
-from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey
 from ashore.proof.evidence.ledger import LedgerBuilder, LoggedFile
 from ashore.proof.evidence.packing import Packed
 

@@ -14,10 +14,9 @@ from ashore.errors import JobFileInvalid
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.jobs.state import JobState
 from ashore.jobs.writer import EventWriter
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Closing, Commit, Join, Joined, Prepare, Query, ShardRead
 from ashore.log.names import SliceName, query_source
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.log.progress import QueryProgress, Step
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.proof.status.health import DECIDE, Allowed, check_health, worst_ailment

@@ -7,10 +7,9 @@ import pytest
 from tests.unit.proof.lakes import Lake
 
 from ashore.jobs.file import match_topics, parse_job
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare
 from ashore.log.files import Role
-from ashore.log.positions import OffsetRange, ShardRange, StreamShard
+from ashore.log.positions import BatchTime, OffsetRange, ShardRange, StreamShard
 from ashore.proof.evidence.result import CheckedBy, ProblemKind
 from ashore.storage.base import Staged
 from ashore.storage.open import LakeAddress

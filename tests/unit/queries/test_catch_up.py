@@ -4,10 +4,9 @@ import pytest
 from tests.checkpoint_files import GOLDEN
 
 from ashore.errors import CheckpointUnfit
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare, Query, ShardRead
 from ashore.log.names import SliceName, query_source
-from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey
 from ashore.log.query_history import LandedBatch
 from ashore.queries.spark.sql.batch_offsets import write_offsets
 from ashore.queries.state.checkpoint import Checkpoint

@@ -10,10 +10,9 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 from tests.specs import landing
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.files import BatchPlace
 from ashore.log.names import SliceName
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.topics.read.record_columns import FETCHED

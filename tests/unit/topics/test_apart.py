@@ -9,11 +9,10 @@ from tests.specs import landing
 from tests.unit.topics import crashing
 
 from ashore.errors import BadRecord, WorkerCrashed
-from ashore.log.batch_time import BatchTime
 from ashore.log.files import Role
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import BatchPlan
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.bisection import halve, run_apart
 from ashore.topics.run.processes.pool import WorkerDied, WorkerPool

@@ -9,9 +9,8 @@ import pytest
 from tests.unit.topics.test_rows import NAME, NOON_MS, item
 
 from ashore.errors import CountsDisagree
-from ashore.log.batch_time import BatchTime
 from ashore.log.files import BatchPlace, FileSpan, Role
-from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey
 from ashore.log.tables import HEADERS_TYPE
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress

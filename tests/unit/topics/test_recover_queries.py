@@ -8,11 +8,11 @@ from tests.unit.jobs.test_sql import SQL_JOB
 from tests.unit.jobs.texts import job
 
 from ashore.base.operator import operator
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare, Query
 from ashore.log.files import BatchPlace, DataFile, Role, Target
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import find_moves
+from ashore.log.positions import BatchTime
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_log
 from ashore.storage import MemoryStorage

@@ -7,9 +7,9 @@ import pytest
 
 from ashore.errors import BadRecord, QueryRefused
 from ashore.jobs.file import Table
-from ashore.log.batch_time import BatchTime
 from ashore.log.files import BatchPlace
 from ashore.log.names import SliceName
+from ashore.log.positions import BatchTime
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.sink_output import sink_output

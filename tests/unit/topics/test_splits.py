@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.topics.orders import CLICKS
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.plan_batch import BatchPlan
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.topics.loop.splits import plan_splits
 
 TABLES = {"clicks": CLICKS, "slow": replace(CLICKS, where="true")}

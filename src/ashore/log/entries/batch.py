@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ashore.base import codec
-from ashore.log.batch_time import BatchTime
 from ashore.log.files import DataFile, PartitionKey, Role, Target
 from ashore.log.fold import (
     Changes,
@@ -31,7 +30,7 @@ from ashore.log.fold import (
     require,
     rows_by_partition,
 )
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.log.query import Letter, Query, QueryState, choose_letters
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from ashore.base import codec
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries.batch import Prepare
 from ashore.log.files import DataFile, Target
 from ashore.log.fold import (
@@ -26,7 +25,7 @@ from ashore.log.fold import (
     require,
     rows_by_partition,
 )
-from ashore.log.positions import ShardKey, ShardRange
+from ashore.log.positions import BatchTime, ShardKey, ShardRange
 
 
 @dataclass(frozen=True, slots=True)

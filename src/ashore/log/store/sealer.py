@@ -7,11 +7,11 @@ What it promises: nothing is written here; the seal's effects follow from its en
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Seal, SealedPartition
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 from ashore.log.plan_seal import SealRule, plan_seal
+from ashore.log.positions import BatchTime
 from ashore.log.store.effects import next_free_version
 from ashore.storage.base import Storage
 

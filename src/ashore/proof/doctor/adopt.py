@@ -13,12 +13,11 @@ from itertools import groupby
 from ashore.base.unique import unique
 from ashore.errors import PathMissing, Stopped
 from ashore.log import names
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Closing, Commit, Join, Prepare, ShardRead
 from ashore.log.files import DataFile, FileSpan, Role, Target
 from ashore.log.fold import Fold
 from ashore.log.plan_commit import places_of
-from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey
 from ashore.log.store.clock_guard import ClockGuard
 from ashore.log.store.committer import Committer
 from ashore.log.store.owner import claim_tables

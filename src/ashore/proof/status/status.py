@@ -16,14 +16,13 @@ from ashore.jobs.file.tables import SealSection
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.jobs.last_writer import read_writers
 from ashore.jobs.state import STOPS, JobLogSeen, JobState, believe, judge_state
-from ashore.log.batch_time import BatchTime
 from ashore.log.fold import Fold, PartitionState, ShardState
 from ashore.log.names import SliceName, plain_source
 from ashore.log.plan_batch import ShardOffsets, plan_watermarks
 from ashore.log.plan_reset import is_ahead
 from ashore.log.plan_retire import Kept, plan_retire
 from ashore.log.plan_seal import Blocked, plan_seal
-from ashore.log.positions import OffsetRange, ShardKey, StreamShard
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, StreamShard
 from ashore.log.store.clock_guard import show_time
 from ashore.proof.evidence.lost_logs import find_lost_logs, read_current
 from ashore.proof.evidence.record_shares import find_warnings

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from ashore.base.clock import Clock
 from ashore.errors import BatchFailed, CheckpointUnfit, check, fail
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Join, Joined, LeaveOut, Plan, Prepare, Query, next_version
 from ashore.log.files import Role
 from ashore.log.fold import Fold
@@ -28,7 +27,7 @@ from ashore.log.plan_query import (
     WriteRows,
     plan_query_batch,
 )
-from ashore.log.positions import ShardKey, ShardRange, StreamShard
+from ashore.log.positions import BatchTime, ShardKey, ShardRange, StreamShard
 from ashore.log.progress import BatchLanded, Progress, Quiet, Step
 from ashore.log.query import Letter, PlanState
 from ashore.log.store.cleaner import delete_staged

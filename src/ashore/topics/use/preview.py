@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError
 from ashore.jobs.file import Job, ResolvedTable, match_topics, select_topics
-from ashore.log.batch_time import BatchTime
 from ashore.log.files import BatchPlace, Role
 from ashore.log.names import SliceName
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
+from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.topics.decode.reasons import describe

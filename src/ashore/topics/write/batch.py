@@ -14,12 +14,18 @@ from typing import Protocol
 
 from ashore.base import codec
 from ashore.errors import BatchFailed, CountsDisagree
-from ashore.log.batch_time import BatchTime
 from ashore.log.entries import Prepare, ShardRead
 from ashore.log.files import BatchPlace, DataFile, Role, Target
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import BatchPlan
-from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard, find_seams
+from ashore.log.positions import (
+    BatchTime,
+    OffsetRange,
+    ShardKey,
+    ShardRange,
+    StreamShard,
+    find_seams,
+)
 from ashore.storage.open import LakeAddress
 from ashore.topics.write.specs import LandingSpec, OutputSpec
 

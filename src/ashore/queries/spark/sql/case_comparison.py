@@ -23,10 +23,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
 from ashore.jobs.file.cases import Expected, GivenBatch
-from ashore.log.batch_time import BatchTime
 from ashore.log.files import Role
 from ashore.log.names import SliceName
-from ashore.log.positions import ShardKey
+from ashore.log.positions import BatchTime, ShardKey
 from ashore.queries.spark.sql.case_source import SOURCE, list_ranges, open_ranges, write_batches
 from ashore.queries.spark.sql.topics import JSON_OPTIONS, quoted
 from ashore.queries.spark.sql.views import View
