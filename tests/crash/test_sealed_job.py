@@ -19,7 +19,7 @@ from ashore.log import names
 from ashore.log.entries import Closing, DeferredAction, Seal
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
-from ashore.log.plan_publish import Tried, complete_deferred
+from ashore.log.plan_commit import Tried, complete_deferred
 from ashore.log.positions import BatchTime
 from ashore.log.store import entry_writer
 from ashore.log.store.effects import Effects, success_content

@@ -13,8 +13,7 @@ from ashore.log.entries import Draft, Entry, Open, Prepare, Skip, write_entry
 from ashore.log.extend import extend
 from ashore.log.fold import EMPTY, Fold, forget_sealed
 from ashore.log.names import SliceName
-from ashore.log.plan_commit import CloseEntry, plan_commit
-from ashore.log.plan_publish import Publishing
+from ashore.log.plan_commit import CloseEntry, Publishing, plan_commit
 from ashore.log.positions import find_seams
 from ashore.log.snapshot import read_snapshot, write_snapshot
 

@@ -18,7 +18,7 @@ from ashore.log import names
 from ashore.log.entries import Commit
 from ashore.log.files import PartitionKey
 from ashore.log.names import SliceName
-from ashore.log.plan_publish import drop_deferred
+from ashore.log.plan_commit import drop_deferred
 from ashore.log.plan_seal import partition_end_ms
 from ashore.log.store.clock_guard import require_right_clock
 from ashore.proof.evidence.log_reading import read_ledger

@@ -129,7 +129,7 @@ class OpenJob:
 
         `is_rebuilt`: the log has lost its end, and gets it back.
         """
-        from ashore.log.plan_publish import Publishing  # noqa: PLC0415
+        from ashore.log.plan_commit import Publishing  # noqa: PLC0415
         from ashore.log.store.committer import Committer  # noqa: PLC0415 - as in `log`
 
         hive = self.job.catalog.hive

@@ -8,9 +8,12 @@ from ashore.log.files import DataFile, FilePlace
 from ashore.log.fold import Action
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import (
+    NO_CATALOG,
     CloseEntry,
     MoveOutcome,
+    Publish,
     PublishBatch,
+    Publishing,
     SyncLog,
     explain_commit,
     explain_sync,
@@ -20,7 +23,6 @@ from ashore.log.plan_commit import (
     plan_commit,
     plan_publish_batch,
 )
-from ashore.log.plan_publish import NO_CATALOG, Publish, Publishing
 
 NAME = SliceName("clicks", "main")
 CATALOG = Publishing(registers=True)

@@ -6,7 +6,7 @@ import pytest
 from tests.strategies import TABLE, Chain, Part, key_of
 
 from ashore.log.entries import Commit, DeferredAction, FailedTries
-from ashore.log.plan_publish import (
+from ashore.log.plan_commit import (
     NO_CATALOG,
     NOTHING_CLOSED,
     Publish,

@@ -17,8 +17,7 @@ from ashore.log.entries import (
     Skip,
 )
 from ashore.log.names import SliceName
-from ashore.log.plan_commit import find_moves, plan_commit
-from ashore.log.plan_publish import Publishing
+from ashore.log.plan_commit import Publishing, find_moves, plan_commit
 from ashore.log.plan_rollback import NoRollback, Wish, plan_rollback
 from ashore.log.positions import OffsetRange, ShardRange
 from ashore.log.query_history import LandedBatch, read_landed_batches

@@ -14,7 +14,7 @@ from ashore.log.entries import Seal
 from ashore.log.fold import Failing
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import Limits
-from ashore.log.plan_publish import Publishing, Waits, nobody_waits
+from ashore.log.plan_commit import Publishing, Waits, nobody_waits
 from ashore.log.plan_seal import SealRule
 from ashore.log.positions import StreamShard
 from ashore.log.progress import Quiet, TablePartitions

@@ -19,8 +19,7 @@ from ashore.log.extend import extend
 from ashore.log.files import BatchPlace, FilePlace
 from ashore.log.fold import EMPTY, Fold, Unclosed
 from ashore.log.names import SliceName
-from ashore.log.plan_commit import CloseEntry, PublishBatch, places_of, plan_commit
-from ashore.log.plan_publish import NO_CATALOG
+from ashore.log.plan_commit import NO_CATALOG, CloseEntry, PublishBatch, places_of, plan_commit
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import list_log, read_log, read_number
 from ashore.storage import MemoryStorage

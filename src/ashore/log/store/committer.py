@@ -10,8 +10,14 @@ from dataclasses import dataclass, field
 from ashore.base.clock import Clock
 from ashore.errors import PathMissing
 from ashore.log.entries import Closing, Commit
-from ashore.log.plan_commit import CloseEntry, PublishBatch, plan_commit
-from ashore.log.plan_publish import NO_CATALOG, Publish, Publishing
+from ashore.log.plan_commit import (
+    NO_CATALOG,
+    CloseEntry,
+    Publish,
+    PublishBatch,
+    Publishing,
+    plan_commit,
+)
 from ashore.log.progress import Progress, Quiet, Step
 from ashore.log.store.counts import count_moves
 from ashore.log.store.log import LandingLog

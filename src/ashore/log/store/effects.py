@@ -18,7 +18,7 @@ from ashore.log import names
 from ashore.log.entries import DeferredAction, FailedTries
 from ashore.log.fold import Action
 from ashore.log.names import SliceName
-from ashore.log.plan_publish import Tried
+from ashore.log.plan_commit import Tried
 from ashore.log.progress import Progress, TablePartitions
 from ashore.storage.base import Storage
 

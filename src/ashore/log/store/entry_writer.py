@@ -13,7 +13,7 @@ from ashore.errors import AshoreError, InvariantBroken, StorageError, SyncFailed
 from ashore.log import names
 from ashore.log.entries import Body, Closing, Commit, Retire
 from ashore.log.fold import Fold
-from ashore.log.plan_publish import NOTHING_CLOSED, complete_deferred, drop_deferred, find_due
+from ashore.log.plan_commit import NOTHING_CLOSED, complete_deferred, drop_deferred, find_due
 from ashore.log.store.archive import archive_log
 from ashore.log.store.clock_guard import ClockGuard, RecordTimes
 from ashore.log.store.committer import Committer

@@ -15,7 +15,7 @@ from ashore.base.http_post import post_json
 from ashore.base.unique import Entropy, unique
 from ashore.jobs.file import Job
 from ashore.log.names import SliceName
-from ashore.log.plan_publish import Publishing
+from ashore.log.plan_commit import Publishing
 from ashore.log.progress import Progress, Quiet
 from ashore.log.store.effects import Effects, Post
 from ashore.log.store.log import LandingLog, LogContext

@@ -18,7 +18,7 @@ from ashore.log.files import Role
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import ShardOffsets, WentBack, leaders_of
-from ashore.log.plan_publish import NO_CATALOG, Publishing
+from ashore.log.plan_commit import NO_CATALOG, Publishing
 from ashore.log.plan_query import (
     DiscardRows,
     QueryBatch,

@@ -33,7 +33,7 @@ from ashore.log.plan_batch import (
     plan_batch,
     plan_time,
 )
-from ashore.log.plan_publish import NO_CATALOG, Publishing
+from ashore.log.plan_commit import NO_CATALOG, Publishing
 from ashore.log.positions import ShardKey, StreamShard
 from ashore.log.progress import (
     BatchLanded,
