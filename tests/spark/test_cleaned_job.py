@@ -20,7 +20,7 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
-from ashore.log.measures import CheckpointCleaned, Measure
+from ashore.log.progress import CheckpointCleaned, Measure
 
 QUERY = "ods__per_minute"
 

@@ -59,8 +59,7 @@ from ashore.jobs.events import (
 from ashore.jobs.failure import Failed
 from ashore.jobs.file import Job
 from ashore.jobs.launch import JobLaunch
-from ashore.log.measures import MEASURES
-from ashore.log.progress import STOPPED, Step
+from ashore.log.progress import MEASURES, STOPPED, Step
 from ashore.topics.use.run_job import failure_of, running
 
 STOPPING = "finishing the batch, Ctrl-C again to stop now"

@@ -12,8 +12,7 @@ from typing import ClassVar, Protocol
 from ashore.base import codec
 from ashore.base.codec import Malformed
 from ashore.jobs.failure import KIND, Failed
-from ashore.log.measures import MEASURES
-from ashore.log.progress import QueryProgress, StateWork, Step
+from ashore.log.progress import MEASURES, QueryProgress, StateWork, Step
 from ashore.plans.query import DescribedQuery, PlannedQuery, read_queries, write_queries
 
 

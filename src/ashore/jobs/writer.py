@@ -26,10 +26,11 @@ from ashore.jobs.events import (
     encode_event,
 )
 from ashore.jobs.heartbeat import WorkerBeat
-from ashore.log.measures import CallsCounted, Measure
 from ashore.log.progress import (
     STOPPED,
     BatchLanded,
+    CallsCounted,
+    Measure,
     PartitionsRetired,
     QueryProgress,
     Step,

@@ -198,6 +198,9 @@ class MoveOutcome(StrEnum):
     LOST = "lost"  # the target is absent, the source gone or wrong: stop, keep everything
 
 
+Outcomes = Mapping[MoveOutcome, int]  # how many moves ended so; AGAIN: not moved yet
+
+
 def judge_move(place: FilePlace, source_bytes: int | None, target_bytes: int | None) -> MoveOutcome:
     """Decide after an error, from the sizes found at the source first and at the target second.
 

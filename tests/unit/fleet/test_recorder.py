@@ -13,8 +13,7 @@ from ashore.fleet.records.layout import RunFiles
 from ashore.fleet.records.store import read_record
 from ashore.fleet.records.values import RunSeen
 from ashore.jobs.events import Landed, Recovered, StepBegun, WarningEvent
-from ashore.log.measures import Retrying, SliceMeasured
-from ashore.log.progress import Step
+from ashore.log.progress import Retrying, SliceMeasured, Step
 from ashore_lab.testing.clock import FakeClock
 
 BYTES, KEPT, SLICES = 50_000, 3, ("main", "ods.per_minute")

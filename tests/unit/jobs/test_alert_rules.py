@@ -22,11 +22,10 @@ from ashore.jobs.events import Event, QueryProgressed, decode_event, encode_even
 from ashore.jobs.metrics.families import FAMILIES, JOB, Kind
 from ashore.jobs.metrics.job_metrics import JobMetrics
 from ashore.jobs.writer import EventWriter
-from ashore.log.measures import BatchCounted, SliceMeasured, TableCounts
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import Limits
 from ashore.log.positions import StreamShard
-from ashore.log.progress import QueryProgress, Step
+from ashore.log.progress import BatchCounted, QueryProgress, SliceMeasured, Step, TableCounts
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.storage import DeadlineStorage, MemoryStorage, Storage, count_calls
 from ashore.storage.base import Staged

@@ -45,16 +45,17 @@ from ashore.jobs.events import (
     moment_of,
 )
 from ashore.jobs.failure import Failed
-from ashore.log.measures import (
+from ashore.log.progress import (
     BatchCounted,
     CallsCounted,
     CheckpointCleaned,
     FilesMoved,
+    QueryProgress,
     Retrying,
     SliceMeasured,
+    Step,
     TableCounts,
 )
-from ashore.log.progress import QueryProgress, Step
 from ashore.plans.graph import PlanGraph
 from ashore.plans.log_form import StoredPlan
 from ashore.plans.query import PlannedQuery, RefusedState, StateCheck, TopicQuery

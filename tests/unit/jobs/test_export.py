@@ -15,8 +15,7 @@ from ashore.jobs.file.metrics import Metrics
 from ashore.jobs.metrics.export import exported
 from ashore.jobs.metrics.families import FAMILIES, JOB, Kind
 from ashore.jobs.metrics.job_metrics import JobMetrics
-from ashore.log.measures import CallsCounted
-from ashore.log.progress import Step
+from ashore.log.progress import CallsCounted, Step
 from ashore_lab.testing.clock import FakeClock
 
 

@@ -12,8 +12,7 @@ from tests.checkpoint_files import list_paths, opened, unpack
 from tests.unit.queries.test_garbage import LATER_MS, found, keep_last, needs
 
 from ashore.errors import InvariantBroken, StorageError
-from ashore.log.measures import CheckpointCleaned, Measure
-from ashore.log.progress import Quiet
+from ashore.log.progress import CheckpointCleaned, Measure, Quiet
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.cleaner import AGE_MS, STEP_S, CheckpointCleaner
 from ashore_lab.testing import FakeClock

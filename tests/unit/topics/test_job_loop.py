@@ -21,11 +21,10 @@ from ashore.errors import (
     StorageError,
     TableOwned,
 )
-from ashore.log.measures import Measure
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import Limits
 from ashore.log.positions import StreamShard
-from ashore.log.progress import BatchLanded, QueryProgress, TablePartitions
+from ashore.log.progress import BatchLanded, Measure, QueryProgress, TablePartitions
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.owner import claim_tables, read_owner
 from ashore.log.store.reader import read_log

@@ -32,8 +32,7 @@ from ashore.jobs.events import (
     encode_event,
 )
 from ashore.jobs.failure import KIND, Failed
-from ashore.log.measures import MEASURES, Retrying, SliceMeasured
-from ashore.log.progress import STOPPED
+from ashore.log.progress import MEASURES, STOPPED, Retrying, SliceMeasured
 
 SEEN_EVERY_MS, SAMPLE_EVERY_MS = 1_000, 15_000
 SEEN_AGAIN_MS = 10_000  # where nothing has changed

@@ -16,15 +16,17 @@ from ashore.jobs.events import Ended, Event, Landed, QueryProgressed, StepBegun,
 from ashore.jobs.failure import Failed
 from ashore.jobs.metrics import families
 from ashore.jobs.metrics.families import FAMILIES, JOB, OUTCOMES, STEP_BUCKETS_S, Family, Kind
-from ashore.log.measures import (
+from ashore.log.progress import (
+    STOPPED,
     BatchCounted,
     CallsCounted,
     CheckpointCleaned,
     FilesMoved,
+    QueryProgress,
     Retrying,
     SliceMeasured,
+    Step,
 )
-from ashore.log.progress import STOPPED, QueryProgress, Step
 
 RUNNING, RETRYING, STOPPED_STATE = "running", "retrying", "stopped"
 STATES = (RUNNING, RETRYING, STOPPED_STATE)

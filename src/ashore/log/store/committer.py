@@ -13,15 +13,15 @@ from ashore.log.entries import Closing, Commit
 from ashore.log.plan_commit import (
     NO_CATALOG,
     CloseEntry,
+    Outcomes,
     Publish,
     PublishBatch,
     Publishing,
     plan_commit,
 )
-from ashore.log.progress import Progress, Quiet, Step
-from ashore.log.store.counts import count_moves
+from ashore.log.progress import Progress, Quiet, Step, count_moves
 from ashore.log.store.log import LandingLog
-from ashore.log.store.mover import Moved, Outcomes, move_files
+from ashore.log.store.mover import Moved, move_files
 from ashore.storage.base import Storage
 
 

@@ -8,22 +8,19 @@ after a look that the log is still ours.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.errors import FileConflict, FilesLost, StorageError, SyncFailed
 from ashore.log.files import FilePlace
-from ashore.log.plan_commit import MoveOutcome, judge_move
+from ashore.log.plan_commit import MoveOutcome, Outcomes, judge_move
 from ashore.storage.base import Staged, Storage
 
 PARALLEL_MOVES = 32
 ATTEMPTS = 6
 _PIECE_BYTES = 8 << 20
-
-
-Outcomes = Mapping[MoveOutcome, int]  # how many moves ended so; AGAIN: not moved yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, CheckpointUnfit, InvariantBroken, SyncFailed
-from ashore.log.measures import CheckpointCleaned
+from ashore.log.progress import CheckpointCleaned
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.garbage import Garbage, Unneeded
 from ashore.queries.state.leftovers import LeftAlone, delete_garbage, find_in_parts

@@ -18,9 +18,8 @@ from ashore.base.unique import unique
 from ashore.errors import AshoreError, PathMissing, QueryStopped, Stopped, StorageError
 from ashore.jobs.requests import LastEntry
 from ashore.log import names
-from ashore.log.measures import Retrying
 from ashore.log.names import SliceName
-from ashore.log.progress import Progress
+from ashore.log.progress import Progress, Retrying
 from ashore.storage.base import Staged, Storage
 from ashore.storage.retry import Backoff, Jitter, any_between
 from ashore.topics.loop.housekeeping import CleanRule, Housekeeping

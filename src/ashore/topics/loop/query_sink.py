@@ -28,11 +28,18 @@ from ashore.log.plan_query import (
     plan_query_batch,
 )
 from ashore.log.positions import BatchTime, ShardKey, ShardRange, StreamShard
-from ashore.log.progress import BatchLanded, Progress, Quiet, Step
+from ashore.log.progress import (
+    BatchLanded,
+    Progress,
+    Quiet,
+    Step,
+    count_batch,
+    count_sent,
+    measure_slice,
+)
 from ashore.log.query import Letter, PlanState
 from ashore.log.store.cleaner import delete_staged
 from ashore.log.store.committer import Committer
-from ashore.log.store.counts import count_batch, count_sent, measure_slice
 from ashore.log.store.effects import Effects
 from ashore.log.store.entry_writer import EntryWriter
 from ashore.log.store.log import LandingLog

@@ -42,10 +42,11 @@ from ashore.log.progress import (
     Quiet,
     Step,
     TablePartitions,
+    count_batch,
+    measure_slice,
 )
 from ashore.log.store.cleaner import delete_staged
 from ashore.log.store.committer import Committer
-from ashore.log.store.counts import count_batch, measure_slice
 from ashore.log.store.effects import Effects
 from ashore.log.store.entry_writer import EntryWriter
 from ashore.log.store.log import LandingLog
