@@ -40,6 +40,7 @@ from tests.crash.harness import (
 from tests.crash.test_mutations import MUTATIONS
 from tests.examples import examples
 
+from ashore.base.clock import AHEAD_MS_MAX
 from ashore.errors import (
     AnswerUnknown,
     AshoreError,
@@ -55,7 +56,6 @@ from ashore.errors import (
 from ashore.log import names
 from ashore.log.entries import Prepare, Skip
 from ashore.log.fold import Fold, ShardState
-from ashore.log.plan_reset import AHEAD_MS_MAX
 from ashore.log.positions import BatchTime, OffsetRange, ShardKey, StreamShard, find_seams
 from ashore.log.store import log, mover
 from ashore.log.store.archive import archive_log

@@ -1,7 +1,7 @@
 """Time as an argument.
 
 What it is: the seam through which every part of Ashore sees time; `SteeredClock`, for drills and
-benchmarks, whose wall time follows a small file. Deadlines, pauses and times of files stay real.
+benchmarks, whose wall time follows a small file; and how far ahead a time may be. Deadlines, pauses and times of files stay real.
 What it promises: nothing else in the package calls `time.time` or `time.sleep`.
 """
 
@@ -12,6 +12,13 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol, Self
+
+AHEAD_MS_MAX = 3_600_000  # maintained clocks differ by less, wrong zones by as much
+
+
+def is_ahead(time_ms: int, storage_ms: int) -> bool:
+    """Return whether a time is so far above another clock's that it cannot be right."""
+    return time_ms - storage_ms > AHEAD_MS_MAX
 
 
 class Clock(Protocol):

@@ -1,6 +1,6 @@
-"""How far ahead a time may be, and how the times of a log go back that are further.
+"""How the times of a log go back that are too far ahead.
 
-What it is: `AHEAD_MS_MAX`, `is_ahead`, and `plan_reset`, from a fold and the entries of its log.
+What it is: `plan_reset`, from a fold and the entries of its log.
 What it promises: pure. What a log goes back to is what it said with the last batch that was not
 ahead; what was landed by a clock that was is counted, partition by partition.
 """
@@ -9,16 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ashore.base.clock import is_ahead
 from ashore.log.entries import Entry, Prepare, ResetClock, Seal
 from ashore.log.files import PartitionKey
 from ashore.log.fold import Fold
-
-AHEAD_MS_MAX = 3_600_000  # maintained clocks differ by less, wrong zones by as much
-
-
-def is_ahead(time_ms: int, storage_ms: int) -> bool:
-    """Return whether a time is so far above another clock's that it cannot be right."""
-    return time_ms - storage_ms > AHEAD_MS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import json
 import pytest
 from tests.crash.query_job import query_world
 
+from ashore.base.clock import AHEAD_MS_MAX
 from ashore.base.unique import unique
 from ashore.errors import (
     AshoreError,
@@ -17,7 +18,6 @@ from ashore.errors import (
 from ashore.jobs.file import parse_job
 from ashore.log.entries import Join, Open, Prepare, ResetClock, Seal, SealedPartition
 from ashore.log.names import SliceName
-from ashore.log.plan_reset import AHEAD_MS_MAX
 from ashore.log.positions import BatchTime, StreamShard
 from ashore.log.store.reader import read_history, read_log
 from ashore.proof.retire import apply_retire, plan_retire

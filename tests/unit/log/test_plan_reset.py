@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from tests.strategies import START_MS, TABLE, Chain, Part, key_of, target_of
 
+from ashore.base.clock import AHEAD_MS_MAX
 from ashore.log.entries import ResetClock, Seal, SealedPartition
-from ashore.log.plan_reset import AHEAD_MS_MAX, ClockReset, plan_reset
+from ashore.log.plan_reset import ClockReset, plan_reset
 from ashore.log.positions import BatchTime
 
 KEY, OTHER = key_of(0), key_of(1)

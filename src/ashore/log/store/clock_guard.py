@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from ashore.base.clock import Clock
+from ashore.base.clock import AHEAD_MS_MAX, Clock, is_ahead
 from ashore.base.units import format_duration
 from ashore.errors import ClockAhead, LogAhead, SourceError
 from ashore.log import names
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
-from ashore.log.plan_reset import AHEAD_MS_MAX, is_ahead
 from ashore.log.positions import StreamShard
 from ashore.storage.base import Storage
 

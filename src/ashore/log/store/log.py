@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from ashore import __version__
-from ashore.base.clock import Clock
+from ashore.base.clock import Clock, is_ahead
 from ashore.base.unique import Entropy
 from ashore.errors import (
     AnswerUnknown,
@@ -34,7 +34,6 @@ from ashore.log.extend import extend
 from ashore.log.fold import Fold, forget_sealed, forget_untouched
 from ashore.log.lost_end import LogEnd, Trace
 from ashore.log.names import SliceName
-from ashore.log.plan_reset import is_ahead
 from ashore.log.snapshot import write_snapshot
 from ashore.log.store.reader import list_log, read_log, read_number
 from ashore.log.store.traces import require_whole

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from ashore.base.clock import is_ahead
 from ashore.base.units import format_duration
 from ashore.errors import HistoryTruncated, SourceError
 from ashore.jobs.file import Job, ResolvedTable, match_topics
@@ -19,7 +20,6 @@ from ashore.jobs.state import STOPS, JobLogSeen, JobState, believe, judge_state
 from ashore.log.fold import Fold, PartitionState, ShardState
 from ashore.log.names import SliceName, plain_source
 from ashore.log.plan_batch import ShardOffsets, plan_watermarks
-from ashore.log.plan_reset import is_ahead
 from ashore.log.plan_retire import Kept, plan_retire
 from ashore.log.plan_seal import Blocked, plan_seal
 from ashore.log.positions import BatchTime, OffsetRange, ShardKey, StreamShard

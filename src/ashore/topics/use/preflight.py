@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ashore.base.clock import is_ahead
 from ashore.base.native import why_not_native
 from ashore.base.operator import operator
 from ashore.base.suggest import suggest
@@ -21,7 +22,6 @@ from ashore.log import names
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import Gaps, WentBack, find_unreadable
-from ashore.log.plan_reset import is_ahead
 from ashore.log.positions import StreamShard
 from ashore.log.store.clock_guard import log_ahead
 from ashore.log.store.owner import require_free

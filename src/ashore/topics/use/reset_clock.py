@@ -7,10 +7,11 @@ but for the seconds between.
 
 from dataclasses import dataclass
 
+from ashore.base.clock import is_ahead
 from ashore.base.operator import operator
 from ashore.errors import JobFileInvalid
 from ashore.log.names import SliceName
-from ashore.log.plan_reset import ClockReset, is_ahead, plan_reset
+from ashore.log.plan_reset import ClockReset, plan_reset
 from ashore.log.store.clock_guard import RecordTimes, require_right_clock, show_time
 from ashore.log.store.committer import Committer
 from ashore.log.store.reader import read_history, read_log

@@ -8,9 +8,9 @@ is refused until an operator sets it back.
 
 import random
 
+from ashore.base.clock import AHEAD_MS_MAX
 from ashore.errors import AshoreError, ClockAhead, LogAhead
 from ashore.log.entries import Prepare
-from ashore.log.plan_reset import AHEAD_MS_MAX
 from ashore.log.positions import BatchTime
 from ashore.log.store.reader import read_log
 from ashore.topics.open_job import OpenJob
