@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 import pytest
 from tests.crash.harness import read_entries_once
 
-from ashore.log.store import mover
+from ashore.log.store import committer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class InlinePool(Executor):
 
 @pytest.fixture(autouse=True)
 def serial_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mover, "PARALLEL_MOVES", 1)
+    monkeypatch.setattr(committer, "PARALLEL_MOVES", 1)
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,8 @@ from ashore.log.plan_commit import PublishBatch
 from ashore.log.positions import OffsetRange
 from ashore.log.store import committer, entry_writer, log
 from ashore.log.store.cleaner import find_staged
+from ashore.log.store.committer import Moved, move_files
 from ashore.log.store.log import LandingLog
-from ashore.log.store.mover import Moved, move_files
 from ashore.log.store.reader import read_log
 from ashore.storage import LocalStorage, MemoryStorage, Storage
 from ashore.storage.base import Staged

@@ -28,9 +28,8 @@ from ashore.log.plan_commit import places_of
 from ashore.log.plan_query import DiscardRows, QueryBatch
 from ashore.log.query import QueryState
 from ashore.log.store import committer
-from ashore.log.store.committer import Committer
+from ashore.log.store.committer import Committer, Moved
 from ashore.log.store.dead_job import find_gone, plan_help
-from ashore.log.store.mover import Moved
 from ashore.log.store.reader import read_history, read_log
 from ashore.topics.loop import query_sink
 from ashore.topics.loop.recovery import accept_loss, open_and_find_lost

@@ -22,8 +22,7 @@ from ashore.log.names import SliceName
 from ashore.log.plan_commit import Tried, complete_deferred
 from ashore.log.positions import BatchTime
 from ashore.log.store import entry_writer
-from ashore.log.store.effects import Effects, success_content
-from ashore.log.store.sealer import Sealer
+from ashore.log.store.effects import Effects, Sealer, success_content
 from ashore.topics.loop import job_loop
 from ashore_lab.testing import ProcessStopped
 from ashore_lab.testing.faults import CATALOG_CALLS

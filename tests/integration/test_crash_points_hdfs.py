@@ -16,7 +16,7 @@ from tests.crash.storage_calls import KEEPER_LIVES, Scenario, Strike, small_worl
 
 from ashore.base.clock import SystemClock
 from ashore.log import names
-from ashore.log.store import log, mover
+from ashore.log.store import committer, log
 from ashore.storage import open_storage
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.testing import (
@@ -60,7 +60,7 @@ CASES_AT_ONCE = 24  # they wait most of the time
 def short_log() -> Iterator[None]:
     """Let the calls be the same in every run, and few entries be enough for an archive."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mover, "PARALLEL_MOVES", 1)
+        patch.setattr(committer, "PARALLEL_MOVES", 1)
         patch.setattr(log, "SNAPSHOT_EVERY", 4)
         patch.setattr(names, "ARCHIVE_ENTRIES", 2)
         yield

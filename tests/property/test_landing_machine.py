@@ -57,7 +57,7 @@ from ashore.log import names
 from ashore.log.entries import Prepare, Skip
 from ashore.log.fold import Fold, ShardState
 from ashore.log.positions import BatchTime, OffsetRange, ShardKey, StreamShard, find_seams
-from ashore.log.store import log, mover
+from ashore.log.store import committer, log
 from ashore.log.store.archive import archive_log
 from ashore.log.store.cleaner import apply_cleaning, plan_cleaning
 from ashore.log.store.clock_guard import ClockGuard
@@ -522,7 +522,7 @@ class LandingMachine(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True)
 def short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mover, "PARALLEL_MOVES", 1)
+    monkeypatch.setattr(committer, "PARALLEL_MOVES", 1)
     monkeypatch.setattr(log, "SNAPSHOT_EVERY", 3)
     monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 2)
     read_entries_once(monkeypatch)

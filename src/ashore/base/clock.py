@@ -1,7 +1,8 @@
 """Time as an argument.
 
-What it is: the seam through which every part of Ashore sees time; `SteeredClock`, for drills and
-benchmarks, whose wall time follows a small file; and how far ahead a time may be. Deadlines, pauses and times of files stay real.
+What it is: the seam through which every part of Ashore sees time; how far ahead a time may be;
+`SteeredClock`, for drills and benchmarks, whose wall time follows a small file. Deadlines, pauses
+and times of files stay real.
 What it promises: nothing else in the package calls `time.time` or `time.sleep`.
 """
 

@@ -15,7 +15,7 @@ refuses it with LogDamaged; the rest is ensured where it says.
   batch, and with it the files that came after (`check_next`; prepare, skip, rollback). No offset is
   in two final files (names that are used once, `judge_move`).
 - I2 No storage call on the commit path deletes or overwrites, and none needs its answer: each may
-  have been applied, once, twice, or later (`log.store.mover`, `log.store.log`).
+  have been applied, once, twice, or later (`log.store.committer`, `log.store.log`).
 - I3 A reader sees only files that a `prepare` or a `reland` names (`PublishBatch` has no other).
 - I4 Of two writers at most one appends: numbers are created exclusively, and what is created at a
   number that was archived is no entry (`log.store.log`, `log.store.reader`). Numbers

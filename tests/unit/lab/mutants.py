@@ -17,8 +17,8 @@ from ashore.log.plan_batch import BatchPlan, Gaps, ShardOffsets
 from ashore.log.positions import ShardKey
 from ashore.log.store import committer
 from ashore.log.store.clock_guard import ClockGuard
+from ashore.log.store.committer import Moved, move_files
 from ashore.log.store.log import LandingLog
-from ashore.log.store.mover import Moved, move_files
 from ashore.storage.base import FileWriter, Staged, Storage
 from ashore.storage.memory import MemoryStorage
 from ashore.topics.loop import slice_loop

@@ -38,7 +38,7 @@ from ashore.log.files import BatchPlace, DataFile
 from ashore.log.fold import EMPTY, Fold, Unclosed
 from ashore.log.plan_commit import judge_move, places_of, plan_publish_batch
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
-from ashore.log.store import archive, mover
+from ashore.log.store import archive, committer
 from ashore.log.store import reader as log_reader
 from ashore.log.store.archive import archive_log
 from ashore.log.store.cleaner import apply_cleaning, find_staged
@@ -468,7 +468,7 @@ def test_skip_before_the_moves(lake: Lake, is_mutated: bool):
 def test_look_at_the_target_first(lake: Lake, monkeypatch, is_mutated: bool):
     """A move is not answered, and a helper makes it between the two looks."""
     if is_mutated:
-        monkeypatch.setattr(mover, "look_at_move", _look_at_the_target_first)
+        monkeypatch.setattr(committer, "look_at_move", _look_at_the_target_first)
     log = lake.opened()
     join(log)
     log.append(write_batch(lake, log), None)
@@ -481,10 +481,10 @@ def test_look_at_the_target_first(lake: Lake, monkeypatch, is_mutated: bool):
         frozen._inner, storage._inner = storage, lake.storage
         if is_mutated:
             with pytest.raises(FilesLost):
-                mover.move_files(frozen, [place], FakeClock(), log.look)
+                committer.move_files(frozen, [place], FakeClock(), log.look)
         else:
-            moved = mover.move_files(frozen, [place], FakeClock(), log.look)
-            assert moved == mover.Moved(0, 1)
+            moved = committer.move_files(frozen, [place], FakeClock(), log.look)
+            assert moved == committer.Moved(0, 1)
     assert lake.wrong() is None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ashore.errors import FileConflict
 from ashore.log.files import DataFile, FilePlace
-from ashore.log.store.mover import PARALLEL_MOVES, Moved, move_files
+from ashore.log.store.committer import PARALLEL_MOVES, Moved, move_files
 from ashore.storage.base import Staged
 from ashore.storage.memory import MemoryStorage
 from ashore_lab.testing.clock import FakeClock

@@ -18,10 +18,9 @@ from ashore.log.plan_commit import Publishing, Waits, nobody_waits
 from ashore.log.plan_seal import SealRule
 from ashore.log.positions import StreamShard
 from ashore.log.progress import Quiet, TablePartitions
-from ashore.log.store.effects import PAUSE_S, Effects
+from ashore.log.store.effects import PAUSE_S, Effects, Sealer
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_history, read_log
-from ashore.log.store.sealer import Sealer
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.tables.catalog import CatalogTable, TableChange

@@ -9,9 +9,8 @@ from ashore.errors import Stopped
 from ashore.jobs.file import parse_job
 from ashore.log.entries import Commit
 from ashore.log.names import table_path
-from ashore.log.store.owner import claim_tables
+from ashore.log.store.owner import TableDirectories, claim_tables, require_directories
 from ashore.log.store.reader import read_log
-from ashore.log.store.table_directories import TableDirectories, require_directories
 from ashore.proof.retire import apply_retire, plan_retire
 from ashore.storage import MemoryStorage
 from ashore.topics.use.preflight import check_job

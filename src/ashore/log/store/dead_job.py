@@ -24,7 +24,7 @@ from ashore.log.plan_commit import (
     judge_move,
     plan_publish_batch,
 )
-from ashore.log.store.mover import PARALLEL_MOVES, Moved, look_at_move, move_files
+from ashore.log.store.committer import PARALLEL_MOVES, Moved, look_at_move, move_files
 from ashore.log.store.reader import read_log
 from ashore.storage.base import Storage
 

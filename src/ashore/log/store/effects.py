@@ -1,6 +1,7 @@
 """Step 5, and what a seal brings about: actions that may come late but are never forgotten.
 
-What it is: `Effects`, which runs deferred actions: success files, catalog calls, HTTP calls.
+What it is: `Effects`, which runs deferred actions: success files, catalog calls, HTTP calls;
+`Sealer`, which makes the body of the next `seal` entry from what is due, and writes nothing.
 What it promises: each effect may be repeated. A failure delays an effect and never stops landing:
 what is not done stays deferred in the log, with how often it was tried, and is tried again after a
 pause.
@@ -10,15 +11,18 @@ import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from ashore.base.clock import Clock
 from ashore.base.http_post import post_json
 from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
 from ashore.log import names
-from ashore.log.entries import DeferredAction, FailedTries
-from ashore.log.fold import Action
+from ashore.log.entries import DeferredAction, FailedTries, Seal, SealedPartition
+from ashore.log.fold import Action, Fold
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import Tried
+from ashore.log.plan_seal import SealRule, plan_seal
+from ashore.log.positions import BatchTime
 from ashore.log.progress import Progress, TablePartitions
 from ashore.storage.base import Storage
 
@@ -163,3 +167,30 @@ def next_free_version(storage: Storage, table: str, partition: str, version: int
         while storage.stat(names.join(directory, names.success_name(version))) is not None:
             version += 1
     return version
+
+
+@dataclass(frozen=True, slots=True)
+class Sealer:
+    """Seals for a job. One slice of a job has it."""
+
+    storage: Storage
+    rules: Callable[[], Sequence[SealRule]]  # a job may find more tables while it runs
+
+    def plan(self, name: SliceName, fold: Fold, time: BatchTime) -> Seal | None:
+        """Return the next seal, or None where nothing is due.
+
+        One entry holds tables that ask for the same actions; others follow with the next one.
+        """
+        rules = {rule.table: rule for rule in self.rules()}
+        due = plan_seal(fold, {}, rules.values(), time).partitions
+        if not due:
+            return None
+        actions = rules[due[0].table].actions
+        partitions = tuple(
+            self._numbered(each) for each in due if rules[each.table].actions == actions
+        )
+        return Seal(partitions, actions, ((name.slice, fold.end),))
+
+    def _numbered(self, sealed: SealedPartition) -> SealedPartition:
+        version = next_free_version(self.storage, sealed.table, sealed.partition, sealed.version)
+        return replace(sealed, version=version)

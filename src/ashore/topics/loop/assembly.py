@@ -17,11 +17,10 @@ from ashore.jobs.file import Job
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import Publishing
 from ashore.log.progress import Progress, Quiet
-from ashore.log.store.effects import Effects, Post
+from ashore.log.store.effects import Effects, Post, Sealer
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_log
-from ashore.log.store.sealer import Sealer
 from ashore.log.store.traces import find_traces
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress

@@ -43,7 +43,7 @@ from ashore.log.store.committer import Committer
 from ashore.log.store.effects import Effects
 from ashore.log.store.entry_writer import EntryWriter
 from ashore.log.store.log import LandingLog
-from ashore.log.store.table_directories import TableDirectories
+from ashore.log.store.owner import TableDirectories
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.definitions import (

@@ -47,11 +47,10 @@ from ashore.log.progress import (
 )
 from ashore.log.store.cleaner import delete_staged
 from ashore.log.store.committer import Committer
-from ashore.log.store.effects import Effects
+from ashore.log.store.effects import Effects, Sealer
 from ashore.log.store.entry_writer import EntryWriter
 from ashore.log.store.log import LandingLog
-from ashore.log.store.sealer import Sealer
-from ashore.log.store.table_directories import TableDirectories
+from ashore.log.store.owner import TableDirectories
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.bisection import run_apart

@@ -24,9 +24,8 @@ from ashore.log.names import SliceName
 from ashore.log.plan_batch import Gaps, WentBack, find_unreadable
 from ashore.log.positions import StreamShard
 from ashore.log.store.clock_guard import log_ahead
-from ashore.log.store.owner import require_free
+from ashore.log.store.owner import require_directories, require_free
 from ashore.log.store.reader import read_log
-from ashore.log.store.table_directories import require_directories
 from ashore.storage.base import Storage
 from ashore.tables.catalog import open_catalog
 from ashore.topics.loop.histories import Histories

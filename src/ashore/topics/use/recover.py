@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ashore.log.files import FilePlace
 from ashore.log.plan_commit import HelpStep, MoveOutcome, explain_sync
+from ashore.log.store.committer import Moved
 from ashore.log.store.dead_job import help_dead, look_at_moves, plan_help
-from ashore.log.store.mover import Moved
 from ashore.topics.open_job import OpenJob
 
 
