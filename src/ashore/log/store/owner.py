@@ -4,10 +4,11 @@ What it is: the owner files `owner-<k>.json` beside a table; the highest k rules
 `require_directories`, one look for each table that has rows, at a start; `TableDirectories`, one
 look for each table of a batch before it counts.
 What it promises: a table belongs to one job. Of two jobs that claim a table at once one wins, by
-exclusive creation; the other learns who owns it. A table whose directory was deleted, moved or is not mounted stops the
-job before it is claimed, which would create the directory, or before a batch counts whose tasks
-have created it. Such a directory has no owner file, so the next start refuses it too. Rows that
-were retired, rolled back or given up count no longer, so no directory is required for them.
+exclusive creation; the other learns who owns it. A table whose directory was deleted, moved or is
+not mounted stops the job before it is claimed, which would create the directory, or before a batch
+counts whose tasks have created it. Such a directory has no owner file, so the next start refuses it
+too. Rows that were retired, rolled back or given up count no longer, so no directory is required
+for them.
 """
 
 from collections.abc import Iterable
