@@ -18,8 +18,14 @@ from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, CallsHang, NotApplied, PathExists, PathMissing, check
-from ashore.storage.base import Confirms, FileWriter, Links, Storage, StorageForwarder
-from ashore.storage.writer import GuardedWriter
+from ashore.storage.base import (
+    Confirms,
+    FileWriter,
+    GuardedWriter,
+    Links,
+    Storage,
+    StorageForwarder,
+)
 
 _log = logging.getLogger(__name__)
 

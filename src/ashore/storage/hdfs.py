@@ -26,9 +26,15 @@ from ashore.errors import (
     StorageError,
     check,
 )
-from ashore.storage.base import FileStat, FileWriter, Staged, build_temporary_path, check_path
+from ashore.storage.base import (
+    FileStat,
+    FileWriter,
+    GuardedWriter,
+    Staged,
+    build_temporary_path,
+    check_path,
+)
 from ashore.storage.hdfs_conf import HdfsConf
-from ashore.storage.writer import GuardedWriter
 
 _log = logging.getLogger(__name__)
 

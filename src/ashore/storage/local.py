@@ -12,9 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from ashore.errors import PathExists, PathMissing, StorageError, SyncFailed, check
-from ashore.storage.base import FileStat, FileWriter, Staged, build_temporary_path, check_path
+from ashore.storage.base import (
+    FileStat,
+    FileWriter,
+    GuardedWriter,
+    Staged,
+    build_temporary_path,
+    check_path,
+)
 from ashore.storage.system import POSIX, System, SystemStat
-from ashore.storage.writer import GuardedWriter
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.errors import PathExists, PathMissing, StorageError, check
-from ashore.storage.base import FileStat, FileWriter, Staged, check_path
-from ashore.storage.writer import GuardedWriter
+from ashore.storage.base import FileStat, FileWriter, GuardedWriter, Staged, check_path
 
 
 class _MemoryFile:

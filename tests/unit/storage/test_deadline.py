@@ -16,7 +16,7 @@ from ashore.storage import (
     MemoryStorage,
     count_hanging_calls,
 )
-from ashore.storage.writer import GuardedWriter
+from ashore.storage.base import GuardedWriter
 from ashore_lab.testing import FaultyStorage, Hang, ProcessStopped, SimulatedDisk, StopProcess
 
 SHORT_S = 0.5  # long enough to open a file in, on a busy machine too

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, CatalogError, StorageError, check
-from ashore.storage.base import FileStat, FileWriter, Staged, Storage
-from ashore.storage.writer import GuardedWriter
+from ashore.storage.base import FileStat, FileWriter, GuardedWriter, Staged, Storage
 
 T = TypeVar("T")
 When = Literal["before", "after"]

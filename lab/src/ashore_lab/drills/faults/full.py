@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.errors import StorageError
-from ashore.storage.base import FileWriter, Storage
-from ashore.storage.writer import GuardedWriter
+from ashore.storage.base import FileWriter, GuardedWriter, Storage
 from ashore_lab.testing import WrappedStorage
 
 NO_SPACE = os.strerror(errno.ENOSPC)
