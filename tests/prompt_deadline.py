@@ -6,7 +6,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from ashore.storage import DeadlineStorage
-from ashore.storage.deadline import HANGING_MAX
+from ashore.storage.calls import HANGING_MAX
 from ashore_lab.testing import FaultyStorage
 
 T = TypeVar("T")

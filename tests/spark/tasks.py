@@ -18,7 +18,7 @@ from ashore.base.unique import unique
 from ashore.errors import AnswerUnknown
 from ashore.log.positions import ShardRange
 from ashore.storage import DeadlineStorage, MemoryStorage
-from ashore.storage.deadline import HANGING_MAX
+from ashore.storage.calls import HANGING_MAX
 from ashore.storage.open import LakeAddress
 from ashore.topics.read.limits import ReadLimits
 from ashore.topics.read.reading import KafkaAddress

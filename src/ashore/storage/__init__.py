@@ -1,9 +1,11 @@
 """Storages: where tables and logs are kept. See `base` for the seam."""
 
 from ashore.storage.base import FileStat, FileWriter, Storage, is_temporary
-from ashore.storage.deadline import (
+from ashore.storage.calls import (
+    Backoff,
     DeadlineStatistics,
     DeadlineStorage,
+    RetryingStorage,
     count_calls,
     count_hanging_calls,
 )
@@ -11,7 +13,6 @@ from ashore.storage.failover import ActiveServer, FailoverStorage
 from ashore.storage.local import LocalStorage
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import open_storage
-from ashore.storage.retry import Backoff, RetryingStorage
 
 __all__ = [
     "ActiveServer",

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 from ashore.base.clock import Clock, SystemClock
 from ashore.errors import JobFileInvalid, NotInstalled
 from ashore.storage.base import Storage
-from ashore.storage.deadline import DeadlineStorage
+from ashore.storage.calls import Backoff, DeadlineStorage, RetryingStorage
 from ashore.storage.failover import ActiveServer, FailoverStorage
 from ashore.storage.hdfs_conf import HdfsConf, load_conf, resolve_options
 from ashore.storage.local import LocalStorage
-from ashore.storage.retry import Backoff, RetryingStorage
 
 _PAUSE_S = 0.2  # between two tries: a server that is being started listens after a moment
 

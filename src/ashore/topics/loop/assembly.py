@@ -23,8 +23,8 @@ from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_log
 from ashore.log.store.traces import find_traces
 from ashore.storage.base import Storage
+from ashore.storage.calls import Jitter, any_between
 from ashore.storage.open import LakeAddress
-from ashore.storage.retry import Jitter, any_between
 from ashore.tables.catalog import Catalog, open_catalog
 from ashore.topics.loop.housekeeping import CleanRule
 from ashore.topics.loop.job import MAIN, lake_of

@@ -21,7 +21,7 @@ from ashore.log import names
 from ashore.log.names import SliceName
 from ashore.log.progress import Progress, Retrying
 from ashore.storage.base import Staged, Storage
-from ashore.storage.retry import Backoff, Jitter, any_between
+from ashore.storage.calls import Backoff, Jitter, any_between
 from ashore.topics.loop.housekeeping import CleanRule, Housekeeping
 from ashore.topics.loop.worker import Tick, Worker, ends_worker
 from ashore.topics.write.batch import BatchRunner

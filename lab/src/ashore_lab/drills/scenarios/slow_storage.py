@@ -12,7 +12,7 @@ from typing import TypeVar
 from ashore.base.clock import Clock
 from ashore.errors import AnswerUnknown
 from ashore.storage.base import Storage
-from ashore.storage.retry import RetryingStorage
+from ashore.storage.calls import RetryingStorage
 from ashore_lab.drills.drill import Drill
 from ashore_lab.drills.plan import Length, PlannedFault, Schedule
 from ashore_lab.drills.sites.memory import MemorySite
