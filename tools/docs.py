@@ -314,7 +314,7 @@ def _table(titles: tuple[str, ...], rows: list[str]) -> str:
 def render_counters() -> str:
     """Return the counters of the log, and what `verify` counts and finds."""
     from ashore.proof.evidence.result import ProblemKind, Tally  # noqa: PLC0415 - loads Arrow
-    from ashore.topics.write.counters import COUNTERS  # noqa: PLC0415
+    from ashore.topics.write.batch import COUNTERS  # noqa: PLC0415
 
     explain_all("counts of verify", {each.name for each in fields(Tally)}, TALLY)
     explain_all("problems of verify", {each.value for each in ProblemKind}, PROBLEMS)

@@ -68,8 +68,8 @@ from ashore.topics.write.batch import (
     TaskResult,
     Written,
     merge_rows,
+    sort_counters,
 )
-from ashore.topics.write.counters import sort_counters
 from ashore.topics.write.specs import OutputSpec
 
 Leaders = tuple[tuple[ShardKey, int], ...]
