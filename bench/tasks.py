@@ -16,8 +16,7 @@ from ashore.log.names import SliceName
 from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.storage.open import LakeAddress
 from ashore.topics.read.record_columns import FETCHED
-from ashore.topics.write.batch import BatchOrder
-from ashore.topics.write.specs import LandingSpec, LateRule, OutputSpec
+from ashore.topics.write.batch import BatchOrder, LandingSpec, LateRule, OutputSpec
 
 HOUR_MS = 3_600_000
 FIRST_TS_MS = 1_795_000_000_000  # of the records of bench.peers.workload

@@ -2,7 +2,7 @@
 
 from dataclasses import fields, replace
 
-from ashore.topics.write.specs import LandingSpec, LateRule, OutputSpec
+from ashore.topics.write.batch import LandingSpec, LateRule, OutputSpec
 
 OUTPUT = OutputSpec(
     table="ods.clicks",

@@ -38,8 +38,7 @@ from ashore.tables.catalog import NoCatalog
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.query_sink import BegunBatch
 from ashore.topics.loop.worker import Tick
-from ashore.topics.write.batch import TaskResult
-from ashore.topics.write.specs import OutputSpec
+from ashore.topics.write.batch import OutputSpec, TaskResult
 from ashore_lab.testing import FaultyStorage, RecordedRow, RecordedSource
 
 TABLE = "ods.result"

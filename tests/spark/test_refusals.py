@@ -21,7 +21,7 @@ from ashore.queries.spark.sql.assembly import refine
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.loop.worker import ends_worker
 from ashore.topics.run.spark.session import LOUD
-from ashore.topics.write.specs import LandingSpec, LateRule, OutputSpec
+from ashore.topics.write.batch import LandingSpec, LateRule, OutputSpec
 
 BOUND = "ON a.id = b.id AND b.seen BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR"
 MINUTES = "(SELECT country, window(ts, '1 minute') AS w, count(*) AS n FROM clicks GROUP BY 1, 2)"

@@ -16,8 +16,7 @@ from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.topics.read.record_columns import FETCHED
-from ashore.topics.write.batch import BatchOrder
-from ashore.topics.write.specs import LateRule
+from ashore.topics.write.batch import BatchOrder, LateRule
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_795_219_200_000 + 20 * 60_000  # 2026-11-21 00:20 UTC, 08:20 in Shanghai

@@ -16,7 +16,7 @@ from ashore.tables.catalog import NoCatalog
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.definitions import define, plan_define
 from ashore.topics.loop.worker import Tick
-from ashore.topics.write.specs import OutputSpec
+from ashore.topics.write.batch import OutputSpec
 from ashore_lab.testing import FakeClock, RecordedRunner, RecordedSource
 
 NAME = SliceName("shop", "main")

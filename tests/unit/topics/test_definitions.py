@@ -30,7 +30,7 @@ from ashore.log.store.reader import read_history, read_log
 from ashore.topics.loop.definitions import define, definition_of, plan_define
 from ashore.topics.loop.job import columns_of
 from ashore.topics.loop.registrar import catalog_tables
-from ashore.topics.write.specs import OutputSpec
+from ashore.topics.write.batch import OutputSpec
 from ashore_lab.testing import RecordedSource
 
 

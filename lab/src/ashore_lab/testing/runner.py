@@ -23,8 +23,7 @@ from ashore.log.positions import ShardKey, ShardRange, StreamShard
 from ashore.storage.base import Storage
 from ashore.topics.loop.splits import plan_splits
 from ashore.topics.read.source import Record, Source
-from ashore.topics.write.batch import BatchOrder, TaskResult
-from ashore.topics.write.specs import LandingSpec
+from ashore.topics.write.batch import BatchOrder, LandingSpec, TaskResult
 
 EXTENSION = "jsonl"
 

@@ -42,7 +42,7 @@ from ashore.topics.loop.shares import (
 )
 from ashore.topics.loop.sinks import UNDECODABLE
 from ashore.topics.open_job import OpenJob
-from ashore.topics.write.specs import LandingSpec
+from ashore.topics.write.batch import LandingSpec
 
 ENTRIES = 200  # the newest, are looked through
 KNOWN_MAX = 20_000

@@ -41,8 +41,7 @@ from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.limits import ReadLimits
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.read.source import Source
-from ashore.topics.write.batch import BatchRunner
-from ashore.topics.write.specs import LandingSpec, OutputSpec
+from ashore.topics.write.batch import BatchRunner, LandingSpec, OutputSpec
 
 SOURCE_TIMEOUT_S = 20.0
 CATALOG_TIMEOUT_S = 10.0

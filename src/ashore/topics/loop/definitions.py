@@ -18,7 +18,7 @@ from ashore.log.entries import Define
 from ashore.log.tables import TableColumn, TableDefinition
 from ashore.tables.ddl import Schema, parse_ddl, type_ddl
 from ashore.topics.decode.evolution import Change, Compatibility, compare_schemas
-from ashore.topics.write.specs import OutputSpec
+from ashore.topics.write.batch import OutputSpec
 
 if TYPE_CHECKING:  # comparing tables does not load what writes
     from ashore.log.progress import Progress

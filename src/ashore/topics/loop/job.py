@@ -36,7 +36,7 @@ from ashore.tables.ddl import (
 )
 from ashore.topics.loop.definitions import definition_of
 from ashore.topics.read.source import FirstOffset
-from ashore.topics.write.specs import LandingSpec, LateRule, OutputSpec
+from ashore.topics.write.batch import LandingSpec, LateRule, OutputSpec
 
 Rules = tuple[tuple[str, str], ...]
 

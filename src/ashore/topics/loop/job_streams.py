@@ -30,7 +30,7 @@ from ashore.topics.loop.job import (
 from ashore.topics.loop.slice_loop import SlicePlan
 from ashore.topics.loop.table_checks import check_table
 from ashore.topics.read.source import Source
-from ashore.topics.write.specs import LandingSpec
+from ashore.topics.write.batch import LandingSpec
 
 
 class JobStreams:

@@ -23,7 +23,7 @@ from ashore.storage.base import Storage
 from ashore.tables.ddl import Field, Struct, parse_ddl
 from ashore.topics.loop.samples import Path, Respelled, SampledRecord, find_respelled
 from ashore.topics.loop.shares import FEW, SEE_STATUS
-from ashore.topics.write.specs import LandingSpec
+from ashore.topics.write.batch import LandingSpec
 
 FILES_MAX = 100  # footers that are read of a table at a time
 TAIL_BYTES = 64 << 10  # most footers are smaller

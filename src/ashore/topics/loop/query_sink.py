@@ -64,13 +64,13 @@ from ashore.topics.write.batch import (
     FILES_MAX,
     LettersOrder,
     Order,
+    OutputSpec,
     RowsOrder,
     TaskResult,
     Written,
     merge_rows,
     sort_counters,
 )
-from ashore.topics.write.specs import OutputSpec
 
 Leaders = tuple[tuple[ShardKey, int], ...]
 

@@ -17,7 +17,7 @@ from ashore.log.tables import DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX, Table
 from ashore.tables.catalog import Catalog, CatalogPartition, CatalogTable, PartitionSeal
 from ashore.tables.ddl import Atom, Field, Schema, parse_ddl
 from ashore.topics.loop.definitions import schema_of
-from ashore.topics.write.specs import LandingSpec, OutputSpec, provenance_schema
+from ashore.topics.write.batch import LandingSpec, OutputSpec, provenance_schema
 
 Spec = LandingSpec | OutputSpec  # a table of a topic, or of a query
 

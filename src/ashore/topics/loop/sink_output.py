@@ -13,7 +13,7 @@ from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.registry import open_encoder
 from ashore.topics.route.buckets import Bucketer
 from ashore.topics.route.event_time import check_event_column
-from ashore.topics.write.specs import OutputSpec
+from ashore.topics.write.batch import OutputSpec
 
 
 def sink_output(item: Table, ddl: str) -> OutputSpec:

@@ -89,12 +89,12 @@ from ashore.topics.write.batch import (
     FILES_MAX,
     BatchOrder,
     BatchRunner,
+    LandingSpec,
     TaskResult,
     Written,
     merge_results,
     prepare_of,
 )
-from ashore.topics.write.specs import LandingSpec
 
 
 @dataclass(frozen=True, slots=True)

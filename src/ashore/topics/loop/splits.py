@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ashore.log.plan_batch import BatchPlan
 from ashore.log.positions import OffsetRange, ShardRange
-from ashore.topics.write.specs import LandingSpec
+from ashore.topics.write.batch import LandingSpec
 
 Split: TypeAlias = tuple[ShardRange, ...]
 

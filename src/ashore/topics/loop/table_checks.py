@@ -12,7 +12,7 @@ from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.registry import make_decoder, open_encoder
 from ashore.topics.route.buckets import Bucketer
 from ashore.topics.route.event_time import check_event_column
-from ashore.topics.write.specs import LandingSpec
+from ashore.topics.write.batch import LandingSpec
 
 
 def check_table(job: Job, resolved: ResolvedTable, spec: LandingSpec) -> None:

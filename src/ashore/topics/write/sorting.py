@@ -42,11 +42,16 @@ from ashore.topics.decode.wire import find_nulls
 from ashore.topics.route.buckets import Bucketer, Buckets, split_rows
 from ashore.topics.route.event_time import event_millis, read_event_times
 from ashore.topics.route.late import Lateness, Placement, place
-from ashore.topics.write.batch import BatchOrder, KeepSpan
+from ashore.topics.write.batch import (
+    BatchOrder,
+    KeepSpan,
+    LandingSpec,
+    fetched_name,
+    provenance_schema,
+)
 from ashore.topics.write.data_file import OffsetRun, RowSpan, TargetRows, highest
 from ashore.topics.write.letters import build_dead_rows, dead_target
 from ashore.topics.write.runs import DECODED, KEEP, TopicRun
-from ashore.topics.write.specs import LandingSpec, fetched_name, provenance_schema
 
 NEVER = -(1 << 63)  # before all event times: calendars end far above it
 

@@ -62,8 +62,7 @@ from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.read.source import Source
 from ashore.topics.run.spark.reader import ExpressionRefusedError, output_schema
 from ashore.topics.run.spark.runner import SparkRunner
-from ashore.topics.write.batch import BatchRunner
-from ashore.topics.write.specs import LandingSpec
+from ashore.topics.write.batch import BatchRunner, LandingSpec
 
 _CLOCK = SystemClock()
 _NEITHER = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"

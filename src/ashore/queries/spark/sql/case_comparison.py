@@ -33,11 +33,10 @@ from ashore.topics.loop.assembly import JobAssembly
 from ashore.topics.loop.job import MAIN
 from ashore.topics.run.spark.causes import outermost_cause, text_of
 from ashore.topics.run.spark.reader import decode_records, record_columns
-from ashore.topics.write.batch import BatchOrder
+from ashore.topics.write.batch import BatchOrder, LandingSpec
 from ashore.topics.write.data_file import OffsetRun
 from ashore.topics.write.runs import split_shards
 from ashore.topics.write.sorting import TopicSorter
-from ashore.topics.write.specs import LandingSpec
 
 SHOWN_MAX = 10
 _UNFIT = re.compile(r"\[CANNOT_PARSE_JSON_FIELD\] ([^\n]*?)\.? SQLSTATE")

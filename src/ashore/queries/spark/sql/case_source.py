@@ -30,7 +30,7 @@ from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.route.event_columns import EventColumn
 from ashore.topics.route.event_time import PER_SECOND, find_path
 from ashore.topics.run.spark.reader import HEADERS, RECORD_DDL
-from ashore.topics.write.specs import LandingSpec
+from ashore.topics.write.batch import LandingSpec
 
 SOURCE = "given"  # the source of such records, where Kafka has a name
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

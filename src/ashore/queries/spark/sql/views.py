@@ -46,7 +46,7 @@ from ashore.topics.run.spark.reader import (
     record_columns,
     record_ddl,
 )
-from ashore.topics.write.specs import LandingSpec
+from ashore.topics.write.batch import LandingSpec
 
 _MICROS_PER_SECOND = 1_000_000
 

@@ -22,7 +22,7 @@ from ashore.log.positions import ShardRange
 from ashore.log.tables import HEADERS_TYPE
 from ashore.topics.loop.splits import count_tasks
 from ashore.topics.read.reading import KafkaAddress
-from ashore.topics.write.specs import LandingSpec
+from ashore.topics.write.batch import LandingSpec
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
 RECORD_DDL = (
