@@ -32,7 +32,7 @@ from ashore.storage.open import open_storage
 from ashore.topics.decode.registry import open_encoder
 from ashore.topics.open_job import OpenJob
 from ashore.topics.read.source import Record
-from ashore.topics.write.data_file import DigestWriter
+from ashore.topics.write.data_files import DigestWriter
 from ashore_lab.testing import RecordedSource
 from bench.table import Row
 

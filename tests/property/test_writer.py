@@ -29,7 +29,7 @@ from ashore.log.files import Role
 from ashore.log.positions import OffsetRange
 from ashore.topics.read.record_columns import FETCHED
 from ashore.topics.write.batch import KeepSpan, LateRule, TaskResult, merge_results
-from ashore.topics.write.file_pool import PoolLimits
+from ashore.topics.write.data_files import PoolLimits
 from ashore.topics.write.write_task import write_task
 from ashore_lab.testing import FailBefore, FaultyStorage
 

@@ -4,13 +4,13 @@ import pytest
 
 from ashore.errors import InvariantBroken, StorageError
 from ashore.storage.memory import MemoryStorage
-from ashore.topics.write import data_file
-from ashore.topics.write.data_file import DigestWriter
+from ashore.topics.write import data_files
+from ashore.topics.write.data_files import DigestWriter
 from ashore_lab.testing import FailBefore, FaultyStorage
 
 
 def test_size_and_checksum_are_those_of_what_the_storage_holds(monkeypatch):
-    monkeypatch.setattr(data_file, "PIECE_BYTES", 10)
+    monkeypatch.setattr(data_files, "PIECE_BYTES", 10)
     storage = MemoryStorage()
     writer = DigestWriter(lambda: storage.open_write("d/file"))
     parts = [b"abc", memoryview(b"defghijkl"), bytearray(b"m"), b""]
@@ -24,7 +24,7 @@ def test_size_and_checksum_are_those_of_what_the_storage_holds(monkeypatch):
 
 
 def test_the_storage_is_called_seldom(monkeypatch):
-    monkeypatch.setattr(data_file, "PIECE_BYTES", 100)
+    monkeypatch.setattr(data_files, "PIECE_BYTES", 100)
     storage = FaultyStorage(MemoryStorage())
     writer = DigestWriter(lambda: storage.open_write("d/file"))
     for _ in range(25):

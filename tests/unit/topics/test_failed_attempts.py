@@ -6,7 +6,7 @@ from tests.unit.topics.orders import a_batch, all_files, an_order, click, spec
 from ashore.errors import StorageError, TooManyFiles
 from ashore.storage.memory import MemoryStorage
 from ashore.topics.write import write_task as task
-from ashore.topics.write.file_pool import PoolLimits
+from ashore.topics.write.data_files import PoolLimits
 from ashore.topics.write.write_task import write_task
 from ashore_lab.testing import FailBefore, FaultyStorage
 

@@ -32,7 +32,7 @@ from ashore.topics.decode.reasons import describe
 from ashore.topics.read.record_columns import FETCHED
 from ashore.topics.write import write_task as task
 from ashore.topics.write.batch import KeepSpan, LateRule, TaskResult, merge_results, sort_counters
-from ashore.topics.write.file_pool import FilePool, PoolLimits
+from ashore.topics.write.data_files import FilePool, PoolLimits
 from ashore.topics.write.write_task import write_task
 from ashore_lab.testing import FailBefore, FaultyStorage
 

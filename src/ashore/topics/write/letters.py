@@ -27,8 +27,7 @@ from ashore.topics.decode.decode import BadRows
 from ashore.topics.decode.times import with_writable_times
 from ashore.topics.route.buckets import Bucketer
 from ashore.topics.write.batch import LettersOrder, OutputSpec, TaskResult, add_reads
-from ashore.topics.write.data_file import OffsetRun, RowSpan, TargetRows
-from ashore.topics.write.file_pool import FilePool
+from ashore.topics.write.data_files import FilePool, OffsetRun, RowSpan, TargetRows
 from ashore.topics.write.runs import TopicRun, split_shards
 
 REASON = "reason"  # the column beside those of FETCHED

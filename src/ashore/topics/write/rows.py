@@ -23,8 +23,7 @@ from ashore.topics.route.buckets import Bucketer, split_rows
 from ashore.topics.route.event_time import read_event_times
 from ashore.topics.route.late import Lateness, place
 from ashore.topics.write.batch import RowsOrder, TaskResult, sort_counters
-from ashore.topics.write.data_file import TargetRows
-from ashore.topics.write.file_pool import FilePool
+from ashore.topics.write.data_files import FilePool, TargetRows
 
 NO_LIMIT_MS = 1 << 60
 

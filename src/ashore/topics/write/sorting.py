@@ -49,7 +49,7 @@ from ashore.topics.write.batch import (
     fetched_name,
     provenance_schema,
 )
-from ashore.topics.write.data_file import OffsetRun, RowSpan, TargetRows, highest
+from ashore.topics.write.data_files import OffsetRun, RowSpan, TargetRows, highest
 from ashore.topics.write.letters import build_dead_rows, dead_target
 from ashore.topics.write.runs import DECODED, KEEP, TopicRun
 

@@ -17,8 +17,14 @@ from ashore.log.entries import ShardRead
 from ashore.log.positions import ShardRange
 from ashore.storage.base import Storage
 from ashore.topics.write.batch import FILES_MAX, BatchOrder, LandingSpec, TaskResult, sort_counters
-from ashore.topics.write.data_file import OffsetRun, count_overlaps, highest
-from ashore.topics.write.file_pool import DEFAULT_LIMITS, FilePool, PoolLimits
+from ashore.topics.write.data_files import (
+    DEFAULT_LIMITS,
+    FilePool,
+    OffsetRun,
+    PoolLimits,
+    count_overlaps,
+    highest,
+)
 from ashore.topics.write.runs import TopicRun, split_shards, split_topics
 from ashore.topics.write.sorting import ShardCounts, TopicSorter
 

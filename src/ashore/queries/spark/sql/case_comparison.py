@@ -34,7 +34,7 @@ from ashore.topics.loop.job import MAIN
 from ashore.topics.run.spark.causes import outermost_cause, text_of
 from ashore.topics.run.spark.reader import decode_records, record_columns
 from ashore.topics.write.batch import BatchOrder, LandingSpec
-from ashore.topics.write.data_file import OffsetRun
+from ashore.topics.write.data_files import OffsetRun
 from ashore.topics.write.runs import split_shards
 from ashore.topics.write.sorting import TopicSorter
 
