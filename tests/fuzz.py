@@ -27,7 +27,7 @@ from ashore.tables.ddl import parse_ddl, to_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.registry import open_encoder
 from ashore.topics.write.batch import HEADERS_DDL, PROVENANCE_DDL
-from ashore.topics.write.letters import DEAD_SCHEMA
+from ashore.topics.write.sorting import DEAD_SCHEMA
 
 ROOT = Path(__file__).parents[1]
 INPUT_S_MAX = 120  # a parser that takes longer hangs; to start a process may take its time

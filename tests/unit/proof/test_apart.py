@@ -12,7 +12,7 @@ from ashore.proof.evidence import reader_process as apart
 from ashore.proof.evidence.offsets import Unreadable, read_file
 from ashore.storage import MemoryStorage
 from ashore.topics.decode.registry import open_encoder
-from ashore.topics.write.letters import DEAD_SCHEMA
+from ashore.topics.write.sorting import DEAD_SCHEMA
 
 KIND = ("orc", Role.DEAD)
 DYING = """

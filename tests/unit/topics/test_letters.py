@@ -19,7 +19,7 @@ from ashore.topics.decode.arrow_types import arrow_type
 from ashore.topics.loop.sink_output import sink_output
 from ashore.topics.read.record_columns import FETCHED
 from ashore.topics.write.batch import LettersOrder, TaskResult
-from ashore.topics.write.letters import write_letters
+from ashore.topics.write.rows import write_letters
 
 ZERO, ONE = (ShardKey("kafka:ods__result", "clicks", 1, shard) for shard in ("0", "1"))
 HEADERS_OF_RECORDS = arrow_type(parse_ddl(f"h {HEADERS_TYPE}").fields[0].type)

@@ -1,30 +1,40 @@
-"""One task of a streaming query's batch: result rows in, closed and synced files out.
+"""One task of a streaming query's batch: its rows, or its dead letters, to closed and synced files.
 
-What it is: what `task` is for fetched records, for rows that a query has made.
+What it is: what `write_task` is for fetched records: `write_rows` for rows that a query has made,
+`write_letters` for records that it leaves aside, with their reasons.
 What it promises: each row is in exactly one file, in the bucket of its own event time, however old;
-a row without one is in the bucket of the batch's `now`. `write_rows` returns once every file is
-closed and every staging directory synced.
+a row without one is in the bucket of the batch's `now`. Each dead letter is in one file. Both
+return once every file is closed and every staging directory synced.
 """
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ashore.errors import BadRecord
+from ashore.errors import BadRecord, CountsDisagree
+from ashore.log.entries import ShardRead
 from ashore.log.files import Role, Target
+from ashore.log.positions import OffsetRange, ShardKey
+from ashore.log.tables import dead_ddl
 from ashore.storage.base import Storage
 from ashore.tables.ddl import parse_ddl, to_ddl
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow
-from ashore.topics.decode.times import TimeInKey, null_unwritable
+from ashore.topics.decode.decode import BadRows
+from ashore.topics.decode.times import TimeInKey, null_unwritable, with_writable_times
 from ashore.topics.route.buckets import Bucketer, split_rows
 from ashore.topics.route.event_time import read_event_times
 from ashore.topics.route.late import Lateness, place
-from ashore.topics.write.batch import RowsOrder, TaskResult, sort_counters
-from ashore.topics.write.data_files import FilePool, TargetRows
+from ashore.topics.write.batch import LettersOrder, RowsOrder, TaskResult, add_reads, sort_counters
+from ashore.topics.write.data_files import FilePool, OffsetRun, RowSpan, TargetRows
+from ashore.topics.write.runs import TopicRun, split_shards
+from ashore.topics.write.sorting import build_dead_rows, dead_target
 
+REASON = "reason"  # of a dead letter: the column beside those of FETCHED
 NO_LIMIT_MS = 1 << 60
 
 
@@ -49,6 +59,23 @@ def check_rows(order: RowsOrder, batches: Iterable[pa.RecordBatch]) -> None:
     for batch in batches:
         for _rows in sorter.sort(batch):
             pass
+
+
+def write_letters(
+    order: LettersOrder, storage: Storage, task: int, batches: Iterable[pa.RecordBatch]
+) -> TaskResult:
+    """Write records, in the columns of FETCHED with `reason`; return what the log needs to know.
+
+    Where the dead letters have headers, so have the records.
+
+    Raises StorageError, CountsDisagree, or what reading `batches` raises.
+    If interrupted: in-progress files remain; no entry names them.
+    """
+    pool = FilePool(order, task, storage)
+    writer = _LetterWriter(order)
+    runs = (run for batch in batches for run in split_shards(batch))
+    targets, files = pool.write_all(writer.take(run) for run in runs)
+    return TaskResult(task, writer.reads(), targets, files, ())
 
 
 class _RowSorter:
@@ -120,3 +147,60 @@ class _RowSorter:
         )
         least, most = times["min"].as_py(), times["max"].as_py()
         return TargetRows(target, self._output.roll_bytes, rows, (), least, most)
+
+
+class _LetterWriter:
+    """Makes rows of records, and counts them."""
+
+    def __init__(self, order: LettersOrder) -> None:
+        self._output = order.output
+        self._ddl = dead_ddl(headers=order.output.headers_aside)
+        self._target = dead_target(order.output, order.time.now_ms, self._ddl)
+        self._keys = {(key.stream, key.shard): key for key in order.shards}
+        self._reads: dict[ShardKey, ShardRead] = {}
+        self._offset_runs = 0
+
+    def take(self, run: TopicRun) -> TargetRows:
+        key = self._find_key(run)
+        (first, last), count = run.offsets[0], run.records.num_rows
+        read = ShardRead(
+            key=key,
+            offsets=OffsetRange(first, last + 1),
+            table=self._output.table,
+            fetched=count,
+            landed=0,
+            dead=count,
+            filtered=0,
+            dropped=0,
+            size_bytes=run.sizes_bytes()[0],
+            event_max_ms=None,
+        )
+        before = self._reads.get(key)
+        self._reads[key] = read if before is None else _with_more(before, read)
+        bad = BadRows(np.arange(count), run.records.column(REASON))
+        records = with_writable_times(run.records, self._output.format)
+        rows = build_dead_rows(records, bad, self._ddl)
+        offset_run = OffsetRun(self._offset_runs, list(self._reads).index(key), key)
+        self._offset_runs += 1
+        spans = (RowSpan(offset_run, first, last + 1, count),)
+        return TargetRows(self._target, self._output.roll_bytes, rows, spans, None, None)
+
+    def reads(self) -> tuple[ShardRead, ...]:
+        return tuple(self._reads.values())
+
+    def _find_key(self, run: TopicRun) -> ShardKey:
+        (partition,) = run.partitions
+        key = self._keys.get((run.topic, str(partition)))
+        if key is None:
+            raise CountsDisagree(
+                f"a dead letter of {run.topic}/{partition} is of a record that the batch has not "
+                "read",
+                hint="nothing was prepared; please report this",
+            )
+        return key
+
+
+def _with_more(before: ShardRead, read: ShardRead) -> ShardRead:
+    start = min(before.offsets.start, read.offsets.start)
+    end = max(before.offsets.end, read.offsets.end)
+    return replace(add_reads(before, read), offsets=OffsetRange(start, end))

@@ -2,10 +2,11 @@
 
 What it is: decoding, the late policy, buckets and dead letters of one topic, put together. Many
 partitions are sorted together, as a call for each costs more than its records; records are counted
-by shard.
+by shard. Dead letters are records that are no row of their table, in `<table>__dead`.
 What it promises: a record is in exactly one row, or counted as filtered or as dropped. The same
 record under the same order is sorted the same way, on any machine and at any time, whatever records
-are beside it.
+are beside it. A dead row holds the bytes of the record and says where it was, with its headers
+where the table keeps them; a value or key that was not there stays null.
 """
 
 import functools
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from ashore.errors import BadRecord, check
 from ashore.log.files import Role, Target
 from ashore.log.positions import OffsetRange, ShardKey
-from ashore.log.tables import LATE_SUFFIX, dead_ddl
+from ashore.log.tables import DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX, dead_ddl
 from ashore.tables.ddl import Schema, parse_ddl, to_ddl
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow
@@ -46,11 +47,11 @@ from ashore.topics.write.batch import (
     BatchOrder,
     KeepSpan,
     LandingSpec,
+    OutputSpec,
     fetched_name,
     provenance_schema,
 )
 from ashore.topics.write.data_files import OffsetRun, RowSpan, TargetRows, highest
-from ashore.topics.write.letters import build_dead_rows, dead_target
 from ashore.topics.write.runs import DECODED, KEEP, TopicRun
 
 NEVER = -(1 << 63)  # before all event times: calendars end far above it
@@ -314,6 +315,40 @@ class TopicSorter:
                 self._output.format,
             )
         return found
+
+
+@functools.cache  # there are four
+def _dead_schema(ddl: str) -> pa.Schema:
+    return to_arrow(parse_ddl(ddl))
+
+
+DEAD_SCHEMA = _dead_schema(dead_ddl(headers=False))
+
+
+def dead_target(output: OutputSpec, now_ms: int, ddl: str) -> Target:
+    """Return the partition of bad records: they have no event time, so the batch's counts.
+
+    `ddl`: the columns, as `dead_ddl` gives them.
+    """
+    bucketer = Bucketer(DEAD_PARTITION_BY, output.timezone, DEAD_SCHEMA)
+    values = bucketer.assign_one(now_ms)
+    return Target(
+        output.table + DEAD_SUFFIX,
+        Role.DEAD,
+        partition_path(bucketer.partition_by, values),
+        partition_values(bucketer.partition_by, values),
+        ddl,
+        output.format,
+    )
+
+
+def build_dead_rows(records: pa.RecordBatch, bad: BadRows, ddl: str) -> pa.Table:
+    """Return the dead rows of some records that are bad, in their order. `ddl`: their columns."""
+    schema = _dead_schema(ddl)
+    rows = records.take(pa.array(bad.indices))
+    columns = {name: rows.column(name) for name in rows.schema.names}
+    columns["reason"] = bad.reasons
+    return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
 def _with_generation(

@@ -29,8 +29,7 @@ from ashore.topics.read.limits import ReadLimits
 from ashore.topics.read.reading import KafkaAddress, ReadReport, record_too_large
 from ashore.topics.run.spark.reader import TOO_LARGE
 from ashore.topics.write.batch import BatchOrder, LettersOrder, RowsOrder, TaskResult
-from ashore.topics.write.letters import write_letters
-from ashore.topics.write.rows import check_rows, write_rows
+from ashore.topics.write.rows import check_rows, write_letters, write_rows
 from ashore.topics.write.write_task import write_probes, write_task
 
 T = TypeVar("T")
