@@ -25,7 +25,7 @@ import pyarrow as pa
 from ashore.base.native import why_not_native
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.decode import Decoder
-from ashore.topics.decode.json_native import NativeJsonDecoder
+from ashore.topics.decode.json import NativeJsonDecoder
 from ashore.topics.write.environment import TASK_ENVIRONMENT
 from bench.peers.workload import SHAPES, make_records
 from bench.table import Row

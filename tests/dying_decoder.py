@@ -9,7 +9,7 @@ _MODULE = """
 import os, signal
 import pyarrow.compute as pc
 from ashore.topics.decode.json import JsonDecoder
-from ashore.topics.decode.json_native import NativeJsonDecoder
+from ashore.topics.decode.json import NativeJsonDecoder
 def make_dying(decoder):
     decode = decoder.decode
     def dying(self, values):

@@ -7,8 +7,7 @@ import pyarrow as pa
 from ashore.base.native import why_not_native
 from ashore.tables.ddl import Schema
 from ashore.topics.decode.decode import Decoded, Decoder
-from ashore.topics.decode.json import SAMPLE_ROWS, JsonDecoder
-from ashore.topics.decode.json_native import NativeJsonDecoder
+from ashore.topics.decode.json import SAMPLE_ROWS, JsonDecoder, NativeJsonDecoder
 
 IS_NATIVE = not why_not_native()
 

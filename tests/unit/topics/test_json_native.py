@@ -7,8 +7,7 @@ from tests.json_decoders import IS_NATIVE, decode_with_all, other_decoders
 from ashore.base import native
 from ashore.errors import NotInstalled
 from ashore.tables.ddl import parse_ddl
-from ashore.topics.decode.json import JsonDecoder
-from ashore.topics.decode.json_native import NativeJsonDecoder, require_native
+from ashore.topics.decode.json import JsonDecoder, NativeJsonDecoder, require_native
 from ashore.topics.decode.registry import make_decoder
 
 SCHEMA = parse_ddl("a BIGINT, d DOUBLE")

@@ -11,8 +11,7 @@ from ashore.base.native import why_not_native
 from ashore.tables.ddl import Schema
 from ashore.topics.decode.decode import Decoder
 from ashore.topics.decode.encode import Encoder, Output
-from ashore.topics.decode.json import JsonDecoder
-from ashore.topics.decode.json_native import NativeJsonDecoder
+from ashore.topics.decode.json import JsonDecoder, NativeJsonDecoder
 from ashore.topics.decode.jsonl import JsonLinesEncoder
 from ashore.topics.decode.orc import OrcEncoder
 from ashore.topics.decode.parquet import ParquetEncoder

@@ -83,7 +83,7 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
             check_positions(opened, folds[opened.name], sorted(resolved))
         known = folds.get(opened.name, EMPTY)
         check_table_changes(opened.job, resolved, known, operator() if accepts_schema else "")
-    from ashore.topics.decode.json_native import require_native  # noqa: PLC0415 - loads Arrow
+    from ashore.topics.decode.json import require_native  # noqa: PLC0415 - loads Arrow
     from ashore.topics.loop.table_checks import check_table  # noqa: PLC0415 - loads Arrow
 
     if job.reader == "native":
