@@ -11,7 +11,7 @@ from tests.json_decoders import decode_with_all
 
 from ashore.tables.ddl import json_slow_columns, json_supports, parse_ddl
 from ashore.topics.decode import json as subject
-from ashore.topics.decode import json_exponents
+from ashore.topics.decode import json_text
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.json import JsonDecoder
 from ashore.topics.decode.reasons import EMPTY, NOT_OBJECT, NULL, REASON_CHARS_MAX, describe
@@ -400,7 +400,7 @@ def test_such_texts_elsewhere_in_a_record_are_no_decimals():
 
 
 def test_suspects_are_found_across_the_edges_of_what_is_scanned(monkeypatch):
-    monkeypatch.setattr(json_exponents, "_CHUNK_BYTES", 4)
+    monkeypatch.setattr(json_text, "_CHUNK_BYTES", 4)
     for pad in range(8):
         for text in (b"1e-230", b'"1\\u0065-230"'):
             assert decode("a DECIMAL(5,2)", b'{"x":"' + b"-" * pad + b'","a":' + text + b"}").bad

@@ -16,7 +16,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from ashore.tables.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct, type_ddl
-from ashore.topics.decode.json_exponents import SCALE_MAX, scale_of
+from ashore.topics.decode.json_text import SCALE_MAX, scale_of
 from ashore.topics.decode.reasons import (
     DECIMAL_DIGITS,
     EMPTY,

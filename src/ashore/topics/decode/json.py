@@ -30,8 +30,7 @@ from ashore.tables.ddl import Schema, has_map, json_supports
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.decode import BadRow, BadRows, Decoded, Values, rows_without
 from ashore.topics.decode.explain import Explainer
-from ashore.topics.decode.json_exponents import ExponentJudge
-from ashore.topics.decode.json_maps import rewrite_maps
+from ashore.topics.decode.json_text import ExponentJudge, rewrite_maps
 from ashore.topics.decode.reasons import (
     DECIMAL_DIGITS,
     EMPTY,
