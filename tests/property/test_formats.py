@@ -20,8 +20,7 @@ from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.json import JsonDecoder
 from ashore.topics.decode.plain import TextDecoder
 from ashore.topics.route.buckets import Bucketer, split_rows
-from ashore.topics.route.event_time import EVENT_MS_MAX, EVENT_MS_MIN, event_millis
-from ashore.topics.route.late import Lateness, place
+from ashore.topics.route.event_time import EVENT_MS_MAX, EVENT_MS_MIN, Lateness, event_millis, place
 
 names = st.one_of(st.sampled_from(["a", "b", "date", "INT"]), st.text(min_size=1, max_size=5))
 atoms = st.sampled_from(list(ddl.Atom))

@@ -41,8 +41,13 @@ from ashore.topics.decode.registry import make_decoder
 from ashore.topics.decode.times import find_unwritable, with_writable_times
 from ashore.topics.decode.wire import find_nulls
 from ashore.topics.route.buckets import Bucketer, Buckets, split_rows
-from ashore.topics.route.event_time import event_millis, read_event_times
-from ashore.topics.route.late import Lateness, Placement, place
+from ashore.topics.route.event_time import (
+    Lateness,
+    Placement,
+    event_millis,
+    place,
+    read_event_times,
+)
 from ashore.topics.write.batch import (
     BatchOrder,
     KeepSpan,
