@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.client import Cluster
+from ashore.topics.read.client import PARTITION_END, Cluster, Complaints
 from ashore.topics.read.consumer import ConsumerEvent, PollResult, TopicPartition
-from ashore.topics.read.failures import PARTITION_END, Complaints
 from ashore.topics.read.limits import DEFAULT_LIMITS
 from ashore.topics.read.reading import _Reading
 from ashore.topics.read.record_columns import FETCHED, to_times

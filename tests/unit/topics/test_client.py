@@ -7,8 +7,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ashore.errors import JobFileInvalid, SourceError, SourceUnreachable
-from ashore.topics.read.client import Admin, Cluster
-from ashore.topics.read.failures import PASSING, UNREACHABLE, Complaints, explain_kafka_error
+from ashore.topics.read.client import (
+    PASSING,
+    UNREACHABLE,
+    Admin,
+    Cluster,
+    Complaints,
+    explain_kafka_error,
+)
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.reading import KafkaAddress
 from ashore_lab.testing import FakeClock

@@ -9,10 +9,9 @@ from confluent_kafka import KafkaError, Message
 
 from ashore.errors import BadRecord, JobFileInvalid, SourceError
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read import consumer, reading, settings
-from ashore.topics.read.client import Cluster
+from ashore.topics.read import client, consumer, reading
+from ashore.topics.read.client import PARTITION_END, Cluster, Complaints
 from ashore.topics.read.consumer import ConsumerEvent, RangeConsumer
-from ashore.topics.read.failures import PARTITION_END, Complaints
 from ashore.topics.read.native import Choice, GaveUp
 from ashore.topics.read.reading import LIBRDKAFKA, read_ranges
 from ashore.topics.read.record_columns import FETCHED, FETCHED_WITH_HEADERS, to_times
@@ -59,7 +58,7 @@ def consumer_of(
     messages: list[Message], monkeypatch: pytest.MonkeyPatch, with_headers: set[str] = frozenset()
 ) -> RangeConsumer:
     monkeypatch.setattr(Cluster, "open_client", lambda *_arguments: Client(messages))
-    return RangeConsumer(CLUSTER, Complaints(), settings.RANGES, with_headers)
+    return RangeConsumer(CLUSTER, Complaints(), client.RANGES, with_headers)
 
 
 def offsets_of(batches: list[pa.RecordBatch]) -> list[list[int]]:
@@ -68,7 +67,7 @@ def offsets_of(batches: list[pa.RecordBatch]) -> list[list[int]]:
 
 def test_settings_that_do_not_hold_are_refused() -> None:
     with pytest.raises(JobFileInvalid, match=r"fetch\.wait\.max\.ms"):
-        RangeConsumer(CLUSTER, Complaints(), {**settings.RANGES, "fetch.wait.max.ms": "soon"})
+        RangeConsumer(CLUSTER, Complaints(), {**client.RANGES, "fetch.wait.max.ms": "soon"})
 
 
 def test_kafkas_times_are_those_of_a_calendar_or_null() -> None:

@@ -9,8 +9,7 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 from ashore.errors import InvariantBroken, SourceError
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import StreamShard
-from ashore.topics.read.client import Admin, Cluster
-from ashore.topics.read.failures import OLD_LEADER, Complaints
+from ashore.topics.read.client import OLD_LEADER, Admin, Cluster, Complaints
 from ashore.topics.read.kafka import KafkaSource, stream_id_of, stream_missing
 from ashore_lab.testing import FakeClock
 

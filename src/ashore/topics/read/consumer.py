@@ -14,9 +14,7 @@ import pyarrow as pa
 from confluent_kafka import Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ashore.topics.read.client import Cluster
-from ashore.topics.read.failures import Complaints
-from ashore.topics.read.polling import read_headers
+from ashore.topics.read.client import Cluster, Complaints, read_headers
 from ashore.topics.read.record_columns import FETCHED, FETCHED_WITH_HEADERS, to_headers, to_times
 
 ARROW_BYTES = 1 << 30  # Arrow counts the bytes of a binary column in 31 bits

@@ -27,12 +27,17 @@ from confluent_kafka.admin import AdminClient
 
 from ashore.errors import SourceUnreachable
 from ashore.log.positions import StreamShard
-from ashore.topics.read.client import PAUSE_S, Admin, Cluster, wait_for
-from ashore.topics.read.failures import (
+from ashore.topics.read.client import (
+    HISTORIES,
     OFFSET_OUT_OF_RANGE,
     PASSING,
+    PAUSE_S,
+    Admin,
+    Cluster,
     Complaints,
     explain_kafka_error,
+    next_answer,
+    wait_for,
 )
 from ashore.topics.read.native import (
     BrokerSilent,
@@ -42,8 +47,6 @@ from ashore.topics.read.native import (
     choose_reader,
     read_epoch_ends,
 )
-from ashore.topics.read.polling import next_answer
-from ashore.topics.read.settings import HISTORIES
 from ashore.topics.read.source import Position
 
 # A command asks with less patience than a job that runs. What a running job would wait for must

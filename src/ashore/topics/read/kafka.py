@@ -30,17 +30,20 @@ from ashore.base.time_format import FIRST_MS, LAST_MS
 from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check, fail
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.client import Admin, Cluster, wait_for
-from ashore.topics.read.failures import (
+from ashore.topics.read.client import (
     ABSENT,
     MAYBE_ABSENT,
     OFFSET_OUT_OF_RANGE,
     OLD_LEADER,
+    VERIFICATION,
+    Admin,
+    Cluster,
     Complaints,
+    next_answer,
+    read_headers,
+    wait_for,
 )
 from ashore.topics.read.histories import find_refused
-from ashore.topics.read.polling import next_answer, read_headers
-from ashore.topics.read.settings import VERIFICATION
 from ashore.topics.read.source import FirstOffset, OpenTransaction, Position, Record, StreamInfo
 
 T = TypeVar("T")

@@ -26,17 +26,18 @@ from confluent_kafka import KafkaError
 from ashore.base.native import describe_reader
 from ashore.errors import AshoreError, BadRecord, OffsetsGone, RecordsTooLarge, SourceError
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.topics.read.client import Cluster
-from ashore.topics.read.consumer import ConsumerEvent, RangeConsumer, TopicPartition
-from ashore.topics.read.failures import (
+from ashore.topics.read.client import (
     BAD_COMPRESSION,
     HARMLESS,
     OFFSET_OUT_OF_RANGE,
     PARTITION_END,
+    RANGES,
     TIMED_OUT,
+    Cluster,
     Complaints,
     explain_kafka_error,
 )
+from ashore.topics.read.consumer import ConsumerEvent, RangeConsumer, TopicPartition
 from ashore.topics.read.limits import (
     DEFAULT_LIMITS,
     HARD_LIMITS,
@@ -54,7 +55,6 @@ from ashore.topics.read.native import (
     offsets_gone,
 )
 from ashore.topics.read.record_columns import FETCHED, record_sizes
-from ashore.topics.read.settings import RANGES
 from ashore.topics.read.source import Record
 
 POLL_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
