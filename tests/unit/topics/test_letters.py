@@ -16,7 +16,7 @@ from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import arrow_type
-from ashore.topics.loop.sink_output import sink_output
+from ashore.topics.loop.table_checks import sink_output
 from ashore.topics.read.record_columns import FETCHED
 from ashore.topics.write.batch import LettersOrder, TaskResult
 from ashore.topics.write.rows import write_letters

@@ -12,7 +12,7 @@ from ashore.log.names import SliceName
 from ashore.log.positions import BatchTime
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
-from ashore.topics.loop.sink_output import sink_output
+from ashore.topics.loop.table_checks import sink_output
 from ashore.topics.write.batch import RowsOrder, TaskResult
 from ashore.topics.write.rows import write_rows
 

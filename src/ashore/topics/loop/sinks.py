@@ -1,7 +1,7 @@
-"""Tables that SQL writes: from an item of the job file and a query's columns to what tasks write.
+"""Tables and topics that SQL writes, as a job file names them, and the slices that fill them.
 
-What it promises: what could not be written is refused before the query starts. Two tables may have
-an INSERT of one name (`a__b.c`, `a.b__c`): the log of one is never taken for the other's.
+What it promises: two tables may have an INSERT of one name (`a__b.c`, `a.b__c`): the log of one is
+never taken for the other's.
 """
 
 from ashore.base.suggest import suggest

@@ -1,18 +1,24 @@
-"""Whether the rows of a topic's table can be decoded, placed and written.
+"""Whether the rows of a table can be decoded, placed and written: of a topic's, and of SQL's.
 
-What it promises: what a task would trip over at its first record is refused before a job starts.
+What it is: `check_table`, for a table of a topic; `sink_output`, from an item of the job file and a
+query's columns to what tasks write.
+What it promises: what a task would trip over at its first record is refused before a job starts, or
+before its query does.
 """
 
 from io import BytesIO
 
-from ashore.errors import JobFileInvalid
-from ashore.jobs.file import Job, ResolvedTable
+import pyarrow as pa
+
+from ashore.errors import JobFileInvalid, QueryRefused
+from ashore.jobs.file import Job, ResolvedTable, Table
+from ashore.jobs.file.sql_checks import sink_partitions
 from ashore.tables.ddl import Schema, json_supports, parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.registry import make_decoder, open_encoder
 from ashore.topics.route.buckets import Bucketer
 from ashore.topics.route.event_time import check_event_column
-from ashore.topics.write.batch import LandingSpec
+from ashore.topics.write.batch import LandingSpec, OutputSpec
 
 
 def check_table(job: Job, resolved: ResolvedTable, spec: LandingSpec) -> None:
@@ -20,11 +26,12 @@ def check_table(job: Job, resolved: ResolvedTable, spec: LandingSpec) -> None:
     output = spec.output
     try:
         schema = parse_ddl(output.schema)
-        _check_columns(spec, schema)
+        if spec.decode == "json":
+            _check_maps(schema)
+        _check_event(output, to_arrow(schema))
         if not spec.is_decoded_by_spark:
             make_decoder(spec.decode, schema)
-        bucketer = Bucketer(output.partition_by, output.timezone, to_arrow(schema))
-        open_encoder(output.format, BytesIO(), bucketer.file_schema).abandon()
+        _check_files(output, to_arrow(schema))
     except ValueError as error:
         line = job.line_of("tables", resolved.item, "table")
         raise JobFileInvalid(
@@ -36,9 +43,54 @@ def check_table(job: Job, resolved: ResolvedTable, spec: LandingSpec) -> None:
         ) from None
 
 
-def _check_columns(spec: LandingSpec, schema: Schema) -> None:
-    refused = json_supports(schema) if spec.decode == "json" else []
+def sink_output(item: Table, ddl: str) -> OutputSpec:
+    """Return how the rows of a query, whose columns are `ddl`, become files. Raises QueryRefused.
+
+    It has no late table: a row of a query is never too late for its table.
+    """
+    event = item.event_time
+    output = OutputSpec(
+        table=item.table,
+        schema=ddl,
+        partition_by=sink_partitions(item),
+        timezone=str(item.timezone),
+        event_column=event.column if event else None,
+        event_unit=event.unit if event else "ms",
+        format=item.format,
+        roll_bytes=item.roll.size_bytes,
+        leaves_aside=item.on_error == "dead_letter",
+        event_format=(event.format or "") if event else "",
+    )
+    try:
+        columns = to_arrow(parse_ddl(ddl))
+        _check_columns(item, ddl, columns)
+        _check_event(output, columns)
+        _check_files(output, columns)
+    except ValueError as error:
+        raise QueryRefused(
+            f"{item.table}: {error}",
+            hint="name and cast the columns in the SELECT, as in `CAST(x AS BIGINT) AS x`",
+            table=item.table,
+        ) from None
+    return output
+
+
+def _check_maps(schema: Schema) -> None:
+    refused = json_supports(schema)
     if refused:
         raise ValueError(f"a map in JSON has STRING keys; column {', '.join(refused)} has others")
-    if spec.output.event is not None:
-        check_event_column(spec.output.event, to_arrow(schema))
+
+
+def _check_columns(item: Table, ddl: str, columns: pa.Schema) -> None:
+    if item.schema_ddl is not None and to_arrow(parse_ddl(item.schema_ddl)) != columns:
+        raise ValueError(f"the SELECT has the columns {ddl}, the table {item.schema_ddl}")
+
+
+def _check_event(output: OutputSpec, columns: pa.Schema) -> None:
+    if output.event is not None:
+        check_event_column(output.event, columns)
+
+
+def _check_files(output: OutputSpec, columns: pa.Schema) -> None:
+    bucketer = Bucketer(output.partition_by, output.timezone, columns)
+    open_encoder(output.format, BytesIO(), bucketer.file_schema).abandon()

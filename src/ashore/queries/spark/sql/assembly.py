@@ -55,9 +55,9 @@ from ashore.queries.state.layout import PARTITIONS, BatchLog, StateKind, StatePa
 from ashore.topics.loop.assembly import JobAssembly, kafka_address, opened_environment
 from ashore.topics.loop.job import MAIN, first_offset_of, landing_spec
 from ashore.topics.loop.job_loop import JobLoop, Rhythm
-from ashore.topics.loop.sink_output import sink_output
 from ashore.topics.loop.sinks import Sink, sink_slice, sinks_of
 from ashore.topics.loop.slice_loop import SliceLoop
+from ashore.topics.loop.table_checks import sink_output
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.read.source import Source
 from ashore.topics.run.spark.reader import ExpressionRefusedError, output_schema

@@ -31,8 +31,8 @@ from ashore.queries.spark.sql.case_comparison import (
 from ashore.queries.spark.sql.case_query import CaseQuery
 from ashore.queries.spark.sql.frames import QueryPlan, output_ddl
 from ashore.queries.spark.sql.views import View
-from ashore.topics.loop.sink_output import sink_output
 from ashore.topics.loop.sinks import Sink, sink_slice
+from ashore.topics.loop.table_checks import sink_output
 
 
 def run_cases(parts: SparkJob, cases: Iterable[Case], directory: Path) -> Iterator[CaseEnded]:

@@ -38,8 +38,8 @@ from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.directories import open_directory
 from ashore.queries.state.layout import STATE, OffsetsFile, Settings
 from ashore.queries.state.outline import copy_outline
-from ashore.topics.loop.sink_output import sink_output
 from ashore.topics.loop.sinks import Sink, sink_slice
+from ashore.topics.loop.table_checks import sink_output
 from ashore.topics.run.spark.causes import innermost_cause, text_of
 
 ONCE = "exactly once"
