@@ -20,10 +20,8 @@ from pathlib import Path
 from statistics import median
 
 from ashore.plans.change.judge import judge_query
-from ashore.plans.graph import OperatorState, PlanGraph, PlanNode
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import OperatorState, PlanGraph, PlanNode, StoredPlan, Term
 from ashore.plans.operator_graph import describe_graph
-from ashore.plans.terms import Term
 from ashore_lab.testing.graph_files import read_graph
 from bench.table import Row
 

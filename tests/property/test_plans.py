@@ -3,9 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ashore.plans.graph import JoinSide, KeptColumn, OperatorState, PlanColumn, PlanGraph, PlanNode
-from ashore.plans.sources import PlanSource
-from ashore.plans.terms import Term, TermKind
+from ashore.plans.graph import (
+    JoinSide,
+    KeptColumn,
+    OperatorState,
+    PlanColumn,
+    PlanGraph,
+    PlanNode,
+    PlanSource,
+    Term,
+    TermKind,
+)
 from ashore.plans.windows import Window, WindowKind
 from ashore.plans.words import TEXT_LENGTH_MAX, Words
 from ashore_lab.testing.graph_files import read_graph, write_graph

@@ -11,7 +11,7 @@ from ashore.jobs.events import Event, StateMigrated
 from ashore.log import names
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.rewriting import StateRewrite, move_kept, plan_rewrite
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import StoredPlan
 from ashore.queries.spark.internals.reading import check_streaming
 from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate
 from ashore.queries.state.checkpoint import Checkpoint

@@ -17,7 +17,7 @@ from ashore.plans.change.aggregates import BEGINS
 from ashore.plans.change.backfill import Backfill, plan_backfill
 from ashore.plans.change.rewriting import RewriteKind, StateRewrite
 from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst_verdict
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import StoredPlan
 
 CHANGES = [pytest.param(*each, id=f"{each[0].name}: {each[1].name}") for each in every_change()]
 

@@ -24,7 +24,7 @@ from ashore.log.names import SliceName
 from ashore.log.store.reader import read_log
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.rewriting import plan_rewrite
-from ashore.plans.log_form import read_stored
+from ashore.plans.graph import read_stored
 from ashore.queries.change.process import MigrationProcess
 from ashore.queries.state.rescaling import finish
 from ashore.queries.state.survey import take_survey

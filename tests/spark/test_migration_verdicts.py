@@ -12,7 +12,7 @@ from tests.spark.test_plan_changes import EIGHT, JOINED, MORE, SUMS, plan_of
 
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst_verdict
-from ashore.plans.log_form import ViewRule
+from ashore.plans.graph import ViewRule
 
 FULL, CONVERT, PARTIAL = StateVerdict.FULL, StateVerdict.CONVERT, StateVerdict.PARTIAL
 LOST, REFUSED = StateVerdict.LOST, StateVerdict.REFUSED

@@ -26,7 +26,7 @@ from ashore.log.positions import ShardKey
 from ashore.log.query import QueryState
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.verdicts import QueryVerdict, StateVerdict
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import StoredPlan
 from ashore.queries.spark.internals.reading import read_plan
 from ashore.queries.spark.sql.batch_offsets import plan_ranges
 from ashore.queries.state.checkpoint import Checkpoint

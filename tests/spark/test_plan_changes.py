@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.spark.streams import make_views
 
 from ashore.plans.changes import find_changes
-from ashore.plans.log_form import StoredPlan, ViewRule, read_stored, write_stored
+from ashore.plans.graph import StoredPlan, ViewRule, read_stored, write_stored
 from ashore.plans.text import normalise_sql
 from ashore.queries.spark.internals.reading import read_plan
 

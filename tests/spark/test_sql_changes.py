@@ -20,7 +20,7 @@ from ashore.log.entries import Plan
 from ashore.log.names import SliceName
 from ashore.log.progress import Quiet
 from ashore.log.store.reader import read_history, read_log
-from ashore.plans.log_form import read_stored
+from ashore.plans.graph import read_stored
 from ashore.plans.operators import describe_operators
 from ashore.proof.status.query_versions import RecordedVersion, read_versions
 from ashore.queries.spark.sql.validate import describe_queries

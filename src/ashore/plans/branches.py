@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ashore.plans.graph import NULLABLE, OF_BRANCH
 from ashore.plans.physical import Planned, PlannedNode, rename_columns, rename_node
-from ashore.plans.terms import NULLABLE, OF_BRANCH
 from ashore.plans.trees import Node, expressions_in, write_option
 
 HANDED_ON = "handedOn"  # the field of a join that defines the columns that it hands on

@@ -22,10 +22,10 @@ from ashore.plans.graph import (
     PlanColumn,
     PlanGraph,
     PlanNode,
+    Terms,
 )
 from ashore.plans.lineage import Lineage, learn_lineage
 from ashore.plans.physical import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
-from ashore.plans.terms import Terms
 from ashore.plans.trees import Node, expressions_in, type_name, write_option
 from ashore.plans.unions import NUMBER, separate_unions
 

@@ -11,11 +11,18 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from ashore.errors import SparkUnknown
-from ashore.plans.graph import FUNCTIONS, PlanGraph, PlanNode, split_condition
-from ashore.plans.log_form import StoredPlan, ViewRule
+from ashore.plans.graph import (
+    FUNCTIONS,
+    PlanGraph,
+    PlanNode,
+    StoredPlan,
+    ViewRule,
+    list_fixed,
+    list_topics,
+    split_condition,
+)
 from ashore.plans.operators import describe_operators
 from ashore.plans.regions import Region, find_regions, options_of
-from ashore.plans.sources import list_fixed, list_topics
 from ashore.plans.words import Words
 
 _SHOWN_MAX = 6

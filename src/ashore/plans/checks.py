@@ -13,9 +13,8 @@ they never are.
 from collections.abc import Iterable, Iterator, Sequence
 
 from ashore.errors import QueryRefused
-from ashore.plans.graph import KEYS, PlanGraph, PlanNode
+from ashore.plans.graph import KEYS, RANDOM, PlanGraph, PlanNode
 from ashore.plans.operators import GROUPED, JOIN, OperatorKind, describe_operators, join_type
-from ashore.plans.terms import RANDOM
 from ashore.plans.text import find_outside_literals
 from ashore.plans.words import Words
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 
 from ashore.base import codec
 from ashore.base.codec import Json
-from ashore.plans.graph import PlanGraph
-from ashore.plans.terms import NULLABLE, OF_BRANCH, RANDOM, UNITED, Term, TermKind
+from ashore.plans.graph import NULLABLE, OF_BRANCH, RANDOM, UNITED, PlanGraph, Term, TermKind
 from ashore.plans.unions import READS
 from ashore.plans.windows import Window
 

@@ -1,11 +1,18 @@
 """What a query does, as a graph: nodes that read, filter, join and keep state, over terms.
 
-What it is: `PlanGraph`, a value, and its form as JSON.
+What it is: `PlanGraph`, a value, of `PlanSource`, what it reads, of `Term`, an expression over
+others down to the columns of sources, and of `PlanNode`. `StoredPlan` is the graph of a query with
+what the graph does not say, as its log keeps it, and its JSON: `read_stored(write_stored(plan))`
+is the plan.
 What it promises: pure. A graph holds nothing that differs between two sessions, nor what a query
 calls things, but for the columns that it hands on. Steps that only move or rename rows are no
 nodes: projections, exchanges, sorts for a merge; and a stateful aggregate is one, for all phases.
+A term is there once, however often views build upon each other, and comes after those that it is
+made of: one pass from the start can compute anything from the leaves up.
 Not in a graph, so that two queries which differ in it alone look alike: what Spark does not write
-of expressions (`terms`), and conditions that a database is handed.
+of an expression, as the body of a function in Python or Scala, or the plan of a subquery; what a
+view makes of a record, whose columns are those of its source; and conditions that a database is
+handed.
 
     {"sources": [{"name": "bid", "format": "kafka", "reads": "bid", "is_streaming": true}],
      "terms":   [{"kind": "column", "name": "price", "type": "bigint", "source": 0}, ...],
@@ -17,12 +24,121 @@ Numbers are places: of a source, of a term, of a node. The first node is the one
 takes; a node comes before its inputs, a term after those that it is made of.
 """
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
-from ashore.base.codec import added
-from ashore.plans.sources import PlanSource
-from ashore.plans.terms import Term, TermKind
+from ashore.base import codec
+from ashore.base.codec import Malformed, added
+from ashore.plans.windows import Window
+
+UNITED = "Union"  # the name of a call: a column of a union, over those of its inputs
+NULLABLE = "NullExtended"  # of a call: a column of an outer join, NULL where no row matches
+OF_BRANCH = "OfBranch"  # of a call: what one input of a join computes of no column of a source
+BY_GROUP = "ByGroup"  # of a call: what an aggregate over another one computes, and its keys
+# Functions that are another value at each run.
+RANDOM = {"MonotonicallyIncreasingID", "RandStr", "Rand", "Randn", "Shuffle", "Uniform", "Uuid"}
+
+
+# ---- expressions
+
+
+class TermKind(StrEnum):
+    """What an expression is."""
+
+    COLUMN = "column"  # of a source; of Kafka's: of the record that its value holds
+    RECORD = "record"  # of Kafka, before it is decoded: its value, key, topic ...
+    MADE = (
+        "made"  # a column that an operator makes: of a generator, or of what Spark does not write
+    )
+    LITERAL = "literal"
+    NULL = "null"
+    FIELD = "field"  # of a struct
+    CALL = "call"  # of a function, as Spark's class of it is called
+    AGGREGATE = "aggregate"  # the same over the rows of a group
+    WINDOW = "window"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An expression. Numbers are places in the table."""
+
+    kind: TermKind
+    name: str = added("")  # of the column, the field or the function; of a literal its value
+    type: str = added("")  # as SQL writes it, where Spark writes it of the expression
+    # what it is over: a struct, a function's arguments, a window's time
+    arguments: tuple[int, ...] = added(())
+    source: int | None = added(None)  # that the column is of: its place in the plan's sources
+    options: tuple[tuple[str, str], ...] = added(())  # of the function, name and value
+    filters: tuple[int, ...] = added(())  # conditions on the rows that an aggregate takes
+    is_distinct: bool = added(False)  # of an aggregate
+    # that it makes
+    window: Window | None = added(None)  # noqa: RUF009 - it makes a field
+    copy: int = added(0)  # which copy of the source, where a plan has several of one
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """All terms that this one is made of."""
+        return (*self.arguments, *self.filters)
+
+
+@dataclass(slots=True)
+class Terms:
+    """A table of terms that grows."""
+
+    table: list[Term] = field(default_factory=list)
+    _places: dict[Term, int] = field(default_factory=dict)
+
+    def add(self, term: Term) -> int:
+        """Return the place of a term; where it is not there yet, at the end."""
+        place = self._places.setdefault(term, len(self.table))
+        if place == len(self.table):
+            self.table.append(term)
+        return place
+
+
+_NAMED_ROWS = "CTERelationRef"  # what a WITH calls its rows: what these read is in the plan too
+
+
+# ---- sources
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSource:
+    """A source, as often as a plan reads it. No option of it that may hold a secret."""
+
+    name: str  # that the query gave it, or what it reads
+    format: str
+    reads: str
+    is_streaming: bool
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether records come from topics, one by one."""
+        return self.is_streaming and self.format == "kafka"
+
+
+def list_topics(sources: tuple[PlanSource, ...]) -> list[list[str]]:
+    """Return the topics of each stream of Kafka.
+
+    They are in the order of the plan, which is that of the offsets in a checkpoint.
+    """
+    return [each.reads.split(",") for each in sources if each.is_kafka]
+
+
+def list_fixed(sources: tuple[PlanSource, ...]) -> dict[int, str]:
+    """Return what each stream reads that is not Kafka's, by its place among all streams.
+
+    Its offsets are known by the place alone: nothing says which stream they are of.
+    """
+    streams = (each for each in sources if each.is_streaming and each.format != _NAMED_ROWS)
+    return {
+        place: f"{each.format} {each.reads}"
+        for place, each in enumerate(streams)
+        if not each.is_kafka
+    }
+
 
 # How plans are read: another number where the same plan of Spark's would give another graph.
 GRAPH_FORM = 6
@@ -34,6 +150,9 @@ SESSION_PLACE = "sessionPlace"  # the option of a session window that is not the
 DELAY = "delayMs"  # the option of a watermark: how late it is
 INPUT = "input"  # expressions: the columns of an input, of nodes that name them by their places
 UNION = "UnionExec"  # the kind of a node that hands on the rows of all its inputs
+
+
+# ---- nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +240,52 @@ def split_condition(graph: PlanGraph, place: int) -> Iterator[int]:
             yield from split_condition(graph, each)
     else:
         yield place
+
+
+# ---- as a log keeps it
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRule:
+    """How the records of topics become the rows of a view: a graph sees the rows alone."""
+
+    topics: tuple[str, ...]  # that the view reads
+    decode: str  # how
+    select: tuple[str, ...]  # expressions that make its columns; none: all that were decoded
+    where: str  # which rows it has; empty: all
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """What a query does."""
+
+    planner: str  # who made the graph: graphs of two planners cannot be compared
+    # the statements, with one space for white space: the views that are read, the INSERT
+    texts: tuple[str, ...]
+    views: tuple[ViewRule, ...]  # the topics that are read
+    graph: PlanGraph
+    functions: str = codec.added("")  # digest of the Python functions, where it calls any
+
+
+def released_plan(planner: str) -> StoredPlan:
+    """Return the plan of a query whose INSERT was dropped: it does nothing, and keeps no state."""
+    return StoredPlan(planner, (), (), PlanGraph((), (), (), ()))
+
+
+def is_released(plan: StoredPlan) -> bool:
+    """Return whether a plan is that of a query whose INSERT was dropped."""
+    return not plan.texts
+
+
+def write_stored(plan: StoredPlan) -> str:
+    """Return the JSON of a plan, on one line."""
+    return json.dumps(codec.encode(plan), separators=(",", ":"), ensure_ascii=False)
+
+
+def read_stored(text: str) -> StoredPlan:
+    """Return the plan that was written. Raises Malformed."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Malformed("", "it is not JSON") from None
+    return codec.decode(StoredPlan, value)

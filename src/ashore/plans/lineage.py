@@ -7,8 +7,8 @@ whatever ids Spark gives them. What changes how a value is stored and not what i
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ashore.plans.graph import BY_GROUP, OF_BRANCH, RANDOM, UNITED, Term, TermKind, Terms
 from ashore.plans.physical import Planned, PlannedNode
-from ashore.plans.terms import BY_GROUP, OF_BRANCH, RANDOM, UNITED, Term, TermKind, Terms
 from ashore.plans.trees import Node, expressions_in, field_of, type_name, write_option
 from ashore.plans.unions import NUMBER, READS, UnionColumn
 from ashore.plans.windows import window_of

@@ -26,12 +26,12 @@ from ashore.plans.graph import (
     OperatorState,
     PlanGraph,
     PlanNode,
+    TermKind,
     split_condition,
 )
 from ashore.plans.identity import Identity, identify
 from ashore.plans.operators import JOIN, describe_operators, join_type
 from ashore.plans.regions import ALIKE, COUNTS, options_of
-from ashore.plans.terms import TermKind
 from ashore.plans.windows import describe_duration
 from ashore.plans.words import Words
 

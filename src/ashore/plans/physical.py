@@ -8,7 +8,7 @@ What it promises: nothing of the JVM is in it. Expression ids are Spark's, good 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ashore.plans.sources import PlanSource
+from ashore.plans.graph import PlanSource
 from ashore.plans.trees import Field, Node
 
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from ashore.base import codec
 from ashore.base.codec import Json, Malformed, added
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import PlanSource, StoredPlan
 from ashore.plans.operators import StatefulOperator
-from ashore.plans.sources import PlanSource
 
 
 @dataclass(frozen=True, slots=True)

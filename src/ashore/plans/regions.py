@@ -20,10 +20,10 @@ from ashore.plans.graph import (
     OperatorState,
     PlanGraph,
     PlanNode,
+    PlanSource,
     split_condition,
 )
 from ashore.plans.restriction import find_below
-from ashore.plans.sources import PlanSource
 from ashore.plans.unions import NUMBER
 
 # Spark chooses one by how large it takes a table for; all compute the same.

@@ -10,8 +10,7 @@ inputs where none would be left.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ashore.plans.graph import INPUT, UNION, PlanGraph, PlanNode
-from ashore.plans.terms import UNITED, Term, TermKind
+from ashore.plans.graph import INPUT, UNION, UNITED, PlanGraph, PlanNode, Term, TermKind
 from ashore.plans.unions import NUMBER, READS
 
 

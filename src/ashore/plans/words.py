@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ashore.plans.sources import PlanSource
-from ashore.plans.terms import BY_GROUP, NULLABLE, OF_BRANCH, UNITED, Term, TermKind
+from ashore.plans.graph import BY_GROUP, NULLABLE, OF_BRANCH, UNITED, PlanSource, Term, TermKind
 from ashore.plans.windows import describe_duration
 
 TEXT_LENGTH_MAX = 60

@@ -19,7 +19,7 @@ from tests.spark.migrations import Rows, lay_out
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.rewriting import StateRewrite, plan_rewrite
 from ashore.plans.change.verdicts import QueryVerdict
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import StoredPlan
 from ashore.plans.text import normalise_sql
 from ashore.queries.spark.internals.reading import check_streaming
 from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from ashore.plans.log_form import StoredPlan
 
 from ashore.errors import Fenced
 from ashore.jobs.events import (
@@ -56,8 +57,7 @@ from ashore.log.progress import (
     Step,
     TableCounts,
 )
-from ashore.plans.graph import PlanGraph
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import PlanGraph, StoredPlan
 from ashore.plans.query import PlannedQuery, RefusedState, StateCheck, TopicQuery
 
 QUERY = TopicQuery("counts", "upsert", ("id",), "at least once", "s", "`id` int", "c", (), ())

@@ -9,8 +9,7 @@ from ashore.errors import QueryRefused
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName
 from ashore.log.query import PlanState, QueryState
-from ashore.plans.graph import PlanGraph
-from ashore.plans.log_form import StoredPlan, read_stored, write_stored
+from ashore.plans.graph import PlanGraph, StoredPlan, read_stored, write_stored
 from ashore.queries.spark.sql.frames import PlannedFrame, name_planner
 from ashore.queries.spark.sql.start_checks import check_plan
 

@@ -6,8 +6,8 @@ from tests.unit.plans.trees import CLICKS, alias, attribute, leaf, literal, node
 
 from ashore.plans.branches import HANDED_ON, separate_branches
 from ashore.plans.build import build_graph
+from ashore.plans.graph import NULLABLE, OF_BRANCH, Term, TermKind
 from ashore.plans.physical import Planned, PlannedNode
-from ashore.plans.terms import NULLABLE, OF_BRANCH, Term, TermKind
 from ashore.plans.trees import Node
 
 ID, OTHER = attribute("id", 1), attribute("other", 2)

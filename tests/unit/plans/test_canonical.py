@@ -3,9 +3,7 @@
 import pytest
 
 from ashore.plans.digests import TermDigests
-from ashore.plans.graph import PlanGraph
-from ashore.plans.sources import PlanSource
-from ashore.plans.terms import Term, TermKind, Terms
+from ashore.plans.graph import PlanGraph, PlanSource, Term, TermKind, Terms
 
 SOURCE = PlanSource("clicks", "kafka", "clicks", True)
 ANSI = (("failOnError", "true"),)

@@ -9,7 +9,7 @@ from tests.unit.plans.test_version_changes import NAMES, graph_of
 from ashore.cli.migrate_view import judged_document, judged_lines
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.verdicts import StateVerdict, worst_verdict
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import StoredPlan
 from ashore.plans.matching import MappingEdits
 from ashore.plans.operators import keeps_state
 from ashore.queries.change.check import JudgedQuery

@@ -16,10 +16,9 @@ from tests.unit.plans.trees import (
     planned,
 )
 
+from ashore.plans.graph import BY_GROUP, PlanSource, Term, TermKind
 from ashore.plans.lineage import Lineage, learn_lineage
 from ashore.plans.physical import PlannedNode
-from ashore.plans.sources import PlanSource
-from ashore.plans.terms import BY_GROUP, Term, TermKind
 from ashore.plans.trees import Node, parse_tree
 
 VALUE = attribute("value", 1, "binary")

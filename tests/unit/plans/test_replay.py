@@ -10,8 +10,7 @@ from ashore.plans.change.replay import (
     find_missing_records,
     find_wrong_windows,
 )
-from ashore.plans.graph import KEYS, OperatorState, PlanGraph, PlanNode
-from ashore.plans.terms import Term, TermKind
+from ashore.plans.graph import KEYS, OperatorState, PlanGraph, PlanNode, Term, TermKind
 from ashore.plans.windows import Window, WindowKind
 
 KEY = ShardKey("kafka", "clicks", 1, "0")

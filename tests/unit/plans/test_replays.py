@@ -4,8 +4,7 @@ import pytest
 from tests.unit.plans.trees import CLICKS
 
 from ashore.plans.checks import find_random, warn_of_replays
-from ashore.plans.graph import PlanColumn, PlanGraph, PlanNode
-from ashore.plans.terms import Term, TermKind
+from ashore.plans.graph import PlanColumn, PlanGraph, PlanNode, Term, TermKind
 
 COLUMN = Term(TermKind.COLUMN, "id", "bigint", source=0)
 

@@ -16,8 +16,7 @@ from ashore.jobs.requests import (
 from ashore.plans.change.judge import OTHER_NULLS, judge_query
 from ashore.plans.change.rewriting import RewriteKind, StateRewrite, plan_rewrite
 from ashore.plans.change.verdicts import StateVerdict
-from ashore.plans.graph import PlanGraph
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import PlanGraph, StoredPlan
 from ashore.plans.regions import FILTER
 
 SOME = ["q0", "q3", "q5", "q7", "q8", "q11"]

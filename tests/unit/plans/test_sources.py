@@ -9,11 +9,18 @@ from ashore.plans.change.rewriting import plan_rewrite
 from ashore.plans.change.sources import FIXED, judge_sources, match_sources, moves_offsets
 from ashore.plans.change.verdicts import StateVerdict
 from ashore.plans.changes import find_changes
-from ashore.plans.graph import INPUT, UNION, PlanGraph, PlanNode
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import (
+    INPUT,
+    UNION,
+    UNITED,
+    PlanGraph,
+    PlanNode,
+    PlanSource,
+    StoredPlan,
+    Term,
+    TermKind,
+)
 from ashore.plans.restriction import narrow
-from ashore.plans.sources import PlanSource
-from ashore.plans.terms import UNITED, Term, TermKind
 
 TABLE = PlanSource("countries", "LogicalRDD", "countries", False)
 LEAF = "StreamingRelationExec"

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.plans.trees import CLICKS, VIEWS
 
-from ashore.plans.terms import NULLABLE, UNITED, Term, TermKind, Terms
+from ashore.plans.graph import NULLABLE, UNITED, Term, TermKind, Terms
 from ashore.plans.windows import Window, WindowKind, describe_duration
 from ashore.plans.words import TEXT_LENGTH_MAX, Words
 

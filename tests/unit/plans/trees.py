@@ -1,7 +1,7 @@
 """Trees as Spark writes them, made by hand: attributes, functions, nodes of plans."""
 
+from ashore.plans.graph import PlanSource
 from ashore.plans.physical import Planned, PlannedNode, StateInfo
-from ashore.plans.sources import PlanSource
 from ashore.plans.trees import Node
 
 CLICKS = PlanSource("clicks", "kafka", "clicks", True)

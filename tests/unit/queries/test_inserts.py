@@ -8,7 +8,7 @@ from tests.unit.plans.test_version_changes import graph_of
 from ashore.errors import JobFileInvalid, QueryRefused
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.query import PlanState, QueryState
-from ashore.plans.log_form import StoredPlan, is_released, read_stored, released_plan, write_stored
+from ashore.plans.graph import StoredPlan, is_released, read_stored, released_plan, write_stored
 from ashore.plans.query import PlannedQuery
 from ashore.queries.change.insert_matches import find_moved, read_renames
 

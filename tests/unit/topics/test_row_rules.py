@@ -26,7 +26,7 @@ from ashore.jobs.file import Job, match_topics, parse_job
 from ashore.log.progress import Quiet
 from ashore.log.query import PlanState
 from ashore.log.store.reader import read_log
-from ashore.plans.log_form import released_plan, write_stored
+from ashore.plans.graph import released_plan, write_stored
 from ashore.proof.status.status import read_status
 from ashore.topics.loop.assembly import JobAssembly
 from ashore.topics.loop.definitions import plan_define

@@ -17,7 +17,7 @@ from ashore.plans.change.equivalence import (
 )
 from ashore.plans.change.side import KeptOperator, distinguish
 from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict, worst_verdict
-from ashore.plans.terms import Term, TermKind
+from ashore.plans.graph import Term, TermKind
 from ashore.plans.windows import Window, WindowKind
 
 # Of these two states of one function are merged into the state of all rows of both.

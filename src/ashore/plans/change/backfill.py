@@ -27,8 +27,7 @@ from ashore.plans.change.verdicts import (
     StateVerdict,
     worst_verdict,
 )
-from ashore.plans.graph import PlanNode
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import PlanNode, StoredPlan
 from ashore.plans.operator_graph import Operator, OperatorGraph, describe_graph
 
 FILLED = "it is new: it is filled of a replay of the records up to the last batch"

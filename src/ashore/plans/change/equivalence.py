@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from ashore.base.codec import Json
 from ashore.plans.change.side import KeptOperator, Side
 from ashore.plans.digests import hash_form
-from ashore.plans.graph import KeptColumn
-from ashore.plans.terms import TermKind
+from ashore.plans.graph import KeptColumn, TermKind
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}  # each has those before it
 # Numbers that hold all integers of a type: the mantissa of a FLOAT has 24 bits, of a DOUBLE 53.

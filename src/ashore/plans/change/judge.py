@@ -27,7 +27,7 @@ from ashore.plans.change.verdicts import (
     worst_verdict,
 )
 from ashore.plans.changes import find_changed_views, find_changes
-from ashore.plans.log_form import StoredPlan, is_released
+from ashore.plans.graph import StoredPlan, is_released
 from ashore.plans.matching import NO_EDITS, MappingEdits, match_operators
 from ashore.plans.operator_graph import Operator
 from ashore.plans.operators import GROUPED, OperatorKind

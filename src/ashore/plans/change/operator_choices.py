@@ -10,7 +10,7 @@ what the way forth has paired. An operator that is there before and after is its
 from collections.abc import Collection, Iterable, Iterator
 
 from ashore.log.query import EditsState, MappingEdit
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import StoredPlan
 from ashore.plans.matching import NO_EDITS, MappingEdits
 from ashore.plans.operator_graph import describe_graph
 

@@ -23,8 +23,7 @@ from ashore.plans.change.equivalence import (
 from ashore.plans.change.side import SESSIONS, WITHIN, KeptOperator, compare_plans
 from ashore.plans.change.sources import match_sources
 from ashore.plans.change.verdicts import MappedPair, QueryVerdict, StateVerdict
-from ashore.plans.graph import KeptColumn
-from ashore.plans.log_form import StoredPlan
+from ashore.plans.graph import KeptColumn, StoredPlan
 
 _HINT = (
     "keep this part of the SQL unchanged, or write to a new table or topic from the start; "

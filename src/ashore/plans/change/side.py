@@ -19,14 +19,18 @@ from ashore.plans.digests import TermDigests, hash_form
 from ashore.plans.graph import (
     FUNCTIONS,
     KEYS,
+    NULLABLE,
     SESSION_PLACE,
     KeptColumn,
     OperatorState,
     PlanGraph,
     PlanNode,
+    StoredPlan,
+    Term,
+    TermKind,
+    list_fixed,
     split_condition,
 )
-from ashore.plans.log_form import StoredPlan
 from ashore.plans.operator_graph import Operator, OperatorGraph, State, describe_graph
 from ashore.plans.operators import OperatorKind
 from ashore.plans.regions import (
@@ -38,8 +42,6 @@ from ashore.plans.regions import (
     walk_region,
 )
 from ashore.plans.restriction import find_below, narrow
-from ashore.plans.sources import list_fixed
-from ashore.plans.terms import NULLABLE, Term, TermKind
 from ashore.plans.words import Words
 
 SESSIONS = "SessionWindowStateStoreSaveExec"

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 from ashore.base.codec import Json
 from ashore.plans.change.verdicts import SourceVerdict, StateVerdict
-from ashore.plans.graph import PlanGraph
+from ashore.plans.graph import PlanGraph, PlanSource, list_fixed
 from ashore.plans.identity import find_above
 from ashore.plans.regions import number_sources
 from ashore.plans.restriction import narrow
-from ashore.plans.sources import PlanSource, list_fixed
 
 ADDED = (
     "it is new: it is read from the earliest record that Kafka has, or from offsets that are chosen"

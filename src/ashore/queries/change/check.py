@@ -29,8 +29,7 @@ from ashore.plans.change.replay import (
 )
 from ashore.plans.change.rewriting import plan_rewrite
 from ashore.plans.change.verdicts import QueryVerdict, SparkAlone, StateVerdict, worst_verdict
-from ashore.plans.graph import PlanGraph
-from ashore.plans.log_form import is_released, read_stored
+from ashore.plans.graph import PlanGraph, is_released, read_stored
 from ashore.plans.matching import NO_EDITS, MappingEdits
 from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery

@@ -12,8 +12,7 @@ from ashore.base.codec import Json, Malformed
 from ashore.errors import JobFileInvalid, QueryRefused
 from ashore.log.fold import Fold
 from ashore.plans.digests import hash_form
-from ashore.plans.graph import PlanGraph
-from ashore.plans.log_form import StoredPlan, is_released, read_stored
+from ashore.plans.graph import PlanGraph, StoredPlan, is_released, read_stored
 from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery
 

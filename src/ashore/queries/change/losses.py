@@ -12,8 +12,7 @@ from ashore.base.codec import Malformed
 from ashore.errors import AshoreError
 from ashore.log.store.reader import read_log
 from ashore.plans.change.verdicts import LostState, QueryVerdict, StateVerdict
-from ashore.plans.graph import PlanGraph
-from ashore.plans.log_form import read_stored
+from ashore.plans.graph import PlanGraph, read_stored
 from ashore.plans.operator_graph import describe_graph
 from ashore.queries.change.outlines import try_beside_spark
 from ashore.queries.state.attempts import open_attempts

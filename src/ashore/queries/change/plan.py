@@ -28,10 +28,9 @@ from ashore.plans.change.rewriting import StateRewrite, move_kept, plan_rewrite
 from ashore.plans.change.sources import moves_offsets
 from ashore.plans.change.verdicts import SourceVerdict, StateVerdict, worst_verdict
 from ashore.plans.digests import hash_form
-from ashore.plans.log_form import read_stored, released_plan, write_stored
+from ashore.plans.graph import list_topics, read_stored, released_plan, write_stored
 from ashore.plans.matching import NO_EDITS
 from ashore.plans.query import PlannedQuery
-from ashore.plans.sources import list_topics
 from ashore.queries.change.check import JudgedChange, JudgedQuery
 from ashore.queries.state.migration import (
     MigrationWish,

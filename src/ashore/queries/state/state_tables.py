@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from ashore.base.suggest import suggest
 from ashore.errors import CheckpointUnfit
 from ashore.jobs.requests import StateTable
-from ashore.plans.graph import KeptColumn, PlanGraph, PlanNode
+from ashore.plans.graph import KeptColumn, PlanGraph, PlanNode, TermKind
 from ashore.plans.operators import JOIN
-from ashore.plans.terms import TermKind
 from ashore.plans.trees import type_name
 from ashore.plans.version import JobVersion
 from ashore.plans.words import Words

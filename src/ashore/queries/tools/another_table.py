@@ -24,10 +24,9 @@ from ashore.log.query import QueryState
 from ashore.log.store.owner import require_free
 from ashore.log.store.reader import read_log
 from ashore.plans.change.judge import require_continued
-from ashore.plans.log_form import StoredPlan, read_stored
+from ashore.plans.graph import StoredPlan, list_topics, read_stored
 from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery
-from ashore.plans.sources import list_topics
 from ashore.queries.state.later_batches import AnotherTable
 from ashore.queries.state.layout import Ends, OperatorFile, OperatorPath, parse_path
 from ashore.queries.state.new_table import Beginning, begin, preview_beginning

@@ -15,7 +15,7 @@ from ashore.log.fold import Fold
 from ashore.log.names import SliceName, insert_into_table
 from ashore.log.store.reader import read_log
 from ashore.log.tables import TableDefinition
-from ashore.plans.log_form import is_released, read_stored
+from ashore.plans.graph import is_released, read_stored
 from ashore.storage.base import Storage
 from ashore.topics.loop.job import MAIN
 from ashore.topics.loop.sinks import sink_slice, sinks_of

@@ -17,10 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from ashore.errors import check
 from ashore.plans.build import build_graph
 from ashore.plans.checks import check_graph
-from ashore.plans.graph import PlanGraph
+from ashore.plans.graph import PlanGraph, PlanSource
 from ashore.plans.hints import STATEFUL, WrittenOperator, id_at, place_ids
 from ashore.plans.physical import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
-from ashore.plans.sources import PlanSource
 from ashore.plans.trees import Node, parse_tree, write_option
 from ashore.queries.spark.internals.planning import MODES, OutputMode, plan_streaming
 from ashore.topics.run.spark.internals import jvm

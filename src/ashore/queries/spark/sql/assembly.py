@@ -28,7 +28,7 @@ from ashore.jobs.file.tables import SealSection
 from ashore.log.fold import EMPTY
 from ashore.log.names import SliceName
 from ashore.log.progress import Progress
-from ashore.plans.sources import list_topics
+from ashore.plans.graph import list_topics
 from ashore.queries.spark.internals.event_times import TimeMark
 from ashore.queries.spark.internals.reading import read_sources
 from ashore.queries.spark.internals.refusals import explain_refusal

@@ -24,10 +24,8 @@ from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 from ashore.log.query import Letter
 from ashore.plans.checks import check_leaving_aside
-from ashore.plans.graph import GRAPH_FORM, PlanGraph
+from ashore.plans.graph import GRAPH_FORM, PlanGraph, StoredPlan, list_topics
 from ashore.plans.hints import check_all_placed, find_ids, strip_ids
-from ashore.plans.log_form import StoredPlan
-from ashore.plans.sources import list_topics
 from ashore.plans.text import find_read, mask_literals, name_made, normalise_sql
 from ashore.queries.spark.internals.event_times import TimeMark
 from ashore.queries.spark.internals.reading import check_streaming

@@ -18,7 +18,7 @@ from ashore.log.fold import EMPTY
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_log
 from ashore.plans.checks import warn_of_replays
-from ashore.plans.graph import PlanGraph
+from ashore.plans.graph import PlanGraph, list_topics
 from ashore.plans.operators import describe_operators
 from ashore.plans.query import (
     DescribedQuery,
@@ -28,7 +28,6 @@ from ashore.plans.query import (
     TableQuery,
     TopicQuery,
 )
-from ashore.plans.sources import list_topics
 from ashore.queries.spark.internals.planning import check_state
 from ashore.queries.spark.sql.assembly import SparkJob, plan_queries
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl

@@ -23,7 +23,7 @@ from ashore.log.names import SliceName, query_source
 from ashore.log.positions import ShardRange
 from ashore.log.query import Letter
 from ashore.plans.build import BELIEVED
-from ashore.plans.log_form import ViewRule
+from ashore.plans.graph import ViewRule
 from ashore.plans.text import normalise_sql
 from ashore.queries.spark.internals.event_times import TimeMark
 from ashore.tables.ddl import parse_ddl
