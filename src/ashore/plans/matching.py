@@ -1,19 +1,26 @@
 """Which operator of one graph is which of another.
 
-What it is: `match_operators`, pairs of operators with why they are pairs, and how surely.
+What it is: `match_operators`, pairs of operators with why they are pairs, and how surely;
+`choose_edits`, from what a log keeps of an earlier migration to the edits of a comparison, and
+`restrict_edits`, what a log is to keep of those of a whole job.
 What it promises: pure and deterministic; each operator is in one pair at most. What the user pins
 comes first and what the user forbids is no pair; then ids of the author, digests, names that are
 there once in each graph. What is left is paired by likeness, the most alike first: operators of one
 kind, by what they compute, by the columns that they depend on, and by pairs around them.
+Ids are those of two plans: what was said is used for the same plan again, as after an undo, and the
+other way round for the plan that came of it, so that the way back pairs what the way forth has
+paired.
 """
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ashore.plans.operator_graph import Operator, OperatorGraph
+from ashore.log.query import EditsState, MappingEdit
+from ashore.plans.graph import StoredPlan
+from ashore.plans.operator_graph import Operator, OperatorGraph, describe_graph
 
 ALIKE_MIN = 0.25  # of 1: below it two operators have nothing in common but their kind
 COMPUTED, DEPENDED, AROUND = 0.4, 0.2, 0.2  # what each likeness counts; AROUND below and above
@@ -208,3 +215,53 @@ def _find_around(operators: Sequence[Operator]) -> list[tuple[list[int], list[in
         for each in below:
             outputs[each].append(place)
     return list(zip(inputs, outputs, strict=True))
+
+
+# ---- what a person has said
+
+
+def choose_edits(
+    kept: EditsState | None, digest: str, old: StoredPlan, new: StoredPlan
+) -> MappingEdits:
+    """Return the edits that hold for a comparison; none, where nothing that was said fits.
+
+    `digest`: of `old`, the plan that the log has. Raises SparkUnknown.
+    """
+    if kept is None:
+        return NO_EDITS
+    ids = (_ids(old), _ids(new))
+    is_same = digest == kept.before
+    pinned, forbidden = (
+        tuple(_fit(some, *ids, is_same=is_same)) for some in (kept.pinned, kept.forbidden)
+    )
+    return MappingEdits(pinned, forbidden)
+
+
+def restrict_edits(edits: MappingEdits, old: StoredPlan, new: StoredPlan) -> MappingEdits:
+    """Return the edits that name operators of both plans. Raises SparkUnknown."""
+    before, after = _ids(old), _ids(new)
+    return MappingEdits(
+        *(
+            tuple(each for each in some if each[0] in before and each[1] in after)
+            for some in (edits.pinned, edits.forbidden)
+        )
+    )
+
+
+def _fit(
+    kept: Iterable[MappingEdit], old: Collection[str], new: Collection[str], *, is_same: bool
+) -> Iterator[tuple[str, str]]:
+    for each in kept:
+        if is_same and each.old in old and each.new in new:
+            yield each.old, each.new
+        elif not is_same and _is_only_in(each.new, old, new) and _is_only_in(each.old, new, old):
+            yield each.new, each.old
+
+
+def _is_only_in(id_: str, some: Collection[str], others: Collection[str]) -> bool:
+    return id_ in some and id_ not in others
+
+
+def _ids(plan: StoredPlan) -> set[str]:
+    operators = describe_graph(plan.graph).operators
+    return {each.id for each in operators if each.state is not None}

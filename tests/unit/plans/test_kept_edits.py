@@ -4,9 +4,8 @@ import pytest
 from tests.unit.plans.test_version_changes import graph_of
 
 from ashore.log.query import EditsState, MappingEdit
-from ashore.plans.change.operator_choices import choose_edits, restrict_edits
 from ashore.plans.graph import StoredPlan
-from ashore.plans.matching import NO_EDITS, MappingEdits
+from ashore.plans.matching import NO_EDITS, MappingEdits, choose_edits, restrict_edits
 from ashore.plans.operator_graph import describe_graph
 
 

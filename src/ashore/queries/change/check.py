@@ -20,7 +20,6 @@ from ashore.log.query import PlanState
 from ashore.log.store.reader import read_history, read_log
 from ashore.plans.change.backfill import plan_backfill
 from ashore.plans.change.judge import judge_query
-from ashore.plans.change.operator_choices import choose_edits, restrict_edits
 from ashore.plans.change.replay import (
     ReplayLook,
     TimeRange,
@@ -30,7 +29,7 @@ from ashore.plans.change.replay import (
 from ashore.plans.change.rewriting import plan_rewrite
 from ashore.plans.change.verdicts import QueryVerdict, SparkAlone, StateVerdict, worst_verdict
 from ashore.plans.graph import PlanGraph, is_released, read_stored
-from ashore.plans.matching import NO_EDITS, MappingEdits
+from ashore.plans.matching import NO_EDITS, MappingEdits, choose_edits, restrict_edits
 from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery
 from ashore.queries.change.insert_matches import find_moved

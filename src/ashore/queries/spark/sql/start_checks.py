@@ -25,8 +25,8 @@ from ashore.log.query import PlanState, choose_letters, link
 from ashore.log.query_history import LandedBatch, read_landed_batches
 from ashore.log.store.reader import read_history
 from ashore.plans.change.judge import require_continued
-from ashore.plans.change.operator_choices import choose_edits
 from ashore.plans.graph import StoredPlan, list_topics, read_stored, write_stored
+from ashore.plans.matching import choose_edits
 from ashore.queries.spark.internals.reading import read_sources
 from ashore.queries.spark.sql.batch_offsets import plan_ranges
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, name_planner
