@@ -20,7 +20,7 @@ from ashore.plans.graph import (
     Term,
     TermKind,
 )
-from ashore.plans.restriction import narrow
+from ashore.plans.regions import narrow
 
 TABLE = PlanSource("countries", "LogicalRDD", "countries", False)
 LEAF = "StreamingRelationExec"

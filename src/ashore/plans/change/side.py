@@ -37,11 +37,12 @@ from ashore.plans.regions import (
     FILTER,
     WATERMARK,
     Region,
+    find_below,
     find_regions,
+    narrow,
     number_sources,
     walk_region,
 )
-from ashore.plans.restriction import find_below, narrow
 from ashore.plans.words import Words
 
 SESSIONS = "SessionWindowStateStoreSaveExec"

@@ -13,8 +13,7 @@ from ashore.base.codec import Json
 from ashore.plans.change.verdicts import SourceVerdict, StateVerdict
 from ashore.plans.graph import PlanGraph, PlanSource, list_fixed
 from ashore.plans.identity import find_above
-from ashore.plans.regions import number_sources
-from ashore.plans.restriction import narrow
+from ashore.plans.regions import narrow, number_sources
 
 ADDED = (
     "it is new: it is read from the earliest record that Kafka has, or from offsets that are chosen"
