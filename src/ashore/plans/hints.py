@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ashore.errors import QueryRefused
 from ashore.plans.graph import PlanGraph
-from ashore.plans.identity import ID_LENGTH
+from ashore.plans.operator_graph import ID_LENGTH
 from ashore.plans.operators import JOIN
 from ashore.plans.text import cut
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ashore.plans.graph import DELAY, PlanGraph
-from ashore.plans.identity import identify
-from ashore.plans.operator_graph import FactRole, describe_graph, write_operators
+from ashore.plans.operator_graph import FactRole, describe_graph, identify, write_operators
 from ashore_lab.testing.graph_files import read_graph
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ashore.base.codec import Json
 from ashore.plans.change.verdicts import SourceVerdict, StateVerdict
 from ashore.plans.graph import PlanGraph, PlanSource, list_fixed
-from ashore.plans.identity import find_above
+from ashore.plans.operator_graph import find_above
 from ashore.plans.regions import narrow, number_sources
 
 ADDED = (
