@@ -10,9 +10,8 @@ from pyspark.sql import SparkSession
 from tests.spark.streams import CLICKS, make_views, topic_view
 from tests.spark.test_plan_changes import plan_of
 
-from ashore.plans.change.judge import MORE_INPUTS, judge_query
+from ashore.plans.change.judge import MORE_INPUTS, find_changes, judge_query
 from ashore.plans.change.verdicts import StateVerdict
-from ashore.plans.changes import find_changes
 
 FULL, CONVERT, PARTIAL = StateVerdict.FULL, StateVerdict.CONVERT, StateVerdict.PARTIAL
 LOST, REFUSED = StateVerdict.LOST, StateVerdict.REFUSED

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.streams import make_views
 
-from ashore.plans.changes import find_changes
+from ashore.plans.change.judge import find_changes
 from ashore.plans.graph import StoredPlan, ViewRule, read_stored, write_stored
 from ashore.plans.text import normalise_sql
 from ashore.queries.spark.internals.reading import read_plan

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ashore.plans.change.judge import judge_query
+from ashore.plans.change.judge import find_changes, judge_query
 from ashore.plans.change.rewriting import plan_rewrite
 from ashore.plans.change.sources import FIXED, judge_sources, match_sources, moves_offsets
 from ashore.plans.change.verdicts import StateVerdict
-from ashore.plans.changes import find_changes
 from ashore.plans.graph import (
     INPUT,
     UNION,
