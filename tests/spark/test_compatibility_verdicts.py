@@ -13,8 +13,8 @@ from tests.spark.compatibility.views import plan_views
 
 from ashore.errors import QueryRefused
 from ashore.plans import build
-from ashore.plans.change.aggregates import BEGINS
 from ashore.plans.change.backfill import Backfill, plan_backfill
+from ashore.plans.change.columns import BEGINS
 from ashore.plans.change.rewriting import RewriteKind, StateRewrite
 from ashore.plans.change.verdicts import QueryVerdict, StateVerdict, worst_verdict
 from ashore.plans.graph import StoredPlan

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ashore.plans import build
-from ashore.plans.change import aggregates, equivalence, judge, keyed_state
+from ashore.plans.change import columns, equivalence, judge
 from ashore.plans.change.side import Side
 from ashore.plans.change.verdicts import ColumnVerdict, OperatorVerdict, StateVerdict
 
@@ -63,7 +63,7 @@ def _wrongly_full(rule: Callable[..., Iterator[ColumnVerdict]]) -> Callable[...,
 
 def _full_where(verdicts: set[StateVerdict]) -> Callable[..., object]:
     """Return the rule of keys, with some of its verdicts taken for full."""
-    rule = aggregates._judge_keys
+    rule = columns._judge_keys
 
     def judge_keys(old: Any, new: Any) -> object:
         found = rule(old, new)
@@ -85,7 +85,7 @@ EVERYTHING: Mapping[str, object] = type("Everything", (dict,), {"__contains__": 
 NO_NET: Patch = (judge, "_is_full", _always(False))
 MERGED = {StateVerdict.CONVERT, StateVerdict.PARTIAL}
 REPLAYED = (judge.DISTINCT, judge.REPEATED, judge.NOT_DISTINCT)
-AGGREGATES = _wrongly_full(aggregates.judge_aggregate)
+AGGREGATES = _wrongly_full(columns.judge_aggregate)
 
 MUTATIONS = (
     Mutation(
@@ -96,27 +96,27 @@ MUTATIONS = (
     Mutation(
         "another key of the same type is full",
         *("groups", "another key"),
-        ((aggregates, "_judge_keys", _full_where({StateVerdict.REFUSED})), NO_NET),
+        ((columns, "_judge_keys", _full_where({StateVerdict.REFUSED})), NO_NET),
     ),
     Mutation(
         "longer windows are full",
         *("tumbling windows", "windows of several"),
-        ((aggregates, "_judge_keys", _full_where(MERGED)), NO_NET),
+        ((columns, "_judge_keys", _full_where(MERGED)), NO_NET),
     ),
     Mutation(
         "groups that are gone are not missed",
         *("tumbling windows", "windows of several"),
-        ((aggregates, "_is_forgotten", _always(False)),),
+        ((columns, "_is_forgotten", _always(False)),),
     ),
     Mutation(
         "everything can be merged",
         *("groups by two keys", "a key dropped, and what cannot be merged"),
-        ((aggregates, "MERGEABLE", EVERYTHING),),
+        ((columns, "MERGEABLE", EVERYTHING),),
     ),
     Mutation(
         "the order of functions does not count",
         *("groups", "functions in another order"),
-        ((aggregates, "_form", _always(())), NO_NET),
+        ((columns, "_form", _always(())), NO_NET),
     ),
     Mutation(
         "nothing is said of a filter below",
@@ -151,17 +151,17 @@ MUTATIONS = (
     Mutation(
         "rows that meet others are full",
         *("an inner join", "another key"),
-        ((keyed_state, "_changed", _always(())), NO_NET),
+        ((columns, "_changed", _always(())), NO_NET),
     ),
     Mutation(
         "other columns of a join are full",
         *("an inner join", "a column of the left side added"),
-        ((judge, "judge_join", _wrongly_full(keyed_state.judge_join)), NO_NET),
+        ((judge, "judge_join", _wrongly_full(columns.judge_join)), NO_NET),
     ),
     Mutation(
         "a deduplication by other columns is full",
         *("a deduplication of a frame", "other columns"),
-        ((judge, "judge_deduplicate", _wrongly_full(keyed_state.judge_deduplicate)), NO_NET),
+        ((judge, "judge_deduplicate", _wrongly_full(columns.judge_deduplicate)), NO_NET),
     ),
     Mutation(
         "a type that lacks values of the old one is wider",
@@ -179,7 +179,7 @@ MUTATIONS = (
     Mutation(
         "a column of rows that wait is another one, though it only gets wider",
         *("an inner join", "a column of the left side gets wider"),
-        ((keyed_state, "find_widened_columns", _always({})),),
+        ((columns, "find_widened_columns", _always({})),),
     ),
     Mutation(
         "what Spark does not show is the same",
@@ -199,7 +199,7 @@ MUTATIONS = (
     Mutation(
         "another result of the same state is another function",
         *("groups", "other results of the same state"),
-        ((aggregates, "find_same_state", _always({})),),
+        ((columns, "find_same_state", _always({})),),
     ),
     Mutation(
         "both readings of a view are one",

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.errors import QueryRefused
-from ashore.plans.change.aggregates import BEGINS
+from ashore.plans.change.columns import BEGINS
 from ashore.plans.change.rewriting import (
     AGGREGATE,
     KeySource,

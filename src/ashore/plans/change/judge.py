@@ -17,8 +17,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from ashore.errors import QueryRefused, SparkUnknown
-from ashore.plans.change.aggregates import judge_aggregate
-from ashore.plans.change.keyed_state import judge_deduplicate, judge_join
+from ashore.plans.change.columns import judge_aggregate, judge_deduplicate, judge_join
 from ashore.plans.change.rewriting import find_obstacles
 from ashore.plans.change.side import KeptOperator, compare_plans, describe_pair
 from ashore.plans.change.sources import SourceMapping, judge_sources, match_sources

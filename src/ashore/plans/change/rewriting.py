@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from ashore.base.codec import added
 from ashore.errors import QueryRefused
-from ashore.plans.change.aggregates import find_source, is_wider, only_widens_keys
+from ashore.plans.change.columns import find_source, is_wider, only_widens_keys
 from ashore.plans.change.equivalence import (
     find_same_state,
     find_widened,
