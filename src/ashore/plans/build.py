@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ashore.errors import check
-from ashore.plans.branches import HANDED_ON, separate_branches
+from ashore.plans.column_ids import HANDED_ON, separate_branches, separate_unions
 from ashore.plans.graph import (
     DELAY,
     FUNCTIONS,
     INPUT,
     KEYS,
     SESSION_PLACE,
+    UNION_NUMBER,
     JoinSide,
     KeptColumn,
     OperatorState,
@@ -27,7 +28,6 @@ from ashore.plans.graph import (
 from ashore.plans.lineage import Lineage, learn_lineage
 from ashore.plans.physical import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
 from ashore.plans.trees import Node, expressions_in, type_name, write_option
-from ashore.plans.unions import NUMBER, separate_unions
 
 # They move rows or rename columns, and compute nothing that lineage does not follow.
 MOVES = {
@@ -62,7 +62,7 @@ _NO_EXPRESSIONS = {
 }
 COPY = "copy"  # the option of a leaf that reads what another leaf reads too
 _OPTIONS = {
-    NUMBER,
+    UNION_NUMBER,
     "global",
     "isNullAwareAntiJoin",
     "joinType",

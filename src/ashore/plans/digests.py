@@ -18,8 +18,16 @@ from dataclasses import dataclass, field
 
 from ashore.base import codec
 from ashore.base.codec import Json
-from ashore.plans.graph import NULLABLE, OF_BRANCH, RANDOM, UNITED, PlanGraph, Term, TermKind
-from ashore.plans.unions import READS
+from ashore.plans.graph import (
+    NULLABLE,
+    OF_BRANCH,
+    RANDOM,
+    UNION_READS,
+    UNITED,
+    PlanGraph,
+    Term,
+    TermKind,
+)
 from ashore.plans.windows import Window
 
 _MIRRORED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
@@ -270,7 +278,7 @@ class TermDigests:
 
     def _united(self, term: Term) -> Json:
         """Return the form of a column of a union: the order of inputs means nothing."""
-        reads = dict(term.options).get(READS, "").split(",")
+        reads = dict(term.options).get(UNION_READS, "").split(",")
         readings = [self._read(each) if each else None for each in reads]
         pairs: list[Json] = [
             [digest, source]

@@ -150,6 +150,8 @@ SESSION_PLACE = "sessionPlace"  # the option of a session window that is not the
 DELAY = "delayMs"  # the option of a watermark: how late it is
 INPUT = "input"  # expressions: the columns of an input, of nodes that name them by their places
 UNION = "UnionExec"  # the kind of a node that hands on the rows of all its inputs
+UNION_NUMBER = "union"  # the option by which a node and the terms of its columns belong together
+UNION_READS = "reads"  # the option that says what the inputs read: it distinguishes them
 
 
 # ---- nodes

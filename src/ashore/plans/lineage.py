@@ -7,10 +7,20 @@ whatever ids Spark gives them. What changes how a value is stored and not what i
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ashore.plans.graph import BY_GROUP, OF_BRANCH, RANDOM, UNITED, Term, TermKind, Terms
+from ashore.plans.column_ids import UnionColumn
+from ashore.plans.graph import (
+    BY_GROUP,
+    OF_BRANCH,
+    RANDOM,
+    UNION_NUMBER,
+    UNION_READS,
+    UNITED,
+    Term,
+    TermKind,
+    Terms,
+)
 from ashore.plans.physical import Planned, PlannedNode
 from ashore.plans.trees import Node, expressions_in, field_of, type_name, write_option
-from ashore.plans.unions import NUMBER, READS, UnionColumn
 from ashore.plans.windows import window_of
 
 # They change how a value is stored, not what it means.
@@ -134,7 +144,7 @@ class Lineage:
 
     def _united(self, column: UnionColumn) -> int:
         """A column of a union: several columns in one."""
-        options = ((NUMBER, str(column.union)), (READS, ",".join(column.sources)))
+        options = ((UNION_NUMBER, str(column.union)), (UNION_READS, ",".join(column.sources)))
         return self._add(
             Term(TermKind.CALL, UNITED, arguments=self.all(column.inputs), options=options)
         )

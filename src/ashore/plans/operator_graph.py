@@ -33,6 +33,7 @@ from ashore.plans.graph import (
     INPUT,
     KEYS,
     UNION,
+    UNION_NUMBER,
     KeptColumn,
     OperatorState,
     PlanGraph,
@@ -42,13 +43,12 @@ from ashore.plans.graph import (
 )
 from ashore.plans.operators import JOIN, describe_operators, join_type
 from ashore.plans.regions import ALIKE, COUNTS, hands_on, options_of
-from ashore.plans.unions import NUMBER
 from ashore.plans.windows import describe_duration
 from ashore.plans.words import Words
 
 ID_LENGTH = 8
 _LEFT, _RIGHT = "leftKeys", "rightKeys"
-_NO_OPTIONS = {DELAY, NUMBER, "isNullAwareAntiJoin"}
+_NO_OPTIONS = {DELAY, UNION_NUMBER, "isNullAwareAntiJoin"}
 _ORDERED = {"sortOrder", "projections"}  # of these the order is what they mean
 
 

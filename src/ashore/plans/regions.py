@@ -21,6 +21,8 @@ from ashore.plans.graph import (
     DELAY,
     INPUT,
     UNION,
+    UNION_NUMBER,
+    UNION_READS,
     UNITED,
     OperatorState,
     PlanGraph,
@@ -30,7 +32,6 @@ from ashore.plans.graph import (
     TermKind,
     split_condition,
 )
-from ashore.plans.unions import NUMBER, READS
 
 # Spark chooses one by how large it takes a table for; all compute the same.
 ALIKE = {
@@ -250,7 +251,7 @@ def options_of(node: PlanNode) -> list[tuple[str, str]]:
     return [
         each
         for each in node.options
-        if each != ("isNullAwareAntiJoin", "false") and each[0] not in {DELAY, NUMBER}
+        if each != ("isNullAwareAntiJoin", "false") and each[0] not in {DELAY, UNION_NUMBER}
     ]
 
 
@@ -281,7 +282,7 @@ def narrow(graph: PlanGraph, without: frozenset[int]) -> PlanGraph:
     kept = _find_kept(graph, without)
     if not kept:
         return graph
-    of_unions = {graph.nodes[place].option(NUMBER): inputs for place, inputs in kept.items()}
+    of_unions = {graph.nodes[place].option(UNION_NUMBER): inputs for place, inputs in kept.items()}
     nodes = tuple(
         _narrow_node(node, kept[place]) if place in kept else node
         for place, node in enumerate(graph.nodes)
@@ -332,12 +333,12 @@ def _narrow_term(term: Term, kept: dict[str, list[int]], before: Sequence[Term])
     """Return a term over what is left. `before`: the terms that stand before it, narrowed."""
     if term.kind is not TermKind.CALL or term.name != UNITED:
         return term
-    left = kept.get(dict(term.options).get(NUMBER, ""))
+    left = kept.get(dict(term.options).get(UNION_NUMBER, ""))
     if left is None:
         return term
     arguments = tuple(term.arguments[each] for each in left)
     if len(arguments) == 1:
         return before[arguments[0]]
-    reads = dict(term.options)[READS].split(",")
-    options = (*term.options[:-1], (READS, ",".join(reads[each] for each in left)))
+    reads = dict(term.options)[UNION_READS].split(",")
+    options = (*term.options[:-1], (UNION_READS, ",".join(reads[each] for each in left)))
     return replace(term, arguments=arguments, options=options)

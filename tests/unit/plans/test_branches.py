@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.unit.plans.trees import CLICKS, alias, attribute, leaf, literal, node, planned
 
-from ashore.plans.branches import HANDED_ON, separate_branches
 from ashore.plans.build import build_graph
+from ashore.plans.column_ids import HANDED_ON, separate_branches
 from ashore.plans.graph import NULLABLE, OF_BRANCH, Term, TermKind
 from ashore.plans.physical import Planned, PlannedNode
 from ashore.plans.trees import Node

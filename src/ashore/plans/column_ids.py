@@ -1,39 +1,122 @@
-"""Columns distinguished by the branch of the plan on which they are made.
+"""Columns with ids of their own, where Spark gives one id to several.
 
-What it is: `separate_branches`, which gives an expression id that two inputs of an operator both
-define another id in the second one. Spark lets both readings of one view keep the ids of its
-columns, so that a condition on one side of a self-join looks as if it were on the other. Columns
-that a join hands on are marked with what the join makes of them: NULL where no row matches, or,
-if they are of no column of a source, the input that computes them.
-What it promises: pure. Below a join, and in a plan of one branch, nothing is changed.
+What it is: `separate_unions`, for the columns of a union: Spark lets such a column keep the id that
+it has in the first input, so that whatever is computed above would look as if it were computed of
+that input alone. `separate_branches`, for an expression id that two inputs of an operator both
+define: Spark lets both readings of one view keep the ids of its columns, so that a condition on one
+side of a self-join looks as if it were on the other. Columns that a join hands on are marked with
+what the join makes of them: NULL where no row matches, or, if they are of no column of a source,
+the input that computes them.
+What it promises: pure. Below a union or a join, and beside it, nothing is changed.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ashore.plans.graph import NULLABLE, OF_BRANCH
+from ashore.plans.graph import NULLABLE, OF_BRANCH, UNION, UNION_NUMBER
 from ashore.plans.physical import Planned, PlannedNode, rename_columns, rename_node
 from ashore.plans.trees import Node, expressions_in, write_option
 
+_FIRST_UNION_ID = 1 << 40  # Spark counts from 0
+
+
+# ---- unions
+
+
+@dataclass(frozen=True, slots=True)
+class UnionColumn:
+    """A column of a union."""
+
+    union: int  # which one
+    inputs: tuple[Node, ...]  # the columns that it is made of, one of each input
+    # the first source that each input reads, as its place; empty where it reads none. A copy of a
+    # source is `0.1`
+    sources: tuple[str, ...]
+
+
+def separate_unions(planned: Planned) -> tuple[Planned, dict[int, UnionColumn]]:
+    """Return a plan whose unions have columns of their own, and these, by their ids."""
+    separator = _UnionSeparator(planned.columns, planned.copies)
+    root, _ = separator.separate(planned.root)
+    return replace(planned, root=root), separator.columns
+
+
+@dataclass(slots=True)
+class _UnionSeparator:
+    sources: Mapping[int, int]  # the place of the source of a column, by its id
+    copies: Mapping[int, int]  # which copy of it
+    columns: dict[int, UnionColumn] = field(default_factory=dict)
+    _count: int = 0
+
+    def separate(self, planned: PlannedNode) -> tuple[PlannedNode, Mapping[int, int]]:
+        """Return a node, and what ids of its columns have become."""
+        inner = [self.separate(child) for child in planned.children]
+        children = tuple(child for child, _ in inner)
+        renamed = {old: new for _, some in inner for old, new in some.items()}
+        if planned.kind == UNION and _is_even(planned, children):
+            return self._union(planned, children)
+        return rename_node(replace(planned, children=children), renamed), renamed
+
+    def _union(
+        self, planned: PlannedNode, children: tuple[PlannedNode, ...]
+    ) -> tuple[PlannedNode, Mapping[int, int]]:
+        number, renamed = self._count, dict[int, int]()
+        sources = tuple(self._first_source(each) for each in children)
+        self._count += 1
+        for place, column in enumerate(planned.columns):
+            known = column.number_of("exprId")
+            if known is not None and known not in renamed:
+                renamed[known] = _FIRST_UNION_ID + len(self.columns)
+                of = tuple(child.columns[place] for child in children)
+                self.columns[renamed[known]] = UnionColumn(number, of, sources)
+        node = replace(planned.node, fields={**planned.node.fields, UNION_NUMBER: str(number)})
+        made = replace(planned, node=node, children=children)
+        return rename_node(made, renamed), renamed
+
+    def _first_source(self, planned: PlannedNode) -> str:
+        values = (value for each in planned.walk() for value in each.node.fields.values())
+        expressions = (each for value in values for each in expressions_in(value))
+        numbers = (part.number_of("exprId") for each in expressions for part in each.walk())
+        found = [
+            (self.sources[each], self.copies.get(each, 0))
+            for each in numbers
+            if each is not None and each in self.sources
+        ]
+        return write_reading(*min(found)) if found else ""
+
+
+def write_reading(place: int, copy: int) -> str:
+    """Return a source and the number of its copy as text: `0`, and `0.1` for the first copy."""
+    return f"{place}.{copy}" if copy else str(place)
+
+
+def _is_even(union: PlannedNode, inputs: tuple[PlannedNode, ...]) -> bool:
+    """Return whether a union's columns are known, and those of each input."""
+    return {len(each.columns) for each in inputs} == {len(union.columns)}
+
+
 HANDED_ON = "handedOn"  # the field of a join that defines the columns that it hands on
 BRANCH = "input"  # the option of a mark: which input of the join computes the column
-_FIRST_ID = 1 << 42  # above those of the columns of unions
+_FIRST_BRANCH_ID = 1 << 42  # above those of the columns of unions
 # Which inputs of a join may be without a match in a row that it hands on.
 _OUTER = {"LeftOuter": {1}, "RightOuter": {0}, "FullOuter": {0, 1}}
 _Renamed = Mapping[int, int]
 
 
+# ---- branches
+
+
 def separate_branches(planned: Planned) -> Planned:
     """Return a plan in which no two inputs of an operator define the same expression id."""
-    separator = _Separator()
+    separator = _BranchSeparator()
     root, _ = separator.separate(planned.root)
     columns, copies = separator.find_sources(planned, root)
     return replace(planned, root=root, columns=columns, copies=copies)
 
 
 @dataclass(slots=True)
-class _Separator:
+class _BranchSeparator:
     _known_as: dict[int, int] = field(default_factory=dict)  # Spark's id of each that is new
 
     def separate(self, planned: PlannedNode) -> tuple[PlannedNode, _Renamed]:
@@ -81,7 +164,7 @@ class _Separator:
         return found, copies
 
     def _add(self, number: int) -> int:
-        made = _FIRST_ID + len(self._known_as)
+        made = _FIRST_BRANCH_ID + len(self._known_as)
         self._known_as[made] = number
         return made
 
