@@ -34,7 +34,7 @@ from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery
 from ashore.queries.change.insert_matches import find_moved
 from ashore.queries.change.losses import Losses, has_losses, measure_query
-from ashore.queries.change.outlines import Outlines, copied_outlines
+from ashore.queries.state.outline import Outlines, copied_outlines
 from ashore.topics.loop.sinks import Sink, find_sink, require_log_of, sink_slice, sinks_of
 from ashore.topics.open_job import OpenJob
 

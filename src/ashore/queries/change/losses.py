@@ -14,9 +14,9 @@ from ashore.log.store.reader import read_log
 from ashore.plans.change.verdicts import LostState, QueryVerdict, StateVerdict
 from ashore.plans.graph import PlanGraph, read_stored
 from ashore.plans.operator_graph import describe_graph
-from ashore.queries.change.outlines import try_beside_spark
 from ashore.queries.state.attempts import open_attempts
 from ashore.queries.state.layout import CheckpointPath
+from ashore.queries.state.outline import try_beside_spark
 from ashore.queries.state.required_files import Chain
 from ashore.queries.state.survey import Survey, take_survey
 from ashore.topics.loop.job import lake_of

@@ -15,7 +15,7 @@ from ashore.jobs.events import QueriesPlanned, StateMigrated, StateProgress, Sta
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import MigrateRequest, PlanRequest, write_request
 from ashore.plans.query import PlannedQuery
-from ashore.queries.change.outlines import NO_OUTLINES, Outlines
+from ashore.queries.state.outline import NO_OUTLINES, Outlines
 from ashore.queries.tools.state_process import follow
 
 E = TypeVar("E")
