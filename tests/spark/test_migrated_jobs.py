@@ -25,9 +25,9 @@ from ashore.log.store.reader import read_log
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.rewriting import plan_rewrite
 from ashore.plans.graph import read_stored
-from ashore.queries.change.process import MigrationProcess
 from ashore.queries.state.rescaling import finish
 from ashore.queries.state.survey import take_survey
+from ashore.queries.tools.state_process import MigrationProcess
 from ashore.topics.open_job import open_job
 
 MORE = PER_MINUTE.replace("count(*) AS clicks", "max(id) AS last, count(*) AS clicks")

@@ -108,7 +108,7 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
                 say(STARTING_SPARK)
             from ashore.cli import migrate_view as view  # noqa: PLC0415 - once Spark starts
             from ashore.plans.change.verdicts import StateVerdict  # noqa: PLC0415
-            from ashore.queries.change.process import MigrationProcess  # noqa: PLC0415
+            from ashore.queries.tools.state_process import MigrationProcess  # noqa: PLC0415
 
             with MigrationProcess(to, opened.job.job, debug=debug) as process:
                 found = judge_change(opened, process.plan, request).queries
@@ -185,7 +185,7 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             from ashore.cli import migrate_view as view  # noqa: PLC0415 - once Spark starts
             from ashore.queries.change import apply, plan  # noqa: PLC0415
             from ashore.queries.change.check import judge_change  # noqa: PLC0415
-            from ashore.queries.change.process import MigrationProcess  # noqa: PLC0415
+            from ashore.queries.tools.state_process import MigrationProcess  # noqa: PLC0415
 
             request = plan.ApplyOptions(accept, tuple(begin or ()), why, partitions)
             plan.require_partitions_free(other, request)

@@ -168,8 +168,8 @@ def _resume(
 
 def _begin(opened: OpenJob, request: AnotherTable, *, quiet: bool, debug: bool) -> None:
     """Let queries begin in other tables. Raises as `begin_in_another_table`."""
-    from ashore.queries.change.process import plan_job  # noqa: PLC0415 - as above
     from ashore.queries.tools.another_table import BegunElsewhere, begin_in_another_table  # noqa: PLC0415 - as above
+    from ashore.queries.tools.state_process import plan_job  # noqa: PLC0415 - as above
 
     def plan() -> "Sequence[PlannedQuery]":
         if not quiet:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from ashore.base.codec import Malformed
 from ashore.errors import AshoreError, JobFileInvalid, QueryRefused
 from ashore.jobs.file import Table
+from ashore.jobs.requests import Outline
 from ashore.log.entries import Entry, Prepare
 from ashore.log.files import DataFile, FileSpan
 from ashore.log.fold import Fold
@@ -34,13 +35,13 @@ from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery
 from ashore.queries.change.insert_matches import find_moved
 from ashore.queries.change.losses import Losses, has_losses, measure_query
-from ashore.queries.state.outline import Outlines, copied_outlines
+from ashore.queries.state.outline import copied_outlines
 from ashore.topics.loop.sinks import Sink, find_sink, require_log_of, sink_slice, sinks_of
 from ashore.topics.open_job import OpenJob
 
 INSERT_IS_NEW = "its INSERT is new: it has no state yet: it starts with the first batch"
 # Returns what the queries of the new job file would do, compared with outlines of checkpoints.
-Planner = Callable[[Outlines], tuple[PlannedQuery, ...]]
+Planner = Callable[[tuple[Outline, ...]], tuple[PlannedQuery, ...]]
 STARTS_ANEW = "it has no state yet: it starts with the first batch"
 
 
@@ -87,7 +88,7 @@ def judge_change(opened: OpenJob, plan: Planner, request: JudgeOptions = ALL) ->
     Raises as `plan` and `judge_job`.
     """
     with copied_outlines(opened, request.query) as outlines:
-        planned = plan(outlines)
+        planned = tuple(outlines.explain(each) for each in plan(outlines.copies))
     judged = judge_job(opened, planned, request)
     if request.fills:
         judged = tuple(_filled(opened, each, planned) for each in judged)

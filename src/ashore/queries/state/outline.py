@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import TypeVar
 
 from ashore.base.clock import Clock
@@ -138,9 +137,6 @@ class Outlines:
         """Return a query with why Spark was not asked of its state, where it was to be."""
         why = self.unknown.get(planned.slice)
         return planned if why is None else replace(planned, spark=StateCheck(unknown=why))
-
-
-NO_OUTLINES = Outlines((), MappingProxyType({}))
 
 
 @contextmanager
