@@ -20,8 +20,7 @@ from ashore.fleet.operate.operations import Operations, OperationState, Operatio
 from ashore.fleet.records.values import OperationEnd, OperationProcess, OperationRequest
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.verdicts import LostState
-from ashore.queries.change.check import JudgedQuery
-from ashore.queries.change.losses import Losses
+from ashore.queries.change.check import JudgedQuery, Losses
 
 LOST_ROWS = 1_234
 

@@ -96,8 +96,12 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     """Show whether new SQL keeps, rewrites or loses each state. Nothing is stopped or written."""
     with reported_errors(as_json=as_json, debug=debug):
         # The commands beside this one start no process.
-        from ashore.queries.change.check import JudgeOptions, judge_change, require_same_job  # noqa: PLC0415
-        from ashore.queries.change.insert_matches import read_renames  # noqa: PLC0415
+        from ashore.queries.change.check import (  # noqa: PLC0415
+            JudgeOptions,
+            judge_change,
+            read_renames,
+            require_same_job,
+        )
 
         renames = read_renames(rename or ())
         request = JudgeOptions(read_edits(mapping), query, renames, fills=backfill is not None)
@@ -173,24 +177,24 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     """Rewrite the state of a stopped job for new SQL. The checkpoint from before is only read."""
     with reported_errors(as_json=as_json, debug=debug):
         # The commands beside this one start no process.
-        from ashore.queries.change.check import JudgeOptions, require_same_job  # noqa: PLC0415
-        from ashore.queries.change.insert_matches import read_renames  # noqa: PLC0415
+        from ashore.queries.change import check  # noqa: PLC0415
 
-        renames = read_renames(rename or ())
-        compared = JudgeOptions(read_edits(mapping), query, renames, fills=backfill is not None)
+        renames = check.read_renames(rename or ())
+        compared = check.JudgeOptions(
+            read_edits(mapping), query, renames, fills=backfill is not None
+        )
         with open_job(job_file) as opened, open_job(to) as other:
-            require_same_job(opened, other)
+            check.require_same_job(opened, other)
             if not as_json:
                 say(STARTING_SPARK)
             from ashore.cli import migrate_view as view  # noqa: PLC0415 - once Spark starts
             from ashore.queries.change import apply, plan  # noqa: PLC0415
-            from ashore.queries.change.check import judge_change  # noqa: PLC0415
             from ashore.queries.tools.state_process import MigrationProcess  # noqa: PLC0415
 
             request = plan.ApplyOptions(accept, tuple(begin or ()), why, partitions)
             plan.require_partitions_free(other, request)
             with MigrationProcess(to, opened.job.job, debug=debug) as process:
-                judged = judge_change(opened, process.plan, compared)
+                judged = check.judge_change(opened, process.plan, compared)
                 if not as_json:
                     print_lines(view.judged_lines(judged.queries))
                 planned = plan.plan_change(opened, other, judged, request)

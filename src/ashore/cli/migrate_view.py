@@ -26,8 +26,7 @@ from ashore.plans.change.verdicts import (
     worst_verdict,
 )
 from ashore.plans.matching import NO_EDITS, MappingEdits
-from ashore.queries.change.check import JudgedQuery
-from ashore.queries.change.losses import Losses
+from ashore.queries.change.check import JudgedQuery, Losses
 
 if TYPE_CHECKING:  # `migrate check` does not load what writes a checkpoint
     from ashore.queries.change.apply import AppliedChange

@@ -10,7 +10,7 @@ from ashore.log.fold import EMPTY, Fold
 from ashore.log.query import PlanState, QueryState
 from ashore.plans.graph import StoredPlan, is_released, read_stored, released_plan, write_stored
 from ashore.plans.query import PlannedQuery
-from ashore.queries.change.insert_matches import find_moved, read_renames
+from ashore.queries.change.check import find_moved, read_renames
 
 
 def plan_of(graph: str, table: str) -> StoredPlan:

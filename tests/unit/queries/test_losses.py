@@ -8,7 +8,7 @@ from tests.checkpoint_files import opened, unpack
 from ashore.plans.change.verdicts import OperatorVerdict, QueryVerdict, StateVerdict
 from ashore.plans.graph import OperatorState, PlanGraph, PlanNode
 from ashore.plans.operator_graph import describe_graph
-from ashore.queries.change.losses import has_losses, measure_survey
+from ashore.queries.change.check import has_losses, measure_survey
 from ashore.queries.state.inspection import inspect_checkpoint
 from ashore.queries.state.survey import take_survey
 

@@ -1,14 +1,19 @@
 """The verdict on the state of a job's queries when its SQL changes.
 
 What it is: `judge_change`, the use case behind `migrate check`: the plans in the logs, compared
-with those of another job file.
-What it promises: reads only; a running job is not disturbed.
+with those of another job file; `find_moved`, which INSERT continues as which, where they fill other
+tables; `measure_query`, how many rows and bytes of state are dropped.
+What it promises: reads only; a running job is not disturbed. An INSERT that fills another table is
+taken for one of before where a person says so, or where its query is the same, and of no other: two
+that are alike are never guessed. Where the files of a checkpoint do not have the number of rows,
+none is reported; where only a snapshot has it, the snapshot is named.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ashore.base.codec import Malformed
+from ashore.base import codec
+from ashore.base.codec import Json, Malformed
 from ashore.errors import AshoreError, JobFileInvalid, QueryRefused
 from ashore.jobs.file import Table
 from ashore.jobs.requests import Outline
@@ -28,14 +33,24 @@ from ashore.plans.change.replay import (
     find_wrong_windows,
 )
 from ashore.plans.change.rewriting import plan_rewrite
-from ashore.plans.change.verdicts import QueryVerdict, SparkAlone, StateVerdict, worst_verdict
-from ashore.plans.graph import PlanGraph, is_released, read_stored
+from ashore.plans.change.verdicts import (
+    LostState,
+    QueryVerdict,
+    SparkAlone,
+    StateVerdict,
+    worst_verdict,
+)
+from ashore.plans.digests import hash_form
+from ashore.plans.graph import PlanGraph, StoredPlan, is_released, read_stored
 from ashore.plans.matching import NO_EDITS, MappingEdits, choose_edits, restrict_edits
 from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery
-from ashore.queries.change.insert_matches import find_moved
-from ashore.queries.change.losses import Losses, has_losses, measure_query
-from ashore.queries.state.outline import copied_outlines
+from ashore.queries.state.attempts import open_attempts
+from ashore.queries.state.layout import CheckpointPath
+from ashore.queries.state.outline import copied_outlines, try_beside_spark
+from ashore.queries.state.required_files import Chain
+from ashore.queries.state.survey import Survey, take_survey
+from ashore.topics.loop.job import lake_of
 from ashore.topics.loop.sinks import Sink, find_sink, require_log_of, sink_slice, sinks_of
 from ashore.topics.open_job import OpenJob
 
@@ -43,6 +58,17 @@ INSERT_IS_NEW = "its INSERT is new: it has no state yet: it starts with the firs
 # Returns what the queries of the new job file would do, compared with outlines of checkpoints.
 Planner = Callable[[tuple[Outline, ...]], tuple[PlannedQuery, ...]]
 STARTS_ANEW = "it has no state yet: it starts with the first batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What a query loses.
+
+    `unknown`: why that could not be measured; empty: it was.
+    """
+
+    states: tuple[LostState, ...] = ()
+    unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,3 +415,153 @@ def _find_files(
 def _overlaps(body: Prepare, span: FileSpan, deleted: Mapping[ShardKey, OffsetRange]) -> bool:
     offsets = deleted.get(body.shards[span.shard].key)
     return offsets is not None and span.start < offsets.end and offsets.start < span.end
+
+
+_RENAME_HINT = "`ashore migrate check JOB.yaml --to NEW.yaml` names INSERTs that come and go"
+
+
+# ---- INSERTs that fill other tables
+
+
+def read_renames(typed: Sequence[str]) -> dict[str, str]:
+    """Return what `ods.a=ods.b` says; `ods.a=` says that it is dropped. Raises JobFileInvalid."""
+    found: dict[str, str] = {}
+    for text in typed:
+        old, sign, new = text.partition("=")
+        if not sign or not old or old in found or (new and new in found.values()):
+            raise JobFileInvalid(
+                f"--rename {text} does not say which table an INSERT fills from now on",
+                hint="write --rename ods.old=ods.new, each table once; --rename ods.old= drops it",
+            )
+        found[old] = new
+    return found
+
+
+def find_moved(
+    folds: Mapping[str, Fold], new: Mapping[str, PlannedQuery], renames: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what INSERTs fill from now on that fill something else.
+
+    All are by what their INSERTs fill. `renames`: what a person says; empty: it is dropped.
+    Raises QueryRefused where a rename names no query.
+    """
+    dropped = {name: plan for name, plan in _plans(folds) if name not in new}
+    come = {name: each.plan for name, each in new.items() if name not in folds}
+    for old, into in renames.items():
+        _require_there(
+            old, dropped, "the job has no INSERT that the new job file drops, of the name"
+        )
+        if into:
+            _require_there(into, come, "the new job file adds no INSERT of the name")
+    chosen = {old: into for old, into in renames.items() if into}
+    dropped = {name: plan for name, plan in dropped.items() if name not in renames}
+    come = {name: plan for name, plan in come.items() if name not in chosen.values()}
+    for old, plan in dropped.items():
+        alike = [name for name, each in come.items() if _is_same(plan, each)]
+        others = [name for name, each in dropped.items() if _is_same(plan, each)]
+        if len(alike) == len(others) == 1:
+            chosen[old] = alike[0]
+    return chosen
+
+
+def _plans(folds: Mapping[str, Fold]) -> Iterator[tuple[str, StoredPlan]]:
+    """Yield the plans of queries that have run, and that no migration has dropped."""
+    for name, fold in folds.items():
+        if fold.query is None or fold.plan is None:
+            continue
+        try:
+            plan = read_stored(fold.plan.document)
+        except Malformed:
+            continue  # its verdict says so
+        if not is_released(plan):
+            yield name, plan
+
+
+def _is_same(old: StoredPlan, new: StoredPlan) -> bool:
+    """Return whether two queries do the same: what their INSERTs fill is in the texts alone."""
+    was, now = (
+        (each.planner, each.views, each.functions, _digest(each.graph), each.graph.columns)
+        for each in (old, new)
+    )
+    return was == now
+
+
+def _digest(graph: PlanGraph) -> str:
+    """Return what distinguishes what a plan computes from others: it is the same in any session."""
+    # The nodes that only count rows are left out: they hold the time of the planning.
+    operators = describe_graph(graph).operators
+    described: list[Json] = [
+        [each.own, [*(edge.source for edge in each.inputs)], codec.encode(each.state)]
+        for each in operators
+    ]
+    return hash_form(described)
+
+
+def _require_there(name: str, names: Mapping[str, StoredPlan], why: str) -> None:
+    if name not in names:
+        there = ", ".join(sorted(names)) or "none"
+        raise QueryRefused(f"--rename: {why} {name}; there is {there}", hint=_RENAME_HINT)
+
+
+# ---- state that is dropped
+
+
+def has_losses(verdict: QueryVerdict) -> bool:
+    """Return whether something of a state is dropped."""
+    if verdict.why and not verdict.operators:
+        return verdict.verdict is StateVerdict.LOST
+    return any(each.verdict is StateVerdict.LOST for each in verdict.operators)
+
+
+def measure_query(opened: OpenJob, query: str, verdict: QueryVerdict) -> Losses:
+    """Return how much each operator loses, or the query as a whole where none is judged.
+
+    `query`: the table or topic that the query fills.
+    Raises JobFileInvalid, LogDamaged, StorageError.
+    """
+    job = opened.job
+    name = sink_slice(job.job, find_sink(job, query))
+    attempts = open_attempts(job, name, lake_of(job), opened.storage, opened.clock)
+    fold = read_log(opened.storage, name)
+    try:
+        newest = attempts.newest()
+        if newest is None:
+            return Losses(unknown="there is no checkpoint")
+        graph = read_stored(fold.plan.document).graph if fold.plan else None
+        survey = try_beside_spark(lambda _: take_survey(newest))
+        return Losses(tuple(measure_survey(survey, graph, verdict)))
+    except (AshoreError, Malformed) as error:
+        return Losses(unknown=str(error))
+
+
+def measure_survey(
+    survey: Survey, graph: PlanGraph | None, verdict: QueryVerdict
+) -> Iterator[LostState]:
+    """Yield how much each operator loses, or all together where none is judged.
+
+    `graph`: of the plan that the state was made by; None: it is not known.
+    """
+    sizes = {each.of: each.size_bytes for each in survey.required.files}
+    if not verdict.operators or graph is None:
+        if survey.required.chains:
+            yield _sum(None, survey.required.chains, sizes)
+        return
+    operators = describe_graph(graph).operators
+    numbers = {each.id: each.state.operator_id for each in operators if each.state}
+    for each in verdict.operators:
+        if each.verdict is StateVerdict.LOST and each.old in numbers:
+            number = numbers[each.old]
+            chains = [one for one in survey.required.chains if one.store.operator == number]
+            yield _sum(each.old, chains, sizes)
+
+
+def _sum(
+    old: str | None, chains: Iterable[Chain], sizes: Mapping[CheckpointPath, int]
+) -> LostState:
+    some = list(chains)
+    size_bytes = sum(sizes[path] for each in some for path in each.paths)
+    counted = [each.rows for each in some if each.rows is not None]
+    if len(counted) < len(some):
+        return LostState(old, None, is_estimate=False, size_bytes=size_bytes)
+    is_estimate = any(each.changes for each in some)
+    return LostState(old, sum(counted), is_estimate, size_bytes)
