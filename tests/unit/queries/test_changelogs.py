@@ -7,12 +7,11 @@ from tests.checkpoint_files import opened, unpack
 from tests.damage import DAMAGES, LAST, cut_off, edit, lose_snapshots, remove
 
 from ashore.errors import CheckpointUnfit
-from ashore.queries.state.changelogs import HEAD_BYTES, read_lineage
 from ashore.queries.state.diagnosis.diagnose import diagnose
 from ashore.queries.state.diagnosis.findings import Code
 from ashore.queries.state.diagnosis.observe import observe
 from ashore.queries.state.diagnosis.repair import plan_repair
-from ashore.queries.state.survey import take_survey
+from ashore.queries.state.survey import HEAD_BYTES, read_lineage, take_survey
 
 
 def file_of(root: Path, version: int, kind: str) -> Path:

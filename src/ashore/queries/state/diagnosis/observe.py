@@ -20,7 +20,6 @@ import google_crc32c
 
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.log.plan_query import NO_BATCH
-from ashore.queries.state.changelogs import HEAD_BYTES, LZ4, codec_of, find_gaps, list_continuing
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.contents import (
     TABLE_END,
@@ -70,7 +69,14 @@ from ashore.queries.state.layout import (
     parse_schemas,
 )
 from ashore.queries.state.required_files import Required, list_done, parse_log_offset, plan_required
-from ashore.queries.state.survey import require_checkpoint
+from ashore.queries.state.survey import (
+    HEAD_BYTES,
+    LZ4,
+    codec_of,
+    find_gaps,
+    list_continuing,
+    require_checkpoint,
+)
 
 T = TypeVar("T")
 
