@@ -13,8 +13,8 @@ from tests.plain_spark import COUNTRIES
 from tests.unit.cli.test_commands import invoke
 
 from ashore.base.clock import SystemClock
+from ashore.queries.state.checkpoint import open_directory
 from ashore.queries.state.contents import sum_as_hadoop
-from ashore.queries.state.directories import open_directory
 from ashore.queries.state.layout import OffsetsFile
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.doctor import DoctorOptions, Repaired, examine, repair

@@ -8,7 +8,7 @@ import pytest
 from tests.checkpoint_files import list_paths, unpack
 
 from ashore.base.clock import SystemClock
-from ashore.queries.state.directories import open_directory
+from ashore.queries.state.checkpoint import open_directory
 from ashore.queries.state.savepoints.save import Saved, open_shelf
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.addresses import find_checkpoint

@@ -32,7 +32,7 @@ from ashore.plans.change.verdicts import SparkAlone, StateVerdict
 from ashore.plans.query import PlannedQuery
 from ashore.queries.change.check import judge_job, look_at_replay, look_at_replays, measure_losses
 from ashore.queries.spark.sql.validate import plan_stored
-from ashore.queries.state.directories import open_directory
+from ashore.queries.state.checkpoint import open_directory
 from ashore.queries.state.outline import copied_outlines
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.open_job import open_job

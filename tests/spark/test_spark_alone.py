@@ -10,7 +10,7 @@ from tests.spark.programs import Use, conf, contents
 
 from ashore.base.clock import SystemClock
 from ashore.queries.spark.internals.planning import check_state
-from ashore.queries.state.directories import open_directory
+from ashore.queries.state.checkpoint import open_directory
 from ashore.queries.state.layout import STATE, Settings
 from ashore.queries.state.outline import copy_outline
 

@@ -1,16 +1,19 @@
 """Spark's checkpoint of one query, read from its text files.
 
 What it is: which batches are planned and done, what a batch was planned with, and the next one
-planned in Spark's place; through the lake's own storage.
+planned in Spark's place; through the lake's own storage. `open_directory`, the checkpoint in a
+directory that a person names, and `reach`, for a storage.
 What it promises: nothing that is there is changed. A file that is not as Spark 4 writes it is
 named.
 """
 
 import contextlib
-from collections.abc import Collection
+import posixpath
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ashore.errors import CheckpointUnfit, PathExists, PathMissing
+from ashore.base.clock import Clock
+from ashore.errors import CheckpointUnfit, JobFileInvalid, PathExists, PathMissing
 from ashore.log import names
 from ashore.log.plan_query import NO_BATCH, CheckpointPosition
 from ashore.queries.state.files import CheckpointStore
@@ -34,6 +37,7 @@ from ashore.queries.state.layout import (
     parse_path,
 )
 from ashore.storage.base import FileStat
+from ashore.storage.open import LakeAddress, lake_address
 
 # Of Spark's state stores (`checkpointFormatVersion`). Spark does not note it, and reads only what
 # was written with the one that is set: a root says with which one it was begun.
@@ -167,3 +171,40 @@ class Checkpoint(CheckpointStore):
             return place, self.read(path.path)
         except PathMissing:
             raise CheckpointUnfit(f"{place} does not exist", hint=HINT) from None
+
+
+_DEADLINE_S = 30.0  # of a call to the storage: a person waits
+_FILE, _HDFS = "file://", "hdfs://"
+
+
+def open_directory(
+    where: str, clock: Clock, options: Mapping[str, str] | None = None
+) -> Checkpoint:
+    """Return the checkpoint in a directory, which may not be there yet.
+
+    Arguments:
+        where: a path on this machine, `file://...` or `hdfs://...`.
+        clock: of the storage.
+        options: of HDFS; without: what HADOOP_CONF_DIR says.
+
+    Raises JobFileInvalid, NotInstalled.
+
+    """
+    uri = where if where.startswith((_FILE, _HDFS)) else f"{_FILE}{posixpath.abspath(where)}"
+    scheme, _, path = uri.partition("://")
+    parent, slash, name = path.rstrip("/").rpartition("/")
+    if not name or not slash or (scheme == "hdfs" and not parent):
+        raise JobFileInvalid(
+            f"{where} is not the directory of a checkpoint",
+            hint="name a directory below the root",
+        )
+    address = reach(f"{scheme}://{parent or '/'}", options)
+    return Checkpoint(address.open(clock), name, f"{scheme}://{parent}/{name}")
+
+
+def reach(uri: str, options: Mapping[str, str] | None = None) -> LakeAddress:
+    """Return how a storage is reached that a person names. Raises JobFileInvalid.
+
+    `options`: of HDFS; without: what HADOOP_CONF_DIR says.
+    """
+    return lake_address(uri, _DEADLINE_S, dict(options or {}))

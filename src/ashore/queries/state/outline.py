@@ -24,8 +24,7 @@ from ashore.log import names
 from ashore.log.plan_query import NO_BATCH
 from ashore.plans.query import PlannedQuery, StateCheck
 from ashore.queries.state.attempts import open_attempts
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.directories import open_directory
+from ashore.queries.state.checkpoint import Checkpoint, open_directory
 from ashore.queries.state.files import WORKERS, CheckpointFile
 from ashore.queries.state.layout import (
     STATE,

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from ashore.base.clock import Clock
 from ashore.base.suggest import suggest
 from ashore.errors import CheckpointUnfit, JobFileInvalid
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.directories import open_directory
+from ashore.queries.state.checkpoint import Checkpoint, open_directory
 from ashore.queries.state.savepoints.store import Savepoint
 
 if TYPE_CHECKING:

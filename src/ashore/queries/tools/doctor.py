@@ -16,7 +16,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.errors import AshoreError, CheckpointUnfit, JobFileInvalid, SourceError, fail
 from ashore.log import names
 from ashore.log.positions import StreamShard
-from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.checkpoint import Checkpoint, open_directory, reach
 from ashore.queries.state.copies import copy_checkpoint
 from ashore.queries.state.diagnosis.diagnose import diagnose
 from ashore.queries.state.diagnosis.findings import CheckpointFinding, Code
@@ -25,7 +25,6 @@ from ashore.queries.state.diagnosis.observation import Observed, TopicEnds
 from ashore.queries.state.diagnosis.observe import observe
 from ashore.queries.state.diagnosis.repair import RepairPlan, plan_repair, write_repair
 from ashore.queries.state.diagnosis.source_logs import ListFiles
-from ashore.queries.state.directories import open_directory, reach
 from ashore.queries.state.savepoints.restore import require_empty
 from ashore.queries.state.savepoints.transfer import Advance
 from ashore.queries.tools.addresses import find_checkpoint, is_job_file, require_newest

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from ashore.base.clock import Clock
 from ashore.base.unique import unique
 from ashore.errors import CheckpointUnfit, JobFileInvalid
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.directories import open_directory
+from ashore.queries.state.checkpoint import Checkpoint, open_directory
 from ashore.queries.state.required_files import Required
 from ashore.queries.state.savepoints.manifest import Manifest, SavedFile, SavepointKind
 from ashore.queries.state.savepoints.restore import Restored, require_empty, restore

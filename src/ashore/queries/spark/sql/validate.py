@@ -33,8 +33,7 @@ from ashore.queries.spark.sql.assembly import SparkJob, plan_queries
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.refusals import do_all
 from ashore.queries.spark.sql.start_checks import check_query
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.directories import open_directory
+from ashore.queries.state.checkpoint import Checkpoint, open_directory
 from ashore.queries.state.layout import STATE, OffsetsFile, Settings
 from ashore.queries.state.outline import copy_outline
 from ashore.topics.loop.sinks import Sink, sink_slice

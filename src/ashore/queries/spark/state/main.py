@@ -49,8 +49,7 @@ from ashore.queries.spark.sql.validate import open_query, plan_stored
 from ashore.queries.spark.state.rescaling import Cut, rescale
 from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate
 from ashore.queries.spark.state.rows import READING, read_rows
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.directories import open_directory
+from ashore.queries.state.checkpoint import Checkpoint, open_directory
 from ashore.storage import count_hanging_calls
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.job import load_job_file

@@ -15,8 +15,7 @@ from ashore import __version__
 from ashore.base.clock import Clock
 from ashore.base.unique import unique
 from ashore.errors import CheckpointUnfit, InvariantBroken, PathMissing, StorageError
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.directories import open_directory
+from ashore.queries.state.checkpoint import Checkpoint, open_directory
 from ashore.queries.state.files import CheckpointStore, link_between
 from ashore.queries.state.savepoints.manifest import (
     Manifest,
