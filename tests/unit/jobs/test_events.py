@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from ashore.plans.log_form import StoredPlan
 
 from ashore.errors import Fenced
 from ashore.jobs.events import (
