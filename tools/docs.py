@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
-from ashore.errors import EXIT_CODES, AshoreError
+from ashore.errors import AshoreError, ExitCode
 from ashore.jobs.events import SENT
 from ashore.jobs.failure import Failed
 from ashore.jobs.file import render_reference
@@ -246,7 +246,7 @@ def error_classes(kind: type[AshoreError] = AshoreError) -> list[type[AshoreErro
 
 
 def _exit_codes() -> str:
-    rows = [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
+    rows = [f"| {each} | {each.meaning} |" for each in ExitCode]
     return "## Exit codes\n\n" + _table(("Code", "Meaning"), rows)
 
 

@@ -66,8 +66,6 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130, "interrupted"
 
 
-EXIT_CODES: dict[ExitCode, str] = {each: each.meaning for each in ExitCode}
-
 KILLED = 137  # of a run that left no exit code: killed by a signal, or its machine was restarted
 _WORST_FIRST = (ExitCode.DECISION, ExitCode.WRONG, ExitCode.FAILED, ExitCode.UNPROVEN)
 

@@ -16,7 +16,7 @@ import typer
 from ruamel.yaml import YAML
 
 from ashore.cli.app import app
-from ashore.errors import EXIT_CODES, AshoreError, ServerRefused, ServerRuns
+from ashore.errors import AshoreError, ExitCode, ServerRefused, ServerRuns
 from ashore.jobs.file import parse_job
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def test_the_service_is_not_started_again_after_what_a_start_does_not_help(unit:
     page = (ROOT / "docs" / "operate" / "deploy.md").read_text("utf-8")
     [said] = re.findall(r"\*\*Exit codes ([\d, and]+) are not started again\*\*", page)
     assert {int(code) for code in re.findall(r"\d+", said)} == codes
-    assert codes < EXIT_CODES.keys()
+    assert codes < set(ExitCode)
     assert unit["Service"]["Restart"] == "always"
 
 

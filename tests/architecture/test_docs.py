@@ -18,7 +18,7 @@ import pytest
 
 from ashore import errors
 from ashore.cli.app import load_all
-from ashore.errors import EXIT_CODES, AshoreError, JobFileInvalid
+from ashore.errors import AshoreError, ExitCode, JobFileInvalid
 from ashore.jobs.file import Job, parse_job
 from ashore.jobs.file.cases import parse_cases
 from ashore.jobs.file.section import Section, fields_of, section_of
@@ -148,7 +148,7 @@ def test_every_error_is_documented():
     page = documents()["docs/reference/errors.md"]
     for kind in every_error():
         assert f"### `{kind.code}`\n" in page, kind
-        assert kind.exit_code in EXIT_CODES, kind
+        assert kind.exit_code in ExitCode, kind
         # Without a code of its own it would be shown as its parent.
         assert "code" in vars(kind), kind
 
@@ -161,10 +161,10 @@ def test_codes_of_errors_are_unique():
 def test_every_exit_code_is_documented():
     pages = ("docs/reference/errors.md", "docs/reference/command-line.md")
     for page in pages:
-        for code, meaning in EXIT_CODES.items():
-            assert f"| {code} | {meaning} |" in documents()[page]
+        for each in ExitCode:
+            assert f"| {each} | {each.meaning} |" in documents()[page]
     asked = re.findall(r"^\| (\d+) \|", documents()["docs/operate/recovery.md"], re.MULTILINE)
-    assert {int(code) for code in asked} == {*EXIT_CODES, 137}
+    assert {int(code) for code in asked} == {*ExitCode, 137}
 
 
 def test_the_drawn_tree_of_errors_is_the_real_one():

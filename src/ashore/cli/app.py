@@ -14,12 +14,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ashore import __version__
-from ashore.errors import EXIT_CODES, ExitCode
+from ashore.errors import ExitCode
 
 SERVER = "ASHORE_SERVER"
 LOCAL_ONLY = frozenset({"serve", "token", "demo", "services"})  # for this machine, whatever is set
 LAB = "ashore_lab"  # a distribution of its own: what lands records does not need it
-EPILOG = "Exit codes: " + "; ".join(f"{code:d}: {meaning}" for code, meaning in EXIT_CODES.items())
+EPILOG = "Exit codes: " + "; ".join(f"{each:d}: {each.meaning}" for each in ExitCode)
 
 
 class Listed(NamedTuple):

@@ -1,14 +1,13 @@
 """Steps 4 to 6 of a batch, and recovery: what finishes an entry, in which order.
 
-What it is: typed steps. One function elsewhere applies them, one prints them, so that what is
-shown is what is done. Step 5, `Publish`, lets others learn of partitions, perhaps later: `find_due`
-and `complete_deferred` are for the effects that are deferred, by this entry and by earlier ones.
+What it is: typed steps, which `Committer` applies. Step 5, `Publish`, lets others learn of
+partitions, perhaps later: `find_due` and `complete_deferred` are for the effects that are deferred,
+by this entry and by earlier ones.
 What it promises: pure; from the log alone, so that any writer of the slice defers the same actions.
 An action that is deferred already is not deferred twice. Repeating any step is harmless. No step
 deletes or overwrites.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -266,25 +265,7 @@ def find_moves(steps: Iterable[CommitStep | SyncLog]) -> list[FilePlace]:
     return [place for step in steps if isinstance(step, PublishBatch) for place in step.places]
 
 
-def explain_commit(step: CommitStep) -> list[str]:
-    """Return lines for people that say what a step does."""
-    match step:
-        case PublishBatch():
-            moves = [f"move {place.pending} to {place.final}" for place in step.places]
-            return [*moves, explain_sync(step)]
-        case Publish():
-            return [_explain_publish(step)]
-        case CloseEntry():
-            return [f"close entry {step.number} with the next one"]
-
-
 def explain_sync(step: HelpStep) -> str:
     """Return a line for people that says what a step makes durable."""
     directories = (step.directory,) if isinstance(step, SyncLog) else step.directories
     return f"sync {directories[0] if len(directories) == 1 else f'{len(directories)} directories'}"
-
-
-def _explain_publish(step: Publish) -> str:
-    counts = Counter(str(each.action) for each in step.effects)
-    effects = ", ".join(f"{count} x {action}" for action, count in sorted(counts.items()))
-    return f"publish {effects or 'nothing: the catalog has every partition'}"

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from ashore import __version__
 from ashore.cli.app import COMMANDS, app, load
-from ashore.errors import EXIT_CODES, AshoreError
+from ashore.errors import AshoreError, ExitCode
 from ashore.topics import open_job
 from ashore_lab.demo import Demo
 
@@ -58,7 +58,7 @@ def test_every_error_has_a_code_of_its_own_and_a_documented_exit_code() -> None:
     errors = every_error()
     codes = [error.code for error in errors]
     assert len(set(codes)) == len(codes)
-    assert {error.exit_code for error in errors} <= EXIT_CODES.keys()
+    assert {error.exit_code for error in errors} <= set(ExitCode)
 
 
 def test_a_bad_job_file_names_line_key_and_what_to_write(job_file: Path) -> None:
