@@ -21,8 +21,7 @@ from ashore.queries.state.contents import (
 from ashore.queries.state.diagnosis.diagnose import diagnose
 from ashore.queries.state.diagnosis.observe import observe
 from ashore.queries.state.layout import CommitFile, OffsetsFile, OperatorFile, QueryFile
-from ashore.queries.state.layout.schemas import parse_schemas
-from ashore.queries.state.layout.snapshots import SnapshotFile
+from ashore.queries.state.layout.state_files import SnapshotFile, parse_schemas
 from ashore.queries.state.survey import take_survey
 
 

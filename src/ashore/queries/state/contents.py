@@ -26,7 +26,7 @@ from typing import NamedTuple
 import xxhash
 
 from ashore.log import names
-from ashore.queries.state.layout.snapshots import BROKEN
+from ashore.queries.state.layout.state_files import BROKEN
 
 MAGIC = b"LZ4Block"
 HEADER = struct.Struct("<8sBiii")

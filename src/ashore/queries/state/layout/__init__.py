@@ -1,9 +1,8 @@
 """The grammar of Spark's checkpoints: every path and every file that Ashore reads or writes there.
 
-What it is: typed values for paths (`paths`), for the text files of a query (`logs`), for what a
-stateful operator says of itself (`operators`), for the schemas of its state (`schemas`) and for
-what a snapshot of a state store names (`snapshots`), each with its parser, and its writer where one
-is needed.
+What it is: typed values for paths (`paths`), for the text files of a query (`logs`), and for what
+operators, schemas and snapshots say of state (`state_files`), each with its parser, and its writer
+where one is needed.
 What it promises: pure; the one place of this grammar. Parsing is total: any path gives a value,
 whatever is not known an `UnknownPath`; any bytes give a value or CheckpointUnfit, which names the
 file and what is wrong with it. A value keeps all that its file says: written again, a file of Spark
@@ -66,7 +65,6 @@ from ashore.queries.state.layout.logs import (
     parse_kafka,
     write_kafka,
 )
-from ashore.queries.state.layout.operators import OperatorFile, StoreInfo, schema_names
 from ashore.queries.state.layout.paths import (
     OPERATOR_DIRECTORIES,
     SOURCES,
@@ -94,8 +92,16 @@ from ashore.queries.state.layout.paths import (
     is_store,
     parse_path,
 )
-from ashore.queries.state.layout.schemas import SchemaField, StoreSchema, parse_schemas, with_nulls
-from ashore.queries.state.layout.snapshots import SnapshotFile
+from ashore.queries.state.layout.state_files import (
+    OperatorFile,
+    SchemaField,
+    SnapshotFile,
+    StoreInfo,
+    StoreSchema,
+    parse_schemas,
+    schema_names,
+    with_nulls,
+)
 
 __all__ = [
     "HINT",
