@@ -15,7 +15,6 @@ from tests.spark.programs import Use, conf, contents
 from ashore.errors import CheckpointUnfit
 from ashore.plans.change.rewriting import OperatorRewrite
 from ashore.queries.spark.state import (
-    new_forms,
     new_rows,
     rewrite,
 )
@@ -30,7 +29,7 @@ Recode = Callable[..., DataFrame]
 
 def with_value(place: int, change: Callable[[F.Column], F.Column]) -> Recode:
     """Return a rewriting that writes one of the values otherwise."""
-    rule = new_forms._with_values
+    rule = new_rows._with_values
 
     def wrong(rows: DataFrame, form: object, rewrite: OperatorRewrite, keys: object) -> DataFrame:
         made = rule(rows, form, rewrite, keys)
@@ -41,7 +40,7 @@ def with_value(place: int, change: Callable[[F.Column], F.Column]) -> Recode:
 
 def merged_with(place: int) -> Callable[..., DataFrame]:
     """Return a merging that gets one of the values wrong."""
-    rule = new_forms._merged
+    rule = new_rows._merged
     name = f"v{place}"
     return lambda *given: rule(*given).withColumn(name, F.col(name) + 1)
 
@@ -68,19 +67,19 @@ class Wrong:
 
 CASES = {
     "a value": Wrong(
-        *(MOVED, new_forms, "_with_values", with_value(2, lambda each: each + 1)),
+        *(MOVED, new_rows, "_with_values", with_value(2, lambda each: each + 1)),
         *("sample_differs", r"operator 0, key \{.*\}: value 3 is .*, expected "),
     ),
     "a new value": Wrong(
-        *(MOVED, new_forms, "_with_values", with_value(1, lambda each: each + 1)),
+        *(MOVED, new_rows, "_with_values", with_value(1, lambda each: each + 1)),
         *("sample_differs", "value 2 is .*1.*, expected .*0"),
     ),
     "a merged value": Wrong(
-        *(MERGED, new_forms, "_merged", merged_with(0)),
+        *(MERGED, new_rows, "_merged", merged_with(0)),
         *("sample_differs", "value 1 is .*, expected "),
     ),
     "a merged mean": Wrong(
-        *(MERGED, new_forms, "_merged", merged_with(2)),
+        *(MERGED, new_rows, "_merged", merged_with(2)),
         *("sample_differs", "value 3 is .*, expected "),
     ),
     "partitions": Wrong(
@@ -129,7 +128,7 @@ def test_a_wrong_column_of_rows_that_wait_is_refused(
     program = Changed(spark, tmp_path / "program", "append")
     program.put(20)
     program.run(pairs.format(""), tmp_path / "old")
-    monkeypatch.setattr(new_forms, "_with_values", with_value(1, lambda each: each + 1))
+    monkeypatch.setattr(new_rows, "_with_values", with_value(1, lambda each: each + 1))
     with pytest.raises(CheckpointUnfit, match=r"value 2 is .*, expected ") as refused:
         program.migrate(pairs.format(""), pairs.format(", b.w"), tmp_path / "old", tmp_path / "new")
     assert refused.value.fields["why"] == "sample_differs"
