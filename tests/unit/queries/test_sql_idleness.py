@@ -1,7 +1,6 @@
 """Which inputs of a query others no longer wait for, and up to where time goes on without them."""
 
-from ashore.queries.spark.internals.event_times import TimeInput
-from ashore.queries.spark.sql.idleness import IdleInputs
+from ashore.queries.spark.internals.event_times import IdleInputs, TimeInput
 
 A, B, C = (TimeInput(name, frozenset({name.lower()})) for name in "ABC")
 PATIENCE_S = {"a": 100.0, "b": 10.0, "c": 10.0}

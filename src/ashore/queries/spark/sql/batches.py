@@ -20,6 +20,7 @@ from ashore.log.plan_query import NO_BATCH, QueryBatch
 from ashore.log.positions import ShardRange
 from ashore.log.query import Letter, choose_letters
 from ashore.queries.spark.internals.event_times import (
+    IdleInputs,
     count_observed,
     move_marks,
     read_marks,
@@ -27,7 +28,6 @@ from ashore.queries.spark.internals.event_times import (
 )
 from ashore.queries.spark.sql.batch_offsets import plan_ranges
 from ashore.queries.spark.sql.frames import QueryPlan
-from ashore.queries.spark.sql.idleness import IdleInputs
 from ashore.queries.spark.sql.memory import out_of_memory
 from ashore.queries.spark.sql.row_writer import (
     AsideBatch,

@@ -25,7 +25,12 @@ from ashore.log.positions import ShardRange
 from ashore.log.query import Letter, choose_letters, merge_letters
 from ashore.plans.operators import keeps_state
 from ashore.plans.text import name_made
-from ashore.queries.spark.internals.event_times import move_marks, read_marks, read_time_inputs
+from ashore.queries.spark.internals.event_times import (
+    IdleInputs,
+    move_marks,
+    read_marks,
+    read_time_inputs,
+)
 from ashore.queries.spark.internals.reading import read_sources
 from ashore.queries.spark.internals.row_parts import read_row_parts
 from ashore.queries.spark.sql.case_comparison import (
@@ -47,7 +52,6 @@ from ashore.queries.spark.sql.frames import (
     make_part,
     require_leaving_aside,
 )
-from ashore.queries.spark.sql.idleness import IdleInputs
 from ashore.queries.spark.sql.refusals import explain_failure
 from ashore.queries.spark.sql.row_errors import RowError
 from ashore.queries.spark.sql.row_writer import explain_row, find_letters, reason_of
