@@ -28,7 +28,7 @@ from ashore.plans.change.judge import judge_query
 from ashore.plans.change.verdicts import QueryVerdict, StateVerdict
 from ashore.plans.graph import StoredPlan
 from ashore.queries.spark.internals.reading import read_plan
-from ashore.queries.spark.sql.batch_offsets import plan_ranges
+from ashore.queries.spark.sql.batches import plan_ranges
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.copies import copy_renamed
 from ashore.queries.state.layout import BatchLog, BatchPath, HiddenPath, SourcePath

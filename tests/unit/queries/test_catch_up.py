@@ -8,7 +8,7 @@ from ashore.log.entries import Prepare, Query, ShardRead
 from ashore.log.names import SliceName, query_source
 from ashore.log.positions import BatchTime, OffsetRange, ShardKey
 from ashore.log.query_history import LandedBatch
-from ashore.queries.spark.sql.batch_offsets import write_offsets
+from ashore.queries.spark.sql.batches import write_offsets
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.storage import MemoryStorage
 

@@ -7,7 +7,7 @@ from ashore.errors import CheckpointUnfit
 from ashore.log.names import SliceName, query_source
 from ashore.log.plan_query import CheckpointPosition
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange
-from ashore.queries.spark.sql.batch_offsets import plan_ranges
+from ashore.queries.spark.sql.batches import plan_ranges
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.storage import MemoryStorage
 

@@ -13,7 +13,7 @@ from ashore.log.plan_query import QueryBatch, WriteRows, plan_query_batch
 from ashore.log.positions import ShardKey
 from ashore.log.query import QueryState
 from ashore.plans.change.verdicts import SourceVerdict, StateVerdict
-from ashore.queries.spark.sql.batch_offsets import plan_ranges
+from ashore.queries.spark.sql.batches import plan_ranges
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.layout import Ends
 from ashore.queries.state.source_changes import lay_out_sources, plan_sources, read_begun

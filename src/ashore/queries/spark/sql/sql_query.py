@@ -33,8 +33,7 @@ from ashore.plans.version import (
     write_version,
 )
 from ashore.queries.spark.sql.batch_limits import measure_records, plan_limits, read_sizes
-from ashore.queries.spark.sql.batch_offsets import write_offsets
-from ashore.queries.spark.sql.batches import QueryBatches, QueryParts, RunAgain
+from ashore.queries.spark.sql.batches import QueryBatches, QueryParts, RunAgain, write_offsets
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, name_planner, open_frame
 from ashore.queries.spark.sql.refusals import explain_plan, refuse
 from ashore.queries.spark.sql.settings import FORMAT, JOIN_FORMAT

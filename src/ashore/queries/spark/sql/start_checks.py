@@ -28,7 +28,7 @@ from ashore.plans.change.judge import require_continued
 from ashore.plans.graph import StoredPlan, list_topics, read_stored, write_stored
 from ashore.plans.matching import choose_edits
 from ashore.queries.spark.internals.reading import read_sources
-from ashore.queries.spark.sql.batch_offsets import plan_ranges
+from ashore.queries.spark.sql.batches import plan_ranges
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, name_planner
 from ashore.queries.spark.sql.refusals import other_sources
 from ashore.queries.state.checkpoint import Checkpoint
