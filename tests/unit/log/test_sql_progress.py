@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from ashore.log.progress import QueryProgress
-from ashore.queries.spark.sql.progress import Inputs, Reported, report
+from ashore.queries.spark.sql.watch import Inputs, Reported, report
 
 
 def operator(rows: int, dropped: int) -> dict[str, object]:
