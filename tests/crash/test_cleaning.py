@@ -14,8 +14,8 @@ from tests.unit.queries.test_garbage import LATER_MS, clean, keep_last, needs
 
 from ashore.errors import StorageError
 from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.cleaner import find_garbage
 from ashore.queries.state.garbage import Garbage, Unneeded
-from ashore.queries.state.leftovers import find_garbage
 from ashore.storage import MemoryStorage, Storage
 from ashore_lab.testing import FakeClock, FaultyStorage, ProcessStopped
 

@@ -12,8 +12,8 @@ from tests.checkpoint_files import WHOLE, list_paths, opened, unpack
 
 from ashore.errors import CheckpointUnfit, PathMissing, StorageError
 from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.cleaner import LeftAlone, delete_garbage, find_garbage
 from ashore.queries.state.garbage import Garbage, Unneeded
-from ashore.queries.state.leftovers import LeftAlone, delete_garbage, find_garbage
 from ashore.queries.state.required_files import list_done, plan_required
 from ashore.storage.base import FileStat
 

@@ -17,10 +17,15 @@ from ashore.base.units import format_duration, parse_duration_ms
 from ashore.errors import CheckpointUnfit, JobFileInvalid, NotDone
 from ashore.queries.state.attempts import Attempts
 from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.cleaner import AGE_MS
+from ashore.queries.state.cleaner import (
+    AGE_MS,
+    LeftAlone,
+    delete_garbage,
+    find_directories,
+    find_garbage,
+)
 from ashore.queries.state.garbage import Garbage, Unneeded
 from ashore.queries.state.layout import QueryPath
-from ashore.queries.state.leftovers import LeftAlone, delete_garbage, find_directories, find_garbage
 from ashore.queries.state.savepoints.manifest import PoolFile
 from ashore.queries.state.savepoints.pool import Pool
 from ashore.queries.state.savepoints.store import Savepoint, list_savepoints

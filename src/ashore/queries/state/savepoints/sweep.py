@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ashore.errors import CheckpointUnfit, InvariantBroken, PathMissing, StorageError
 from ashore.log import names
+from ashore.queries.state.cleaner import find_directories
 from ashore.queries.state.files import WORKERS
-from ashore.queries.state.leftovers import find_directories
 from ashore.queries.state.savepoints.manifest import PoolFile, write_references
 from ashore.queries.state.savepoints.pool import Pool, References, pool_of
 from ashore.queries.state.savepoints.store import (
