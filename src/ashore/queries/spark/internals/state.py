@@ -1,26 +1,30 @@
 """State of a checkpoint as rows of bytes, read and written without a query.
 
 What it is: Spark's own reader of state with its keys and values as they are stored, and its own
-writer of whole stores.
+writer of whole stores; `reported_progress`, how far its tasks are while it reads or writes.
 What it promises: no value is decoded, so that any operator's state can be moved. What is read is
-only read.
+only read. Progress is a hint, taken each half second, and only while the block runs.
 
 The columns of such rows: `partition_key` (a struct: what Spark's exchange cuts by), `key_bytes`,
 `value_bytes`, `column_family_name`.
 """
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from ashore.jobs.events import Event, StateProgress
 from ashore.topics.run.spark.internals import jvm
 from ashore.topics.run.spark.internals.spark_version import require_known_spark
 
 PARTITION_KEY = "partition_key"
 KEY, VALUE, FAMILY = "key_bytes", "value_bytes", "column_family_name"
+_PAUSE_S = 0.5  # between two looks at the tasks
 StoreIds = dict[int, tuple[tuple[str, ...], ...]]  # by operator: by partition, then by store
 
 
@@ -162,7 +166,43 @@ def _read_ids(ids: JavaObject) -> StoreIds:
     }
 
 
-def count_taken(spark: SparkSession) -> tuple[int, int]:
+# ---- progress of tasks
+
+
+@contextmanager
+def reported_progress(spark: SparkSession, send: Callable[[Event], None]) -> Iterator[None]:
+    """Send how many tasks of the active stages are done, and what these have taken in."""
+    done = threading.Event()
+
+    def watch() -> None:
+        last = None
+        while not done.wait(_PAUSE_S):
+            found = _read_progress(spark)
+            if found is not None and found != last:
+                last = found
+                send(found)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _read_progress(spark: SparkSession) -> StateProgress | None:
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+    there = [each for each in stages if each is not None]
+    if not there:
+        return None
+    completed = sum(each.numCompletedTasks for each in there)
+    total = sum(each.numTasks for each in there)
+    return StateProgress(completed, total, *_count_taken(spark))
+
+
+def _count_taken(spark: SparkSession) -> tuple[int, int]:
     """Return how many rows and bytes the active stages have taken from an exchange.
 
     Nothing waits: Spark counts a task's rows at its heartbeats and at its end.

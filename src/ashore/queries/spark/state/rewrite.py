@@ -21,12 +21,17 @@ from ashore.plans.change.backfill import is_filled
 from ashore.plans.change.rewriting import OperatorRewrite, RewriteKind, StateRewrite
 from ashore.queries.spark.internals.buffers import find_aggregates
 from ashore.queries.spark.internals.planning import write_state_schemas
-from ashore.queries.spark.internals.state import StateStores, StoreIds, read_state, rewrite_state
+from ashore.queries.spark.internals.state import (
+    StateStores,
+    StoreIds,
+    read_state,
+    reported_progress,
+    rewrite_state,
+)
 from ashore.queries.spark.state.backfilling import replay
 from ashore.queries.spark.state.forms import ONLY, Forms, store_of_schema
 from ashore.queries.spark.state.new_rows import Maker
 from ashore.queries.spark.state.rescaling import measure_stores
-from ashore.queries.spark.state.tasks import reported_progress
 from ashore.queries.spark.state.verifying import (
     Rewritten,
     count_placed,

@@ -33,10 +33,9 @@ from ashore.errors import CheckpointUnfit, NotDone
 from ashore.jobs.events import Event, StateChanges, StateRows, StateStep
 from ashore.jobs.requests import RowsRequest, StateBatch, StateTable
 from ashore.log.progress import StateWork
-from ashore.queries.spark.internals.state import read_decoded
+from ashore.queries.spark.internals.state import read_decoded, reported_progress
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
 from ashore.queries.spark.state.forms import struct_fields
-from ashore.queries.spark.state.tasks import reported_progress
 from ashore.topics.run.spark.causes import (
     DETAIL_LENGTH_MAX,
     innermost_cause,
