@@ -29,8 +29,7 @@ from ashore.plans.change.verdicts import QueryVerdict, StateVerdict
 from ashore.plans.graph import StoredPlan
 from ashore.queries.spark.internals.reading import read_plan
 from ashore.queries.spark.sql.batches import plan_ranges
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.copies import copy_renamed
+from ashore.queries.state.checkpoint import Checkpoint, copy_renamed
 from ashore.queries.state.layout import BatchLog, BatchPath, HiddenPath, SourcePath
 from ashore.queries.state.source_changes import Firsts, SourcesPlan, lay_out_sources, plan_sources
 from ashore_lab.services.kafka import Kafka

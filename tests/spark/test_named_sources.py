@@ -12,7 +12,7 @@ from tests.spark.test_savepoints import silent
 from ashore.base.clock import SystemClock
 from ashore.log.plan_query import CheckpointPosition
 from ashore.queries.spark.sql.settings import FORMAT
-from ashore.queries.state.copies import copy_checkpoint
+from ashore.queries.state.checkpoint import copy_checkpoint
 from ashore.queries.state.layout import BatchLog
 from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.state.survey import take_survey

@@ -21,7 +21,7 @@ from tests.spark.programs import QUERIES, Program, Rows, Use, conf, rescaled
 
 from ashore.base.clock import SystemClock
 from ashore.log.plan_query import CheckpointPosition
-from ashore.queries.state.copies import copy_checkpoint
+from ashore.queries.state.checkpoint import copy_checkpoint
 from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools import savepoints

@@ -11,8 +11,7 @@ from tests.checkpoint_files import list_paths, opened, unpack
 
 from ashore.errors import CheckpointUnfit, JobProcessEnded, PathMissing, StorageError
 from ashore.queries.state.attempts import Attempts
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.copies import copy_checkpoint
+from ashore.queries.state.checkpoint import Checkpoint, copy_checkpoint
 from ashore.queries.state.layout import OperatorFile
 from ashore.storage import LocalStorage, MemoryStorage, Storage
 from ashore_lab.testing import FailBefore, FakeClock, FaultyStorage

@@ -27,8 +27,7 @@ from ashore.log import names
 from ashore.log.names import AttemptFile, SliceName
 from ashore.log.plan_query import CheckpointPosition
 from ashore.log.store.reader import read_log
-from ashore.queries.state.checkpoint import STATE_FORMAT, Checkpoint
-from ashore.queries.state.copies import copy_checkpoint
+from ashore.queries.state.checkpoint import STATE_FORMAT, Checkpoint, copy_checkpoint
 from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.layout import is_number
 from ashore.storage.base import Storage

@@ -16,8 +16,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.errors import AshoreError, CheckpointUnfit, JobFileInvalid, SourceError, fail
 from ashore.log import names
 from ashore.log.positions import StreamShard
-from ashore.queries.state.checkpoint import Checkpoint, open_directory, reach
-from ashore.queries.state.copies import copy_checkpoint
+from ashore.queries.state.checkpoint import Checkpoint, copy_checkpoint, open_directory, reach
 from ashore.queries.state.diagnosis.diagnose import diagnose
 from ashore.queries.state.diagnosis.findings import CheckpointFinding, Code
 from ashore.queries.state.diagnosis.lineage import topic_ends

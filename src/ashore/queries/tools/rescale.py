@@ -15,8 +15,7 @@ from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, JobFileInvalid
 from ashore.jobs.events import Rescaled, StateStep, StoreRows
 from ashore.jobs.requests import CheckpointAddress, RescaleRequest, SparkRequest
-from ashore.queries.state.checkpoint import Checkpoint, open_directory, reach
-from ashore.queries.state.copies import copy_checkpoint
+from ashore.queries.state.checkpoint import Checkpoint, copy_checkpoint, open_directory, reach
 from ashore.queries.state.rescaling import RescalePlan, finish, lay_out, plan_rescale
 from ashore.queries.state.savepoints.restore import require_empty
 from ashore.queries.state.survey import take_survey

@@ -38,8 +38,7 @@ from ashore.queries.spark.state.verifying import (
     require_loads,
     require_sample,
 )
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.copies import copy_renamed
+from ashore.queries.state.checkpoint import Checkpoint, copy_renamed
 from ashore.queries.state.files import CheckpointFile
 from ashore.queries.state.layout import (
     BatchLog,

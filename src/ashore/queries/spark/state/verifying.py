@@ -38,8 +38,7 @@ from ashore.queries.spark.internals.planning import run_empty_batch
 from ashore.queries.spark.internals.state import PARTITION_KEY, StateStores, read_state
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
 from ashore.queries.spark.state.forms import number_fields, struct_fields
-from ashore.queries.state.checkpoint import Checkpoint
-from ashore.queries.state.copies import copy_checkpoint
+from ashore.queries.state.checkpoint import Checkpoint, copy_checkpoint
 from ashore.topics.run.spark.causes import outermost_cause
 
 SAMPLE = 32  # keys of an operator
