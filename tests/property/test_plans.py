@@ -13,8 +13,9 @@ from ashore.plans.graph import (
     PlanSource,
     Term,
     TermKind,
+    Window,
+    WindowKind,
 )
-from ashore.plans.windows import Window, WindowKind
 from ashore.plans.words import TEXT_LENGTH_MAX, Words
 from ashore_lab.testing.graph_files import read_graph, write_graph
 

@@ -27,8 +27,8 @@ from ashore.plans.graph import (
     PlanGraph,
     Term,
     TermKind,
+    Window,
 )
-from ashore.plans.windows import Window
 
 _MIRRORED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
 _COMMUTATIVE = {"EqualTo", "EqualNullSafe", "Add", "Multiply"}

@@ -1,9 +1,9 @@
 """What a query does, as a graph: nodes that read, filter, join and keep state, over terms.
 
 What it is: `PlanGraph`, a value, of `PlanSource`, what it reads, of `Term`, an expression over
-others down to the columns of sources, and of `PlanNode`. `StoredPlan` is the graph of a query with
-what the graph does not say, as its log keeps it, and its JSON: `read_stored(write_stored(plan))`
-is the plan.
+others down to the columns of sources, or a `Window` of time, and of `PlanNode`. `StoredPlan` is the
+graph of a query with what the graph does not say, as its log keeps it, and its JSON:
+`read_stored(write_stored(plan)) == plan`.
 What it promises: pure. A graph holds nothing that differs between two sessions, nor what a query
 calls things, but for the columns that it hands on. Steps that only move or rename rows are no
 nodes: projections, exchanges, sorts for a merge; and a stateful aggregate is one, for all phases.
@@ -25,20 +25,77 @@ takes; a node comes before its inputs, a term after those that it is made of.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ashore.base import codec
 from ashore.base.codec import Malformed, added
-from ashore.plans.windows import Window
 
+UNITS = (
+    (86_400_000_000, "day"),
+    (3_600_000_000, "hour"),
+    (60_000_000, "minute"),
+    (1_000_000, "second"),
+    (1_000, "millisecond"),
+    (1, "microsecond"),
+)
 UNITED = "Union"  # the name of a call: a column of a union, over those of its inputs
 NULLABLE = "NullExtended"  # of a call: a column of an outer join, NULL where no row matches
 OF_BRANCH = "OfBranch"  # of a call: what one input of a join computes of no column of a source
 BY_GROUP = "ByGroup"  # of a call: what an aggregate over another one computes, and its keys
 # Functions that are another value at each run.
 RANDOM = {"MonotonicallyIncreasingID", "RandStr", "Rand", "Randn", "Shuffle", "Uniform", "Uuid"}
+
+
+# ---- windows of time
+
+
+class WindowKind(StrEnum):
+    """How time is cut."""
+
+    REGULAR = "regular"  # windows of one length, one after the other or overlapping
+    SESSION = "session"  # as long as events follow each other
+    PROCESSING = "processing"  # by the clock, not by event time
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window of time. What is not known, or has no meaning for its kind, is None."""
+
+    kind: WindowKind
+    length_us: int | None = added(None)
+    slide_us: int | None = added(None)  # from the start of one to the start of the next
+    offset_us: int = added(0)  # where windows begin, from the epoch on
+    gap: str | None = added(None)  # of a session, as Spark writes it; None: it varies
+
+    @property
+    def text(self) -> str:
+        """Return `window 1 minute`, `session window 5 minutes`."""
+        if self.kind is WindowKind.SESSION:
+            return f"session window {self.gap or 'of varying length'}"
+        if self.length_us is None:
+            return "window"
+        length = f"window {describe_duration(self.length_us)}"
+        if self.kind is WindowKind.PROCESSING:
+            return f"{length} of processing time"
+        if self.slide_us is None:
+            return "window"
+        if self.slide_us != self.length_us:
+            length += f" every {describe_duration(self.slide_us)}"
+        return length + (f" from {describe_duration(self.offset_us)}" if self.offset_us else "")
+
+
+def describe_duration(length_us: int) -> str:
+    """Return `1 minute`, `1 hour 30 minutes`, `0 seconds`."""
+    return " ".join(_parts(length_us)) or "0 seconds"
+
+
+def _parts(rest_us: int) -> Iterable[str]:
+    for size_us, unit in UNITS:
+        count, rest_us = divmod(rest_us, size_us)
+        if count:
+            yield f"{count} {unit}{'' if count == 1 else 's'}"
 
 
 # ---- expressions

@@ -1,9 +1,13 @@
 """From Spark's expressions to terms: each attribute is what it stands for, down to the sources.
 
+What it is: `learn_lineage`, the columns of one plan; `window_of`, the window of time that an
+expression makes, read back from the arithmetic that Spark makes of it.
 What it promises: pure. The same terms whatever a query calls its columns, subqueries and views, and
-whatever ids Spark gives them. What changes how a value is stored and not what it is, is left out.
+whatever ids Spark gives them. What changes how a value is stored and not what it is, is left out. A
+struct that is no window is none.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,10 +22,11 @@ from ashore.plans.graph import (
     Term,
     TermKind,
     Terms,
+    Window,
+    WindowKind,
 )
 from ashore.plans.physical import Planned, PlannedNode
 from ashore.plans.trees import Node, expressions_in, field_of, type_name, write_option
-from ashore.plans.windows import window_of
 
 # They change how a value is stored, not what it means.
 WRAPPERS = {
@@ -291,3 +296,74 @@ def _options(node: Node) -> tuple[tuple[str, str], ...]:
         if name not in _NO_OPTIONS and type(value) is not int  # mostly the place of an argument
     )
     return tuple((name, value) for name, value in found if value is not None)
+
+
+# ---- windows of time, read back from the arithmetic that Spark makes of them
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWindow:
+    """A window, with the expressions that it is computed from: the time, and a gap that varies."""
+
+    window: Window
+    of: tuple[Node, ...]
+
+
+def window_of(node: Node) -> FoundWindow | None:
+    """Return the window that an expression makes; None where it makes none."""
+    if node.kind == "Literal":
+        return _read_constant(node)
+    names = [each.fields.get("value") for each in node.children[0::2]]
+    if node.kind not in {"CreateNamedStruct", "NamedStruct"} or names != ["start", "end"]:
+        return None
+    start, end = node.children[1], node.children[3]
+    times = [each for each in start.walk() if each.kind == "PreciseTimestampConversion"]
+    if not times:
+        return None
+    # The outer one makes a time of the result; those within make numbers of the event's time.
+    time = next((each for each in times if each.fields.get("fromType") != "long"), times[-1])
+    slides = [_number(each.children[1]) for each in start.walk() if each.kind == "Remainder"]
+    if not slides:
+        return _read_session(time.children[0], end)
+    return FoundWindow(_read_regular(end, slides[0]), (time.children[0],))
+
+
+def _read_constant(literal: Node) -> FoundWindow | None:
+    """A window of the clock is one literal in each batch."""
+    struct = literal.fields.get("dataType")
+    fields = struct.get("fields", ()) if isinstance(struct, dict) else ()
+    ends = re.fullmatch(r"\[(\d+),(\d+)\]", literal.text("value"))
+    if ends is None or [each["name"] for each in fields] != ["start", "end"]:
+        return None
+    return FoundWindow(Window(WindowKind.PROCESSING, int(ends[2]) - int(ends[1])), ())
+
+
+def _read_regular(end: Node, slide_us: int | None) -> Window:
+    """The end is the start plus the length: the outermost sum."""
+    sums = [each for each in end.walk() if each.kind == "Add"]
+    length_us = _number(sums[0].children[1]) if sums else None
+    return Window(WindowKind.REGULAR, length_us, slide_us, _offset_us(end))
+
+
+def _offset_us(end: Node) -> int:
+    """What is taken from the event time before the remainder: where windows begin."""
+    remainders = [each for each in end.walk() if each.kind == "Remainder"]
+    shifts = [_number(each.children[1]) for each in remainders[0].walk() if each.kind == "Subtract"]
+    return (shifts[0] if shifts else None) or 0
+
+
+def _read_session(time: Node, end: Node) -> FoundWindow:
+    """A session ends a gap after its event: a literal, or what the query computes it from."""
+    sums = [each for each in end.walk() if len(each.children) == 2]
+    gap = sums[0].children[1] if sums else end
+    while gap.kind == "Cast":
+        gap = gap.children[0]
+    literal = gap.fields.get("value") if gap.kind == "Literal" else None
+    if literal:
+        return FoundWindow(Window(WindowKind.SESSION, gap=str(literal)), (time,))
+    return FoundWindow(Window(WindowKind.SESSION), (time, gap))
+
+
+def _number(node: Node) -> int | None:
+    value = node.fields.get("value")
+    return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else None

@@ -39,11 +39,11 @@ from ashore.plans.graph import (
     PlanGraph,
     PlanNode,
     TermKind,
+    describe_duration,
     split_condition,
 )
 from ashore.plans.operators import JOIN, describe_operators, join_type
 from ashore.plans.regions import ALIKE, COUNTS, hands_on, options_of
-from ashore.plans.windows import describe_duration
 from ashore.plans.words import Words
 
 ID_LENGTH = 8

@@ -7,8 +7,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ashore.plans.graph import BY_GROUP, NULLABLE, OF_BRANCH, UNITED, PlanSource, Term, TermKind
-from ashore.plans.windows import describe_duration
+from ashore.plans.graph import (
+    BY_GROUP,
+    NULLABLE,
+    OF_BRANCH,
+    UNITED,
+    PlanSource,
+    Term,
+    TermKind,
+    describe_duration,
+)
 
 TEXT_LENGTH_MAX = 60
 EXACT_LENGTH_MAX = 500

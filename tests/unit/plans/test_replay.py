@@ -10,8 +10,16 @@ from ashore.plans.change.replay import (
     find_missing_records,
     find_wrong_windows,
 )
-from ashore.plans.graph import KEYS, OperatorState, PlanGraph, PlanNode, Term, TermKind
-from ashore.plans.windows import Window, WindowKind
+from ashore.plans.graph import (
+    KEYS,
+    OperatorState,
+    PlanGraph,
+    PlanNode,
+    Term,
+    TermKind,
+    Window,
+    WindowKind,
+)
 
 KEY = ShardKey("kafka", "clicks", 1, "0")
 MINUTE_MS = 60_000

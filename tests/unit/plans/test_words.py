@@ -3,8 +3,16 @@
 import pytest
 from tests.unit.plans.trees import CLICKS, VIEWS
 
-from ashore.plans.graph import NULLABLE, UNITED, Term, TermKind, Terms
-from ashore.plans.windows import Window, WindowKind, describe_duration
+from ashore.plans.graph import (
+    NULLABLE,
+    UNITED,
+    Term,
+    TermKind,
+    Terms,
+    Window,
+    WindowKind,
+    describe_duration,
+)
 from ashore.plans.words import TEXT_LENGTH_MAX, Words
 
 MINUTE_US = 60_000_000

@@ -19,9 +19,8 @@ from ashore.plans.change.equivalence import (
 )
 from ashore.plans.change.side import WITHIN, KeptOperator, describe_pair, distinguish
 from ashore.plans.change.verdicts import ColumnVerdict, StateVerdict, worst_verdict
-from ashore.plans.graph import Term, TermKind, split_condition
+from ashore.plans.graph import Term, TermKind, Window, WindowKind, split_condition
 from ashore.plans.operators import join_type
-from ashore.plans.windows import Window, WindowKind
 
 # Of these two states of one function are merged into the state of all rows of both.
 MERGEABLE = {

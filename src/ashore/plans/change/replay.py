@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from ashore.log.fold import ShardState
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange
-from ashore.plans.graph import KEYS, PlanGraph
-from ashore.plans.windows import Window, WindowKind
+from ashore.plans.graph import KEYS, PlanGraph, Window, WindowKind
 
 _US = 1000  # in a millisecond
 
