@@ -8,8 +8,8 @@ from tests.spark.streams import make_views
 from ashore.errors import QueryRefused
 from ashore.plans.hints import strip_ids
 from ashore.plans.operator_graph import identify
+from ashore.plans.physical import type_name
 from ashore.plans.regions import find_regions
-from ashore.plans.trees import type_name
 from ashore.queries.spark.internals.reading import read_plan
 
 HOUR = "INTERVAL 1 HOUR"

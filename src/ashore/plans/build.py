@@ -26,8 +26,17 @@ from ashore.plans.graph import (
     Terms,
 )
 from ashore.plans.lineage import Lineage, learn_lineage
-from ashore.plans.physical import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
-from ashore.plans.trees import Node, expressions_in, type_name, write_option
+from ashore.plans.physical import (
+    Node,
+    Planned,
+    PlannedJoin,
+    PlannedNode,
+    PlannedSide,
+    StateInfo,
+    expressions_in,
+    type_name,
+    write_option,
+)
 
 # They move rows or rename columns, and compute nothing that lineage does not follow.
 MOVES = {

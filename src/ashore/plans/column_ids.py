@@ -15,8 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ashore.plans.graph import NULLABLE, OF_BRANCH, UNION, UNION_NUMBER
-from ashore.plans.physical import Planned, PlannedNode, rename_columns, rename_node
-from ashore.plans.trees import Node, expressions_in, write_option
+from ashore.plans.physical import (
+    Node,
+    Planned,
+    PlannedNode,
+    expressions_in,
+    rename_columns,
+    rename_node,
+    write_option,
+)
 
 _FIRST_UNION_ID = 1 << 40  # Spark counts from 0
 

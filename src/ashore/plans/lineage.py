@@ -25,8 +25,15 @@ from ashore.plans.graph import (
     Window,
     WindowKind,
 )
-from ashore.plans.physical import Planned, PlannedNode
-from ashore.plans.trees import Node, expressions_in, field_of, type_name, write_option
+from ashore.plans.physical import (
+    Node,
+    Planned,
+    PlannedNode,
+    expressions_in,
+    field_of,
+    type_name,
+    write_option,
+)
 
 # They change how a value is stored, not what it means.
 WRAPPERS = {

@@ -7,8 +7,7 @@ from tests.unit.plans.trees import CLICKS, alias, attribute, leaf, literal, node
 from ashore.plans.build import build_graph
 from ashore.plans.column_ids import HANDED_ON, separate_branches
 from ashore.plans.graph import NULLABLE, OF_BRANCH, Term, TermKind
-from ashore.plans.physical import Planned, PlannedNode
-from ashore.plans.trees import Node
+from ashore.plans.physical import Node, Planned, PlannedNode
 
 ID, OTHER = attribute("id", 1), attribute("other", 2)
 READING = replace(leaf(ID), columns=(ID,))

@@ -21,8 +21,7 @@ from ashore.errors import InvariantBroken, SparkUnknown
 from ashore.plans.build import BELIEVED, build_graph
 from ashore.plans.graph import JoinSide, KeptColumn, PlanColumn, PlanGraph, PlanNode
 from ashore.plans.operators import describe_operators
-from ashore.plans.physical import PlannedJoin, PlannedNode, PlannedSide, StateInfo
-from ashore.plans.trees import Node
+from ashore.plans.physical import Node, PlannedJoin, PlannedNode, PlannedSide, StateInfo
 
 VALUE = attribute("value", 1, "binary")
 OTHER = attribute("value", 2, "binary")

@@ -18,8 +18,7 @@ from tests.unit.plans.trees import (
 
 from ashore.plans.graph import BY_GROUP, PlanSource, Term, TermKind
 from ashore.plans.lineage import Lineage, learn_lineage
-from ashore.plans.physical import PlannedNode
-from ashore.plans.trees import Node, parse_tree
+from ashore.plans.physical import Node, PlannedNode, parse_tree
 
 VALUE = attribute("value", 1, "binary")
 _PHASES = ("Partial", "Final")

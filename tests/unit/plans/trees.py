@@ -1,8 +1,7 @@
 """Trees as Spark writes them, made by hand: attributes, functions, nodes of plans."""
 
 from ashore.plans.graph import PlanSource
-from ashore.plans.physical import Planned, PlannedNode, StateInfo
-from ashore.plans.trees import Node
+from ashore.plans.physical import Node, Planned, PlannedNode, StateInfo
 
 CLICKS = PlanSource("clicks", "kafka", "clicks", True)
 VIEWS = PlanSource("views", "kafka", "views", True)

@@ -19,7 +19,7 @@ from ashore.errors import CheckpointUnfit
 from ashore.jobs.requests import StateTable
 from ashore.plans.graph import KeptColumn, PlanGraph, PlanNode, TermKind
 from ashore.plans.operators import JOIN
-from ashore.plans.trees import type_name
+from ashore.plans.physical import type_name
 from ashore.plans.version import JobVersion
 from ashore.plans.words import Words
 from ashore.queries.state.inspection import Schemas

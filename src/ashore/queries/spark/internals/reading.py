@@ -19,8 +19,16 @@ from ashore.plans.build import build_graph
 from ashore.plans.checks import check_graph
 from ashore.plans.graph import PlanGraph, PlanSource
 from ashore.plans.hints import STATEFUL, WrittenOperator, id_at, place_ids
-from ashore.plans.physical import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
-from ashore.plans.trees import Node, parse_tree, write_option
+from ashore.plans.physical import (
+    Node,
+    Planned,
+    PlannedJoin,
+    PlannedNode,
+    PlannedSide,
+    StateInfo,
+    parse_tree,
+    write_option,
+)
 from ashore.queries.spark.internals.planning import MODES, OutputMode, plan_streaming
 from ashore.topics.run.spark.internals import jvm
 from ashore.topics.run.spark.internals.spark_version import require_known_spark
