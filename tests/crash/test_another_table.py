@@ -36,8 +36,8 @@ from ashore.log.plan_query import CheckpointPosition
 from ashore.log.query import PlanState
 from ashore.log.store.committer import Committer
 from ashore.log.store.reader import read_log
-from ashore.queries.state import new_table as beginning_module
-from ashore.queries.state.new_table import Beginning, begin, preview_beginning
+from ashore.queries.state import resume as beginning_module
+from ashore.queries.state.resume import Beginning, begin, preview_beginning
 from ashore.storage import MemoryStorage
 from ashore.topics.loop.worker import Tick
 from ashore_lab.testing import RecordedRow, StopProcess

@@ -56,8 +56,7 @@ from ashore.queries.state.migration import (
     switch_plan,
     write_released,
 )
-from ashore.queries.state.new_table import Beginning, begin
-from ashore.queries.state.resume import Resume, resume
+from ashore.queries.state.resume import Beginning, Resume, begin, resume
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.save import Shelf, save
 from ashore.queries.state.savepoints.store import Savepoint

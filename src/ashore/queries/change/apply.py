@@ -41,8 +41,7 @@ from ashore.queries.state.migration import (
     switch_plan,
     write_released,
 )
-from ashore.queries.state.new_table import Beginning, begin
-from ashore.queries.state.resume import read_places
+from ashore.queries.state.resume import Beginning, begin, read_places
 from ashore.queries.state.savepoints.save import Shelf, open_shelf, save
 from ashore.queries.state.savepoints.store import Savepoint
 from ashore.queries.state.savepoints.sweep import remove_savepoint

@@ -29,8 +29,7 @@ from ashore.plans.operator_graph import describe_graph
 from ashore.plans.query import PlannedQuery
 from ashore.queries.state.later_batches import AnotherTable
 from ashore.queries.state.layout import Ends, OperatorFile, OperatorPath, parse_path
-from ashore.queries.state.new_table import Beginning, begin, preview_beginning
-from ashore.queries.state.resume import Place, read_places
+from ashore.queries.state.resume import Beginning, Place, begin, preview_beginning, read_places
 from ashore.queries.state.savepoints.manifest import Manifest
 from ashore.queries.state.savepoints.restore import restore
 from ashore.queries.state.savepoints.store import Savepoint
