@@ -21,7 +21,6 @@ from ashore.plans.query import PlannedQuery
 E = TypeVar("E")
 Report = Callable[[StateStep | StateProgress], None]
 _END = ""  # the line of this process after which nothing more is asked
-_NO_ANSWER = "the state process has ended without an answer"
 
 
 def run_state_process(
@@ -81,8 +80,12 @@ def take_answer(
         elif isinstance(event, kind):
             answer = event
     if answer is None:
-        raise JobProcessEnded(_NO_ANSWER)
+        raise _no_answer()
     return answer
+
+
+def _no_answer() -> JobProcessEnded:
+    return JobProcessEnded("the state process has ended without an answer")
 
 
 def _error(code: int, failure: Failed | None, launch: JobLaunch) -> AshoreError:
@@ -143,7 +146,7 @@ class MigrationProcess:
                 return event
             if isinstance(event, StateStep | StateProgress):
                 report(event)
-        raise JobProcessEnded(_NO_ANSWER)
+        raise _no_answer()
 
     def _running(self) -> JobLaunch:
         return self._launch or fail("a migration is planned before it rewrites")
