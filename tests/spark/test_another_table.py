@@ -32,7 +32,7 @@ from ashore.queries.state.later_batches import AnotherTable
 from ashore.queries.state.savepoints.save import open_shelf
 from ashore.queries.tools.addresses import find_checkpoint
 from ashore.queries.tools.another_table import BegunElsewhere, begin_in_another_table
-from ashore.queries.tools.each_query import save_each_query
+from ashore.queries.tools.savepoint_request import save_each_query
 from ashore.queries.tools.savepoints import take_savepoint
 from ashore.topics.open_job import open_job
 

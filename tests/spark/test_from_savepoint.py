@@ -24,8 +24,8 @@ from ashore.log.entries import Rollback
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_history
 from ashore.queries.state.later_batches import LandedSince, OutputSince
-from ashore.queries.tools.each_query import save_each_query
 from ashore.queries.tools.from_savepoint import ResumedQuery, ResumeOptions, resume_from
+from ashore.queries.tools.savepoint_request import save_each_query
 from ashore.topics.open_job import open_job
 
 PART = 150

@@ -31,12 +31,12 @@ def saving(job_file: Path, to: str, *, quiet: bool) -> Callable[[], list[TakenSa
     Raises JobFileInvalid where the job has no query, or `to` can be no directory of savepoints.
     """
     from ashore.cli.savepoint_view import describe_saved  # noqa: PLC0415 - 0.5 s, where needed
-    from ashore.queries.tools import each_query  # noqa: PLC0415
+    from ashore.queries.tools import savepoint_request  # noqa: PLC0415
 
     clock = SystemClock()
-    each_query.require_queries(str(job_file), to, clock)
+    savepoint_request.require_queries(str(job_file), to, clock)
 
-    def describe(each: each_query.SavedQuery) -> TakenSavepoint:
+    def describe(each: savepoint_request.SavedQuery) -> TakenSavepoint:
         (first, *others), document = describe_saved(each.saved)
         manifest = each.saved.manifest
         event = SavepointTaken(
@@ -52,7 +52,7 @@ def saving(job_file: Path, to: str, *, quiet: bool) -> Callable[[], list[TakenSa
 
     def save() -> list[TakenSavepoint]:
         with shown_progress(quiet=quiet) as progress:
-            saved = each_query.save_each_query(
+            saved = savepoint_request.save_each_query(
                 str(job_file),
                 to,
                 clock,

@@ -14,7 +14,7 @@ from ashore.jobs.java import find_java
 from ashore.log.names import SliceName, checkpoint_directory
 from ashore.log.store.owner import claim_tables
 from ashore.queries.state.attempts import Attempts
-from ashore.queries.tools import each_query
+from ashore.queries.tools import savepoint_request
 from ashore.storage.local import LocalStorage
 from ashore.topics import open_job
 from ashore_lab.testing import FakeClock, RecordedSource
@@ -89,7 +89,7 @@ def test_without_a_graceful_stop_there_is_none_and_the_command_says_so(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run_view, "show_run", lambda *_: 0)
-    monkeypatch.setattr(each_query, "save_each_query", interrupt)
+    monkeypatch.setattr(savepoint_request, "save_each_query", interrupt)
     code, out, err = invoke("run", stopping, "--savepoint", shelf)
     assert (code, "before its savepoints" in err) == (1, True)
     assert out == ""

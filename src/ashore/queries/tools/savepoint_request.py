@@ -1,9 +1,11 @@
 """A savepoint of a job's query: by the job, where it runs on this machine, else of its files.
 
-What it is: `save_query`.
+What it is: `save_query`; `save_each_query`, for a job that has stopped, so that the savepoints of
+all its queries fit together.
 What it promises: a job that runs takes it, and continues. One that has ended, or died, has left
 files to take it of. One that is there and does not answer is an error within seconds: it is unknown
-whether it is about to take the savepoint.
+whether it is about to take the savepoint. Of each query: one that has no checkpoint yet is left
+out, and reported.
 """
 
 import math
@@ -12,7 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from ashore.base.clock import Clock
-from ashore.errors import JobNotAnswering, JobNotRunning, NotDone, error_of
+from ashore.errors import (
+    CheckpointUnfit,
+    JobFileInvalid,
+    JobNotAnswering,
+    JobNotRunning,
+    NotDone,
+    error_of,
+)
 from ashore.jobs.ask import Patience, RunningJob
 from ashore.jobs.requests import (
     TAKE_SAVEPOINT,
@@ -23,9 +32,9 @@ from ashore.jobs.requests import (
 )
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.savepoints.manifest import SavepointKind
-from ashore.queries.state.savepoints.save import Saved, Shelf
+from ashore.queries.state.savepoints.save import Saved, Shelf, open_shelf
 from ashore.queries.state.savepoints.transfer import Advance
-from ashore.queries.tools.addresses import choose_query
+from ashore.queries.tools.addresses import choose_query, find_checkpoint
 from ashore.queries.tools.savepoints import find_savepoint, take_savepoint
 from ashore.topics.loop.job import load_job_file, mailbox_in_lake
 from ashore.topics.loop.sinks import sink_slice, sinks_of
@@ -85,3 +94,45 @@ def save_query(
     done = read_asked(SavepointDone, answer)
     savepoint = find_savepoint(done.place, clock)
     return Saved(savepoint, savepoint.read_manifest(), done.linked, done.took_ms / 1000)
+
+
+# ---- of each query
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQuery:
+    """A savepoint of a query."""
+
+    query: str  # the table or topic that it fills
+    saved: Saved
+
+
+def save_each_query(
+    job_file: str, to: str, clock: Clock, advance: Advance, report: Callable[[str], None]
+) -> list[SavedQuery]:
+    """Take a savepoint of each query into the directory `to`. Raises as `take_savepoint`.
+
+    If interrupted: savepoints of some queries are there, each complete or with no manifest.
+    """
+    shelf = open_shelf(to, clock, links=True)
+    saved = []
+    for query in sorted(sinks_of(load_job_file(job_file))):
+        try:
+            checkpoint = find_checkpoint(job_file, query, clock)
+        except CheckpointUnfit as error:
+            if error.fields.get("why") != "empty_checkpoint":
+                raise
+            report(error.message)
+            continue
+        saved.append(SavedQuery(query, take_savepoint(checkpoint, None, shelf, clock, advance)))
+    return saved
+
+
+def require_queries(job_file: str, to: str, clock: Clock) -> None:
+    """Raise JobFileInvalid where a job has no query, or `to` can be no directory of savepoints."""
+    if not sinks_of(load_job_file(job_file)):
+        raise JobFileInvalid(
+            f"{job_file} has no query: only SQL keeps a checkpoint",
+            hint="omit --savepoint",
+        )
+    open_shelf(to, clock, links=True)
