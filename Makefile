@@ -23,8 +23,9 @@ FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 	$(if $(TIMES),-p tests.times --times=$(TIMES))
 
-.PHONY: help setup setup-python setup-native setup-jars java lint check check-tests test test-all \
-	run-tests chromium demo drill bench bench-peers docs lock lock-jars wheel-native test-arm clean
+.PHONY: help setup setup-python setup-native setup-jars java lint lint-python lint-native check \
+	check-tests test test-all run-tests lint-and-test-native chromium demo drill bench bench-peers \
+	docs lock lock-jars wheel-native test-arm clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,16 +66,25 @@ java:
 setup-jars: java setup-python
 	@$(BIN)/python tools/setup_jars.py
 
-lint: setup-python
+lint: lint-python lint-native
+
+lint-python: setup-python
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_lock.py
+
+lint-native: .venv/.packages
 	$(BIN)/python tools/native.py lint
 
+# One after the other: each of them writes Cargo.lock where it is missing.
+lint-and-test-native: setup-native
+	$(BIN)/python tools/native.py lint
+	$(BIN)/python tools/native.py test --quiet
+
 check: setup-python ## lint, types, import contract, fast tests: no Java, no network
-	@$(MAKE) -j 2 --output-sync=target lint check-tests
+	@$(MAKE) -j 2 --output-sync=target check-tests lint
 
 # Ten examples of each property, and of what takes seconds one of each kind.
 check-tests: setup-python
@@ -86,8 +96,9 @@ test: run-tests ## tests of everything, on real servers; fails if one is left ou
 
 test-all: run-tests ## the same, and those that are marked long
 
-run-tests: setup lint chromium
-	$(BIN)/python tools/native.py test --quiet
+# Building the crate leaves one of two cores idle, so the rest is done beside it.
+run-tests: java
+	@$(MAKE) -j 2 --output-sync=target lint-and-test-native setup-jars lint-python chromium
 	$(PYTEST) -p tests.times --history=fast -q -n 3 $(CHOSEN) $(FAST) tests/crash tests/browser
 	$(PYTEST) -p tests.times --history=servers -n 3 --dist loadgroup --no-loadscope-reorder \
 		$(CHOSEN) --durations=25 tests/spark tests/drills tests/integration
