@@ -14,6 +14,7 @@ from ashore.errors import ServiceError
 from ashore.jobs.class_archive import NewArchive
 from ashore.jobs.events import CaseEnded
 from ashore.jobs.failure import Failed
+from ashore.jobs.java import SHORT_LIVED
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import CasesRequest, write_request
 
@@ -72,7 +73,8 @@ def warm_up() -> Path:
         job_file.write_text(json.dumps({**JOB, "lake": f"file://{scratch}/lake"}), "utf-8")
         cases.write_text(json.dumps(CASES), "utf-8")
         request = write_request(CasesRequest((str(cases),)))
-        options = LaunchOptions(name="warm-up", request=request, java_options=new.options)
+        java_options = " ".join((new.options, *SHORT_LIVED))
+        options = LaunchOptions(name="warm-up", request=request, java_options=java_options)
         _play(JobLaunch("test", job_file, options))
         path = new.keep()
     if path is None:
