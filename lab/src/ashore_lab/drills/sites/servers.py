@@ -13,9 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.jobs.class_archive import NewArchive, find_archive, find_options
+from ashore.errors import ServiceError
+from ashore.jobs.class_archive import find_archive, find_options
+from ashore.topics.use.warm_up import warm_up
 from ashore_lab.drills.plan import Server
 from ashore_lab.drills.recorder import Recorder
 from ashore_lab.drills.sites.machines import Machines
@@ -26,7 +27,6 @@ from ashore_lab.services.hive import Hive, HiveOptions
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.kafka_cluster import KafkaCluster
 
-RECORDS = 30  # of the job that runs for its classes
 CLUSTERS = {
     Server.CLUSTER: (1, 2),
     Server.SMALL_CLUSTERS: (2, 1),
@@ -130,24 +130,10 @@ class Servers:
             if find_archive() is None:
                 if recorder is not None:
                     recorder.note("servers", "keeping the classes of Spark, for faster starts")
-                with suppress(OSError):  # jobs start without it
-                    self._write_archive()
+                with suppress(OSError, ServiceError):  # jobs start without it
+                    warm_up()
             self._java_options = find_options()
         return self._java_options
-
-    def _write_archive(self) -> None:
-        """Run a job that writes its classes down. Raises OSError where it cannot write."""
-        with NewArchive() as new:
-            directory = self._scratch("classes")
-            place = SiteServers(directory, self.kafka(), java_options=new.options)
-            recorder = Recorder(SystemClock(), lambda _snapshot: None)
-            site = RealSite(0, SiteOptions(), place, recorder)
-            try:
-                site.produce(RECORDS)
-                if site.live().code == 0:
-                    new.keep()
-            finally:
-                site.close()
 
     def site(self, seed: int, options: SiteOptions, recorder: Recorder) -> RealSite:
         """Return a new real site. Starts what it needs."""
