@@ -10,8 +10,9 @@ from tests.spark import tasks
 from tests.spark.programs import Use
 from tests.spark.site import SHARED, Site
 
+from ashore.jobs.class_archive import find_options
 from ashore.jobs.jars import jar_paths
-from ashore.topics.run.spark.session import start_session
+from ashore.topics.run.spark.session import start_session, with_java_options
 from ashore_lab.drills.sites.ahead import Ahead
 from ashore_lab.services.kafka import Kafka
 
@@ -21,7 +22,8 @@ cloudpickle.register_pickle_by_value(tasks)  # executors cannot import tests
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Start the session that all tests in this process share. Tasks are tried three times."""
-    session = start_session("tests", "local[2,3]", SHARED, jar_paths("spark-kafka"))
+    conf = with_java_options(SHARED, find_options())
+    session = start_session("tests", "local[2,3]", conf, jar_paths("spark-kafka"))
     yield session
     session.stop()
 
