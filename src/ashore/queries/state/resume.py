@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit
 from ashore.log.entries import Begin, Commit, Joined, Query, Rollback
-from ashore.log.entries.begin import is_empty
+from ashore.log.entries.queries import is_empty
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName, query_source
 from ashore.log.plan_query import CheckpointPosition, Refusal, Refuse, plan_start
