@@ -8,13 +8,14 @@ import pytest
 from tests.unit.proof.lakes import CLICKS_0, Lake
 
 from ashore.log.store.reader import read_log
-from ashore.topics.loop.null_columns import list_paths, unset_columns
 from ashore.topics.loop.samples import (
     Respelled,
     SampledRecord,
     explain_times,
     find_respelled,
+    list_paths,
     read_samples,
+    unset_columns,
 )
 from ashore.topics.route.event_columns import EventColumn
 

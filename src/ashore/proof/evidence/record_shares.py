@@ -15,7 +15,7 @@ from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 from ashore.log.store.walk import read_window
 from ashore.topics.loop.job import landing_spec
-from ashore.topics.loop.null_columns import (
+from ashore.topics.loop.samples import (
     FILES_MAX,
     HINT,
     TABLES_MAX,
@@ -24,10 +24,12 @@ from ashore.topics.loop.null_columns import (
     FooterLook,
     NullColumn,
     PlacedFile,
+    SampledRecord,
+    explain_times,
     find_null_columns,
     place_files,
+    read_samples,
 )
-from ashore.topics.loop.samples import SampledRecord, explain_times, read_samples
 from ashore.topics.loop.shares import (
     DEAD,
     DROPPED,

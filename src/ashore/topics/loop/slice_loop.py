@@ -76,10 +76,9 @@ from ashore.topics.loop.joins import (
     shown_gaps,
     went_back,
 )
-from ashore.topics.loop.null_columns import NullColumnWatch
 from ashore.topics.loop.retention import Retirer
 from ashore.topics.loop.retirement import retire_entry
-from ashore.topics.loop.samples import read_samples
+from ashore.topics.loop.samples import NullColumnWatch, read_samples
 from ashore.topics.loop.shares import ShareWindow
 from ashore.topics.loop.too_large import Oversized
 from ashore.topics.loop.waiting_topics import naming_waiting
