@@ -41,8 +41,8 @@ from ashore.proof.status.status import read_status
 from ashore.queries.spark.sql.settings import JOIN_FORMAT
 from ashore.queries.spark.sql.validate import describe_queries
 from ashore.queries.tools.roll_back import apply as roll_back
-from ashore.queries.tools.roll_back import find_query
 from ashore.queries.tools.roll_back import plan as preview_rollback
+from ashore.queries.tools.stopped_query import find_query
 from ashore.topics.open_job import open_job
 from ashore.topics.use.clean import plan_clean_job
 from ashore.topics.use.take_over import accept_losses, is_relandable, rejoin_topic

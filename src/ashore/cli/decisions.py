@@ -12,9 +12,10 @@ from ashore.cli.output import print_answer, reported_errors
 from ashore.log.positions import ShardRange
 from ashore.queries.state.rollback import RolledBack
 from ashore.queries.tools.roll_back import apply as apply_rollback
-from ashore.queries.tools.roll_back import choose_batch, find_query
+from ashore.queries.tools.roll_back import choose_batch
 from ashore.queries.tools.roll_back import plan as plan_rollback
 from ashore.queries.tools.skip import apply, plan, wish_of
+from ashore.queries.tools.stopped_query import find_query
 from ashore.topics.open_job import open_job
 from ashore.topics.use.reset_clock import apply as apply_reset
 from ashore.topics.use.reset_clock import plan as plan_reset

@@ -22,7 +22,7 @@ from ashore.queries.change.plan import (
 )
 from ashore.queries.state.attempts import Attempts
 from ashore.queries.state.migration import MigrationWish
-from ashore.queries.tools.roll_back import StoppedQuery
+from ashore.queries.tools.stopped_query import StoppedQuery
 from ashore.storage import MemoryStorage
 from ashore_lab.testing import FakeClock
 

@@ -40,7 +40,7 @@ from ashore.queries.state.migration import (
 )
 from ashore.queries.state.source_changes import Firsts
 from ashore.queries.tools.another_table import require_empty_table
-from ashore.queries.tools.roll_back import StoppedQuery, find_query
+from ashore.queries.tools.stopped_query import StoppedQuery, find_query
 from ashore.topics.loop.job import first_offset_of
 from ashore.topics.loop.sinks import sinks_of
 from ashore.topics.open_job import OpenJob

@@ -36,8 +36,8 @@ from ashore.queries.state.savepoints.store import Savepoint
 from ashore.queries.state.savepoints.transfer import Advance
 from ashore.queries.state.versions import read_checkpoint_owner
 from ashore.queries.tools.former_log import FormerLog, read_former
-from ashore.queries.tools.roll_back import StoppedQuery, find_query
 from ashore.queries.tools.savepoints import find_savepoint
+from ashore.queries.tools.stopped_query import StoppedQuery, find_query
 from ashore.topics.loop.joins import require_streams
 from ashore.topics.loop.sinks import find_sink, sink_slice, sinks_of
 from ashore.topics.open_job import OpenJob

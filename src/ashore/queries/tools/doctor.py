@@ -29,7 +29,7 @@ from ashore.queries.state.savepoints.transfer import Advance
 from ashore.queries.tools.addresses import find_checkpoint, is_job_file, require_newest
 
 if TYPE_CHECKING:
-    from ashore.queries.tools.roll_back import StoppedQuery
+    from ashore.queries.tools.stopped_query import StoppedQuery
     from ashore.queries.tools.trial import Trial
     from ashore.topics.open_job import OpenJob
     from ashore.topics.read.source import Source
@@ -167,7 +167,7 @@ def undo(request: DoctorOptions) -> int:
     Raises CheckpointUnfit where there is none, or batches have run since; LogGrows where the job
     runs, unless it `takes_over`; JobFileInvalid, StorageError.
     """
-    from ashore.queries.tools.roll_back import take_over  # noqa: PLC0415 - loads much
+    from ashore.queries.tools.stopped_query import take_over  # noqa: PLC0415 - loads much
 
     if not is_job_file(request.where):
         raise JobFileInvalid(
@@ -210,7 +210,7 @@ def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
 @contextmanager
 def _opened(request: DoctorOptions) -> Iterator[tuple["OpenJob", "StoppedQuery"]]:
     # What opens jobs takes longer to import than a checkpoint to be looked at.
-    from ashore.queries.tools.roll_back import open_query_of_table  # noqa: PLC0415 - as said above
+    from ashore.queries.tools.stopped_query import open_query_of_table  # noqa: PLC0415 - as said above
 
     with open_query_of_table(request.where, request.query) as found:
         yield found
@@ -239,7 +239,7 @@ def _for_job(finding: CheckpointFinding) -> CheckpointFinding:
 def _repair_job(
     opened: "OpenJob", query: "StoppedQuery", request: DoctorOptions, advance: Advance
 ) -> Examined | Repaired:
-    from ashore.queries.tools.roll_back import take_over  # noqa: PLC0415 - loads much
+    from ashore.queries.tools.stopped_query import take_over  # noqa: PLC0415 - loads much
     from ashore.topics.loop.job import lake_of  # noqa: PLC0415 - loads much
 
     examined = _examine_job(opened, query, request)

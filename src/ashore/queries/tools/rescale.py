@@ -20,8 +20,8 @@ from ashore.queries.state.rescaling import RescalePlan, finish, lay_out, plan_re
 from ashore.queries.state.savepoints.restore import require_empty
 from ashore.queries.state.survey import take_survey
 from ashore.queries.tools.addresses import find_checkpoint, is_job_file, require_newest
-from ashore.queries.tools.roll_back import StoppedQuery, open_query_of_table, take_over
 from ashore.queries.tools.state_process import run_state_process, take_answer
+from ashore.queries.tools.stopped_query import StoppedQuery, open_query_of_table, take_over
 from ashore.topics.loop.job import lake_of
 from ashore.topics.open_job import OpenJob
 

@@ -4,56 +4,14 @@ What it is: the use case behind `roll-back`.
 What it promises: what `plan` shows is what `apply` does, unless the job has gone on in between.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-
 from ashore.base.operator import operator
 from ashore.errors import CheckpointUnfit
-from ashore.jobs.file import Table
-from ashore.log.names import SliceName
 from ashore.log.plan_query import Refusal
 from ashore.log.plan_rollback import Wish
-from ashore.log.store.reader import read_log
-from ashore.queries.state.attempts import Attempts, open_attempts
 from ashore.queries.state.rollback import RolledBack, is_there, preview_rollback, roll_back
-from ashore.queries.tools.addresses import choose_query
-from ashore.topics.loop.job import lake_of
-from ashore.topics.loop.sinks import find_sink, require_log_of, sink_slice, sinks_of
-from ashore.topics.open_job import OpenJob, open_job
+from ashore.queries.tools.stopped_query import StoppedQuery
+from ashore.topics.open_job import OpenJob
 from ashore.topics.use.requirements import require_stopped
-
-
-@dataclass(frozen=True, slots=True)
-class StoppedQuery:
-    """A query of a job, and where its checkpoint is."""
-
-    name: SliceName
-    attempts: Attempts
-    fills: str  # the table or topic
-
-
-def find_query(opened: OpenJob, table: str) -> StoppedQuery:
-    """Return the query that fills a table, or a topic. Raises JobFileInvalid, CheckpointUnfit."""
-    job = opened.job
-    sink = find_sink(job, table)
-    name = sink_slice(job.job, sink)
-    is_table = isinstance(sink, Table)
-    require_log_of(read_log(opened.storage, name), name, table if is_table else "")
-    attempts = open_attempts(job, name, lake_of(job), opened.storage, opened.clock)
-    return StoppedQuery(name, attempts, table)
-
-
-@contextmanager
-def open_query_of_table(where: str, fills: str | None) -> Iterator[tuple[OpenJob, StoppedQuery]]:
-    """Open the job of a job file, and find the query that fills a table or a topic.
-
-    `fills`: None where the job has one query.
-    Raises as `open_job`, `choose_query` and `find_query`.
-    """
-    with open_job(Path(where)) as opened:
-        yield opened, find_query(opened, choose_query(where, sinks_of(opened.job), fills))
 
 
 def choose_batch(query: StoppedQuery, to_batch: int | None) -> int:
@@ -95,11 +53,3 @@ def apply(
 
 def _wish(batch: int, why: str) -> Wish:
     return Wish(batch, operator(), why)
-
-
-def take_over(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> int:
-    """Open the log of a query that does not run, finish what is unclosed; return the epoch."""
-    require_stopped(opened, takes_over=takes_over)
-    committer = opened.committer(query.name)
-    committer.take_over()
-    return committer.log.fold.epoch

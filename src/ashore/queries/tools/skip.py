@@ -10,7 +10,7 @@ from ashore.base.operator import operator
 from ashore.errors import JobFileInvalid
 from ashore.log.names import SliceName
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
-from ashore.queries.tools.roll_back import find_query
+from ashore.queries.tools.stopped_query import find_query
 from ashore.topics.loop.gaps import SkipWish, find_skip, skip
 from ashore.topics.open_job import OpenJob
 from ashore.topics.use.requirements import require_landed_topic, require_stopped
