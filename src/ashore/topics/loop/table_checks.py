@@ -81,9 +81,9 @@ def _check_maps(schema: Schema) -> None:
         raise ValueError(f"a map in JSON has STRING keys; column {', '.join(refused)} has others")
 
 
-def _check_columns(item: Table, ddl: str, columns: pa.Schema) -> None:
+def _check_columns(item: Table, schema: str, columns: pa.Schema) -> None:
     if item.schema_ddl is not None and to_arrow(parse_ddl(item.schema_ddl)) != columns:
-        raise ValueError(f"the SELECT has the columns {ddl}, the table {item.schema_ddl}")
+        raise ValueError(f"the SELECT has the columns {schema}, the table {item.schema_ddl}")
 
 
 def _check_event(output: OutputSpec, columns: pa.Schema) -> None:
