@@ -50,6 +50,8 @@ def test_a_job_beyond_max_jobs_waits_says_so_and_has_its_turn(site: ServedJob) -
         assert job(client, "landing")["phase"] == "stopped"
 
 
+# Every day with a simulated process: tests/unit/fleet/test_supervisor.py.
+@pytest.mark.long
 def test_a_job_above_max_job_memory_is_stopped_says_what_to_do_and_keeps_no_other(
     site: ServedJob,
 ) -> None:
