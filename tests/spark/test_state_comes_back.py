@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.checkpoint_files import opened
-from tests.marks import but
 from tests.spark.programs import QUERIES, Program, Rows, Use, conf, rescaled
 
 from ashore.base.clock import SystemClock
@@ -202,19 +201,16 @@ def test_rows_are_split_by_their_columns() -> None:
     assert split_row("(1,)") == ["1", ""]
 
 
-TOLD = [*itertools.product(QUERIES, (1, 2), (1, 2))]
-EVERY_DAY = {("two operators", 2, 1)}
-# Of the other kinds a part of the sequence is played every day; together they do everything.
-OTHERS = [kind for kind in QUERIES if kind not in {each for each, _, _ in EVERY_DAY}]
-TOGETHER = 2  # acts of each
+TOGETHER = 2  # acts of each kind, of which a part is played every day: together, everything
 PARTS = {
     kind: [ACTS[(TOGETHER * number + each) % len(ACTS)] for each in range(TOGETHER)]
-    for number, kind in enumerate(OTHERS)
+    for number, kind in enumerate(QUERIES)
 }
 
 
+@pytest.mark.long  # every day a part of each kind, below
 @pytest.mark.parametrize(
-    ("kind", "state_format", "seed"), but(pytest.mark.long, TOLD, lambda *each: each in EVERY_DAY)
+    ("kind", "state_format", "seed"), [*itertools.product(QUERIES, (1, 2), (1, 2))]
 )
 def test_whatever_is_done_to_a_checkpoint_the_results_are_those_of_one_run(
     spark: SparkSession, use: Use, tmp_path: Path, kind: str, state_format: int, seed: int
@@ -236,7 +232,7 @@ def test_a_part_of_it_leaves_every_kind_of_state_as_in_one_run(
 
 
 def test_the_parts_are_of_every_kind_and_do_everything() -> None:
-    assert {*PARTS, *(kind for kind, _, _ in EVERY_DAY)} == {*QUERIES}
+    assert {*PARTS} == {*QUERIES}
     assert {act for part in PARTS.values() for act in part} == {*ACTS}
 
 
