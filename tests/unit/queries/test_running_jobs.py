@@ -17,6 +17,7 @@ from ashore.log.names import SliceName
 from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.reader import read_log
 from ashore.queries.tools import roll_back as rollback
+from ashore.queries.tools.stopped_query import find_query
 from ashore.storage import MemoryStorage
 from ashore.topics.open_job import OpenJob
 from ashore.topics.use.requirements import require_stopped
@@ -138,7 +139,7 @@ def test_a_query_that_runs_does_not_go_back() -> None:
     )
     clock.log.open()
     before = read_log(storage, clock.log.name).end
-    query = rollback.find_query(found, "ods.big")
+    query = find_query(found, "ods.big")
     with pytest.raises(LogGrows):
         rollback.apply(found, query, 0, "why", takes_over=False)
     assert read_log(storage, clock.log.name).end == before + 1, "the other process alone wrote"
