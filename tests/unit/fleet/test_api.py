@@ -196,7 +196,13 @@ def test_the_openapi_file_is_what_the_api_says() -> None:
     assert json.loads(path.read_text("utf-8")) == json.loads(json.dumps(describe_api()))
 
 
-API = schemathesis.openapi.from_dict(describe_api())
+@pytest.fixture(scope="module")
+def openapi() -> Any:
+    return schemathesis.openapi.from_dict(describe_api())
+
+
+# By a fixture: else each worker makes all requests of each operation when it collects the tests.
+API = schemathesis.pytest.from_fixture("openapi")
 
 
 @API.parametrize()
