@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock
 from ashore.errors import FileConflict, FilesLost, PathMissing, StorageError, SyncFailed
@@ -30,8 +31,10 @@ from ashore.log.plan_commit import (
     plan_commit,
 )
 from ashore.log.progress import Progress, Quiet, Step, count_moves
-from ashore.log.store.log import LandingLog
 from ashore.storage.base import Staged, Storage
+
+if TYPE_CHECKING:  # moving files does not load what appends
+    from ashore.log.store.log import LandingLog
 
 PARALLEL_MOVES = 32
 ATTEMPTS = 6
@@ -163,7 +166,7 @@ def _raise_wrong(
 class Committer:
     """Applies the steps that finish the unclosed entry of one slice's log."""
 
-    log: LandingLog
+    log: "LandingLog"
     storage: Storage
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
