@@ -194,10 +194,11 @@ def plan_batch(
     if not backlog:
         return Nothing()
     allowed = min(limits.records, _records_within(limits.size_bytes, fold, list(backlog)))
-    ranges = _divide(fold, backlog, allowed)
+    waiting = {key: fold.shards[key].active_ms for key in backlog}
+    ranges = divide_backlog(backlog, allowed, waiting)
     total = sum(each.size for each in backlog.values())
     left = total - sum(each.offsets.size for each in ranges)
-    return _split(
+    return divide_among_tasks(
         BatchPlan(
             batch=fold.next_batch,
             time=plan_time(fold, feeds, now_ms, frozenset(backlog)),
@@ -262,13 +263,15 @@ def _records_within(size_bytes: int, fold: Fold, keys: Sequence[ShardKey]) -> in
     return max(1, int(size_bytes / max(average, 1)))
 
 
-def _divide(
-    fold: Fold, backlog: Mapping[ShardKey, OffsetRange], allowed: int
+def divide_backlog(
+    backlog: Mapping[ShardKey, OffsetRange], allowed: int, waiting: Mapping[ShardKey, int]
 ) -> tuple[ShardRange, ...]:
     """Cut the backlog to `allowed` offsets, max-min fair.
 
     Each shard gets an equal part; what it does not need goes to the others, so that a small backlog
     never waits for a large one. What does not divide evenly goes to those that have waited longest.
+
+    `waiting`: when each shard was last read, by any clock.
     """
     cut: dict[ShardKey, int] = {}
     large = sorted(backlog, key=lambda key: backlog[key].size, reverse=True)
@@ -276,7 +279,7 @@ def _divide(
         smallest = large.pop()
         cut[smallest] = backlog[smallest].size
         allowed -= cut[smallest]
-    large.sort(key=lambda key: (fold.shards[key].active_ms, key))
+    large.sort(key=lambda key: (waiting[key], key))
     for place, key in enumerate(large):
         cut[key] = allowed // len(large) + (place < allowed % len(large))
     return tuple(
@@ -286,7 +289,8 @@ def _divide(
     )
 
 
-def _split(plan: BatchPlan, parallelism: int) -> BatchPlan:
+def divide_among_tasks(plan: BatchPlan, parallelism: int) -> BatchPlan:
+    """Return the plan with its ranges divided into those of one task and those that share tasks."""
     tasks_wanted = max(math.ceil(plan.size / TASK_RECORDS_MAX), 1)
     tasks_wanted = parallelism * math.ceil(tasks_wanted / parallelism)
     tasks = min(math.ceil(plan.size / TASK_RECORDS_MIN), tasks_wanted)

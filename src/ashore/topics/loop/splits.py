@@ -6,7 +6,7 @@ What it promises: pure; every offset of these streams is in one split, and split
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -21,6 +21,13 @@ def plan_splits(plan: BatchPlan, tables: Mapping[str, LandingSpec]) -> list[Spli
     """Return what each task reads by itself: together all ranges that Spark does not decode."""
     large = [each for each in plan.large if not tables[each.key.stream].is_decoded_by_spark]
     small = [each for each in plan.small if not tables[each.key.stream].is_decoded_by_spark]
+    return split_ranges(plan, large, small)
+
+
+def split_ranges(
+    plan: BatchPlan, large: Iterable[ShardRange], small: Sequence[ShardRange]
+) -> list[Split]:
+    """Return what each task reads. `large`, `small`: the ranges of the plan, or some of them."""
     splits: list[Split] = [
         (piece,) for each in large for piece in _cut_evenly(each, plan.piece_records)
     ]
