@@ -6,14 +6,9 @@ import pytest
 
 from ashore.log.plan_batch import BYTES_UNKNOWN
 from ashore.log.positions import OffsetRange, StreamShard
-from ashore.queries.spark.sql.batch_limits import (
-    LARGE_BYTES,
-    BatchLimits,
-    ReadSizes,
-    measure_records,
-    plan_limits,
-)
+from ashore.queries.spark.sql.batch_limits import BatchLimits, plan_limits
 from ashore.topics.read.limits import DEFAULT_LIMITS, records_too_large
+from ashore.topics.read.record_samples import LARGE_BYTES, ReadSizes, measure_records
 from ashore_lab.testing import RecordedSource
 
 FIRST, SECOND = StreamShard("clicks", "0"), StreamShard("clicks", "1")

@@ -32,7 +32,7 @@ from ashore.plans.version import (
     digest_version,
     write_version,
 )
-from ashore.queries.spark.sql.batch_limits import measure_records, plan_limits, read_sizes
+from ashore.queries.spark.sql.batch_limits import plan_limits
 from ashore.queries.spark.sql.batches import QueryBatches, QueryParts, RunAgain, write_offsets
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, name_planner, open_frame
 from ashore.queries.spark.sql.refusals import explain_plan, refuse
@@ -51,6 +51,7 @@ from ashore.topics.loop.joins import (
     require_streams,
 )
 from ashore.topics.loop.worker import Tick
+from ashore.topics.read.record_samples import measure_records, read_sizes
 from ashore.topics.read.source import FirstOffset, StreamInfo
 
 R = TypeVar("R")
