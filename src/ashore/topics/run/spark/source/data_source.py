@@ -1,0 +1,201 @@
+"""The source `ashore` as Spark calls it.
+
+What it is: `SparkSource`, a Python data source: a stream of topics, and a batch of offsets of them.
+What it promises: what plans keeps its connections for as long as the query runs; what reads is
+given its offsets as values, and opens what it needs in the worker. Spark calls a stream as follows:
+`initialOffset`, `latestOffset` for each batch, which it writes to the checkpoint, then `partitions`
+and `read`; `partitions` alone for a batch that an earlier run has planned.
+"""
+
+import functools
+import os
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from ashore.base.clock import SystemClock
+from ashore.errors import JobFileInvalid, check
+from ashore.log.plan_batch import BatchPlan, divide_among_tasks
+from ashore.log.positions import BatchTime, ShardRange, StreamShard
+from ashore.tables.ddl import json_supports
+from ashore.topics.loop.splits import Split, split_ranges
+from ashore.topics.read.kafka import KafkaSource
+from ashore.topics.read.record_samples import measure_records, read_sizes
+from ashore.topics.read.stream_ends import StreamEnd
+from ashore.topics.run.spark.source.record_batches import RowMaker
+from ashore.topics.run.spark.source.record_schema import HEADERS
+from ashore.topics.run.spark.source.source_options import FORMAT, SourceOptions
+from ashore.topics.run.spark.source.stream_planner import StreamPlanner
+
+Json = dict[str, object]
+ALL = 2**31 - 1  # records of a batch without a limit
+
+
+class SparkSource(DataSource):  # type: ignore[misc]  # PySpark has no types here
+    """Topics of Kafka as rows that are decoded as landing decodes them.
+
+    Register it with `spark.dataSource.register(SparkSource)`; then
+    `spark.readStream.format("ashore")` reads. Executors need Ashore installed.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        """See DataSource."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """See DataSource. Raises JobFileInvalid."""
+        return self._parse().shape.ddl
+
+    def streamReader(self, schema: StructType) -> "TopicStreamReader":  # noqa: N802 - Spark's name
+        """See DataSource."""
+        return TopicStreamReader(self._parse(), schema)
+
+    def reader(self, schema: StructType) -> "TopicReader":
+        """See DataSource."""
+        return TopicReader(self._parse(), schema)
+
+    def _parse(self) -> SourceOptions:
+        options = SourceOptions.parse(self.options)
+        unsupported = json_supports(options.shape.schema)
+        if options.shape.decode == "json" and unsupported:
+            raise JobFileInvalid(
+                f"JSON has only maps whose keys are STRING: {', '.join(unsupported)}",
+                hint="correct the schema",
+            )
+        return options
+
+
+class _Splits(InputPartition):  # type: ignore[misc]
+    """What one task reads. `topic_ids`: as planned, where they are known."""
+
+    def __init__(self, split: Split, topic_ids: dict[str, str]) -> None:
+        super().__init__(split)
+        self.topic_ids = topic_ids
+
+
+class _RecordReader:
+    """Reads splits as rows; and opens the planner, in the process that plans."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    @functools.cached_property
+    def _planner(self) -> StreamPlanner:
+        kafka = self._options.kafka
+        source = KafkaSource(kafka.bootstrap_servers, kafka.options, kafka.timeout_s)
+
+        def measure(nexts: Mapping[StreamShard, int]) -> float:
+            return measure_records(source, nexts, functools.partial(read_sizes, kafka))
+
+        return StreamPlanner(source, self._options, SystemClock(), measure)
+
+    def _split(self, ranges: tuple[ShardRange, ...], end: StreamEnd) -> list[InputPartition]:
+        if not ranges:
+            return []
+        plan = divide_among_tasks(_plan_of(ranges), self._options.parallelism or _cores())
+        splits = split_ranges(plan, plan.large, plan.small)
+        ids = {topic: each.topic_id for topic, each in end.topics.items() if each.topic_id}
+        return [
+            _Splits(split, {topic: ids[topic] for topic in _topics_of(split) if topic in ids})
+            for split in splits
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split. Runs in a Python worker of Spark. Raises as `KafkaAddress`."""
+        check(isinstance(partition, _Splits), "a partition of another source")
+        options, split = self._options, partition.value
+        maker = RowMaker(
+            options.shape, to_arrow_schema(self._schema, timezone="UTC"), options.kafka.reader
+        )
+        ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split}
+        with_headers = _topics_of(split) if HEADERS in options.shape.columns else set()
+        for records in options.kafka.read(ranges, with_headers, partition.topic_ids):
+            yield from maker.make(records)
+
+
+class TopicStreamReader(
+    _RecordReader,
+    DataSourceStreamReader,  # type: ignore[misc]
+    SupportsTriggerAvailableNow,  # type: ignore[misc]
+):
+    """The stream of a query. Its methods are called by Spark: see `DataSourceStreamReader`."""
+
+    def initialOffset(self) -> Json:  # noqa: N802
+        """Return where reading begins."""
+        return self._planner.plan_initial().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return whether batches have limits: which, `latestOffset` knows."""
+        options = self._options
+        if options.records is None and options.size_bytes is None:
+            return ReadAllAvailable()
+        return ReadMaxRows(min(options.records or ALL, ALL))
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
+        """Return where the batch that begins at `start` ends."""
+        limited = not isinstance(limit, ReadAllAvailable)
+        return self._planner.plan_next(StreamEnd.parse(start), limited=limited).to_json()
+
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802
+        """Return what Kafka had when the last batch was planned."""
+        newest = self._planner.newest
+        return None if newest is None else newest.to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Plan no further than what is there now."""
+        self._planner.fix_target()
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        """Return what the tasks of a batch read."""
+        after = StreamEnd.parse(end)
+        return self._split(self._planner.list_ranges(StreamEnd.parse(start), after), after)
+
+
+class TopicReader(_RecordReader, DataSourceReader):  # type: ignore[misc]
+    """Offsets of topics, read once."""
+
+    def partitions(self) -> list[InputPartition]:
+        """Return what the tasks read; one task that reads nothing, where there is nothing."""
+        start, end = self._planner.plan_initial(), self._planner.plan_end_of_batch_read()
+        ranges = self._planner.list_ranges(start, end)
+        return self._split(ranges, end) or [_Splits((), {})]
+
+
+def _topics_of(split: Split) -> set[str]:
+    return {each.key.stream for each in split}
+
+
+def _plan_of(ranges: tuple[ShardRange, ...]) -> BatchPlan:
+    return BatchPlan(
+        batch=0,
+        time=BatchTime(0, ()),
+        ranges=ranges,
+        large=(),
+        piece_records=1,
+        small=(),
+        shared_tasks=0,
+        is_behind=False,
+    )
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1

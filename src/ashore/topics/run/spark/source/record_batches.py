@@ -1,0 +1,110 @@
+"""Fetched records as the rows of the source `ashore`.
+
+What it is: `RowMaker`, from a batch of records to batches of Arrow with the columns of a shape.
+What it promises: one row for each record, in order: with its values, or with the reason why it has
+none. Memory is bounded: what is decoded at once has few rows where rows are wide.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from ashore.errors import check
+from ashore.tables.ddl import Schema
+from ashore.topics.decode.arrow_types import to_arrow
+from ashore.topics.decode.decode import Decoded
+from ashore.topics.decode.registry import make_decoder
+from ashore.topics.run.spark.source.record_schema import DECODED, REASON, RowShape
+
+ROW_BYTES = 16 << 20  # that the columns of fixed width of a batch may have
+ROWS_MIN = 1_024
+
+
+class RowMaker:
+    """Makes rows of records. `schema`: how Spark wants the columns of the shape.
+
+    Raises ValueError where the decoder does not take the shape's schema, NotInstalled.
+    """
+
+    def __init__(self, shape: RowShape, schema: pa.Schema, reader: str) -> None:
+        self._shape = shape
+        self._schema = schema
+        self._decoder = make_decoder(shape.decode, shape.schema, reader)
+        self._rows_max = max(ROWS_MIN, ROW_BYTES // max(1, _fixed_bytes(shape.schema)))
+
+    def make(self, records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of records, which have the columns of FETCHED."""
+        for start in range(0, records.num_rows, self._rows_max):
+            yield self._make(records.slice(start, self._rows_max))
+
+    def _make(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        decoded = self._decoder.decode(records.column("value"))
+        columns = [self._column(field, records, decoded) for field in self._schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _column(self, field: pa.Field, records: pa.RecordBatch, decoded: Decoded) -> pa.Array:
+        count, name = records.num_rows, field.name
+        if name == DECODED:
+            return _structs(field.type, decoded, count)
+        if name == REASON:
+            return _reasons(decoded, count)
+        if name == "value" and not self._shape.keeps_values:
+            return _only_invalid(records.column(name), decoded)
+        found = records.column(name)
+        return found if found.type == field.type else found.cast(field.type)
+
+
+def _structs(kind: pa.StructType, decoded: Decoded, count: int) -> pa.StructArray:
+    """Return the values as structs, null where a record has none."""
+    places = None if decoded.good is None else _places(decoded.good, count)
+    children = [_child(decoded.table, field, places) for field in kind]
+    mask = None if places is None else places.is_null()
+    check(all(len(each) == count for each in children), "a row of a record was lost")
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+
+
+def _places(good: pa.Int64Array, count: int) -> pa.Int64Array:
+    """Return the row of each value, null where it is none."""
+    places = np.full(count, -1, np.int64)
+    places[good.to_numpy()] = np.arange(len(good))
+    return pa.array(places, mask=places < 0)
+
+
+def _child(table: pa.Table, field: pa.Field, places: pa.Int64Array | None) -> pa.Array:
+    column = table.column(field.name).combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    if places is not None:
+        column = column.take(places)
+    return column if column.type == field.type else column.cast(field.type)
+
+
+def _reasons(decoded: Decoded, count: int) -> pa.StringArray:
+    if not len(decoded.bad):
+        return pa.nulls(count, pa.string())
+    rows = np.full(count, -1, np.int64)
+    rows[decoded.bad.indices] = np.arange(len(decoded.bad))
+    return decoded.bad.reasons.take(pa.array(rows, mask=rows < 0))
+
+
+def _only_invalid(values: pa.BinaryArray, decoded: Decoded) -> pa.BinaryArray:
+    if not len(decoded.bad):
+        return pa.nulls(len(values), pa.binary())
+    rows = np.full(len(values), -1, np.int64)
+    rows[decoded.bad.indices] = decoded.bad.indices
+    return values.take(pa.array(rows, mask=rows < 0))
+
+
+def _fixed_bytes(schema: Schema) -> int:
+    """Return the bytes that each row has in columns of fixed width, whatever its values are."""
+    return sum(map(_width, to_arrow(schema).types))
+
+
+def _width(kind: pa.DataType) -> int:
+    if pa.types.is_struct(kind):
+        return sum(_width(each.type) for each in kind)
+    try:
+        return kind.bit_width // 8 or 1
+    except ValueError:
+        return 4  # the offset of a value of any length
