@@ -17,6 +17,7 @@ _HOMES = {
     "JobStatus": "ashore.proof.status.status",
     "Landed": "ashore.jobs.events",
     "RunResult": "ashore.library",
+    "SparkSource": "ashore.topics.run.spark.source.data_source",
     "VerifyResult": "ashore.proof.evidence.result",
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - names are keys

@@ -6,6 +6,7 @@ from ashore.library import RunResult as RunResult
 from ashore.log.entries import Entry as Entry
 from ashore.proof.evidence.result import VerifyResult as VerifyResult
 from ashore.proof.status.status import JobStatus as JobStatus
+from ashore.topics.run.spark.source.data_source import SparkSource as SparkSource
 
 __version__: str
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "JobStatus",
     "Landed",
     "RunResult",
+    "SparkSource",
     "VerifyResult",
     "__version__",
 ]

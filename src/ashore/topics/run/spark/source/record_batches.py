@@ -22,7 +22,7 @@ ROWS_MIN = 1_024
 
 
 class RowMaker:
-    """Makes rows of records. `schema`: how Spark wants the columns of the shape.
+    """Makes rows of records. `schema`: the columns of the shape, as Spark expects them.
 
     Raises ValueError where the decoder does not take the shape's schema, NotInstalled.
     """

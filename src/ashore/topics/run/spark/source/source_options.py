@@ -53,8 +53,8 @@ Offsets = Mapping[str, Mapping[str, int]]  # by topic and topic partition
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Where reading begins: at given offsets, elsewhere by a policy."""
+class ReadBound:
+    """Where reading begins or ends: at given offsets, elsewhere by a policy."""
 
     policy: FirstOffset
     offsets: Offsets = field(default_factory=dict)
@@ -62,8 +62,8 @@ class Start:
     @property
     def is_repeatable(self) -> bool:
         """Whether the same offsets come out of it at another time: retention aside."""
-        given = {offset for shards in self.offsets.values() for offset in shards.values()}
-        return self.policy.policy == EARLIEST and NAMED[LATEST] not in given
+        named = {offset for shards in self.offsets.values() for offset in shards.values()}
+        return self.policy.policy == EARLIEST and NAMED[LATEST] not in named
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class SourceOptions:
     pattern: str
     shards: Mapping[str, frozenset[str]]
     shape: RowShape
-    start: Start
-    end: Start
+    start: ReadBound
+    end: ReadBound
     records: int | None
     size_bytes: int | None
     stops_at_gaps: bool
@@ -212,15 +212,15 @@ class _Parser:
             keeps_values=self._choice("values", ("invalid", "all")) == "all",
         )
 
-    def _start(self, name: str, default: str) -> Start:
+    def _start(self, name: str, default: str) -> ReadBound:
         text = self._text(name, default)
         if name == "startingOffsets" and self._text("startingTimestamp"):
             at_ms = self._number("startingTimestamp")
-            return Start(FirstOffset("timestamp", at_ms))
+            return ReadBound(FirstOffset("timestamp", at_ms))
         if text.lower() in NAMED:
-            return Start(FirstOffset(text.lower()))
+            return ReadBound(FirstOffset(text.lower()))
         offsets = self._read(name, parse_offsets, 'write earliest, latest or {"topic": {"0": 17}}')
-        return Start(FirstOffset(EARLIEST if default == EARLIEST else LATEST), offsets or {})
+        return ReadBound(FirstOffset(EARLIEST if default == EARLIEST else LATEST), offsets or {})
 
 
 def parse_offsets(text: str) -> dict[str, dict[str, int]]:

@@ -21,7 +21,7 @@ from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.topics.loop.joins import EARLIEST, look_again, require_streams
 from ashore.topics.read.source import Position, Source, StreamInfo
 from ashore.topics.read.stream_ends import StreamEnd, TopicEnd
-from ashore.topics.run.spark.source.source_options import NAMED, SourceOptions, Start
+from ashore.topics.run.spark.source.source_options import NAMED, ReadBound, SourceOptions
 
 MeasureRecords = Callable[[Mapping[StreamShard, int]], float]  # bytes of an average record
 MEASURED_FOR_S = 30.0  # then records are measured again
@@ -136,7 +136,7 @@ class StreamPlanner:
             for name, info in streams.items()
         }
 
-    def _resolve(self, at: Start) -> StreamEnd:
+    def _resolve(self, at: ReadBound) -> StreamEnd:
         streams = self._describe()
         found: dict[StreamShard, int] = {}
         for shard in _shards_of(streams):
@@ -298,7 +298,7 @@ def _stream_shard(key: ShardKey) -> StreamShard:
     return StreamShard(key.stream, key.shard)
 
 
-def _begin_of(shard: StreamShard, start: StreamEnd, end: StreamEnd, at: Start) -> int:
+def _begin_of(shard: StreamShard, start: StreamEnd, end: StreamEnd, at: ReadBound) -> int:
     """Return where a partition begins that has an end. Spark's Kafka source does not say it."""
     for found in (end.first_of(shard), start.next_of(shard)):
         if found is not None:
