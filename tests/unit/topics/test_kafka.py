@@ -6,11 +6,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition, Uuid
 from confluent_kafka.admin import ListOffsetsResultInfo
 
-from ashore.errors import InvariantBroken, SourceError
+from ashore.errors import InvariantBroken, SourceError, SourceUnreachable
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import StreamShard
 from ashore.topics.read.client import OLD_LEADER, Admin, Cluster, Complaints
 from ashore.topics.read.kafka import KafkaSource, stream_id_of, stream_missing
+from ashore_lab.services.ports import LOOPBACK, find_free_ports
 from ashore_lab.testing import FakeClock
 
 
@@ -33,6 +34,17 @@ def test_a_topic_id_is_shown_as_kafka_s_tools_show_it() -> None:
 def test_a_broker_without_topic_ids_is_refused() -> None:
     with pytest.raises(SourceError, match="no topic id"):
         stream_id_of("clicks", Uuid(0, 0))
+
+
+def test_a_closed_port_is_the_cause_also_where_no_try_to_connect_is_due() -> None:
+    """The library complains once, and tries to connect again after a pause that grows."""
+    (port,) = find_free_ports(1)
+    pauses = {"reconnect.backoff.ms": "60000", "reconnect.backoff.max.ms": "60000"}
+    source = KafkaSource(f"{LOOPBACK}:{port}", pauses, timeout_s=1.0)
+    for _ in range(3):
+        with pytest.raises(SourceUnreachable, match="refused"):
+            source.list_streams()
+    source.close()
 
 
 def test_a_source_is_closed_once_and_for_all() -> None:

@@ -185,8 +185,16 @@ class Complaints:
         elif error.code() != KafkaError._ALL_BROKERS_DOWN:  # it only counts, and hides the cause
             self.last = error.str()
 
+    def begin(self) -> None:
+        """Begin a new call: it may log in, but what kept the one before waiting may be the cause.
+
+        The library complains once of a broker that it cannot reach, and not again until it tries to
+        connect, which may be after this call.
+        """
+        self.login = self.tls = ""
+
     def clear(self) -> None:
-        """Forget: a new call begins."""
+        """Forget all: the cluster has answered."""
         self.login = self.tls = self.last = ""
 
 
@@ -336,15 +344,18 @@ class Admin:
         deadline_s = clock.monotonic_s() + timeout_s
         attempt_s = ATTEMPT_S
         self.client.poll(0)  # takes what the library has logged since the last call
-        self.complaints.clear()
+        self.complaints.begin()
         while True:
             left_s = deadline_s - clock.monotonic_s()
             try:
-                return call(self.client, max(min(left_s, attempt_s), ATTEMPT_S_MIN))
+                answer = call(self.client, max(min(left_s, attempt_s), ATTEMPT_S_MIN))
             except KafkaException as failure:
                 error = failure.args[0]
             except TimeoutError:
                 error = KafkaError(TIMED_OUT)
+            else:
+                self.complaints.clear()
+                return answer
             self.client.poll(0)  # hands what the connection complained of to the complaints
             is_late = clock.monotonic_s() + PAUSE_S >= deadline_s
             if is_late or error.code() not in PASSING or self.complaints.is_final:
