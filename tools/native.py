@@ -209,6 +209,7 @@ def _maturin(*options: str) -> None:
 def _run(*command: str, quiet: bool = False) -> None:
     """Run in the crate, with what is built kept in .venv. Exits as the command does."""
     environment = {**os.environ, "CARGO_TARGET_DIR": str(BUILT / "target")}
+    environment.pop("MAKEFLAGS", None)  # cargo would warn that it has no part in make -j
     done = subprocess.run(command, cwd=CRATE, env=environment, capture_output=quiet, check=False)
     if done.returncode:
         sys.stderr.buffer.write(done.stderr or b"")
