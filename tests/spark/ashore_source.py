@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from ashore.topics.run.spark.source.registration import register_source
+import ashore
 from ashore.topics.run.spark.source.source_options import FORMAT
 
 
@@ -51,11 +51,11 @@ class Reader:
 
 def open_stream(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     """Return the stream. Nothing is read yet."""
-    register_source(spark)
+    spark.dataSource.register(ashore.SparkSource)
     return spark.readStream.format(FORMAT).options(**options).load()
 
 
 def read_batch(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     """Return topics as they are now."""
-    register_source(spark)
+    spark.dataSource.register(ashore.SparkSource)
     return spark.read.format(FORMAT).options(**options).load()

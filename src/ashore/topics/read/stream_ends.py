@@ -10,7 +10,6 @@ too, so that its checkpoints continue; any other text raises ValueError.
     {"clicks": {"0": 3}}
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -52,7 +51,7 @@ class StreamEnd:
         """Return what a JSON value says. Raises ValueError."""
         if not isinstance(value, dict):
             raise ValueError("expected the end of a stream")  # noqa: TRY004 - of a document
-        if not is_stream_end(value):
+        if not _is_of_this_source(value):
             return cls(
                 {topic: TopicEnd("", _parse_offsets(topic, value[topic])) for topic in value}
             )
@@ -92,19 +91,9 @@ class StreamEnd:
         return None if end is None else end.first.get(shard.shard)
 
 
-def is_stream_end(value: Mapping[str, object]) -> bool:
+def _is_of_this_source(value: Mapping[str, object]) -> bool:
     """Return whether a JSON object is an end of this source, of whatever form, or of another."""
     return type(value.get(_FORM)) is int
-
-
-def parse_text(text: str) -> StreamEnd:
-    """Return what a text says. Raises ValueError."""
-    return StreamEnd.parse(json.loads(text))
-
-
-def write_text(end: StreamEnd) -> str:
-    """Return the text as PySpark writes it."""
-    return json.dumps(end.to_json())
 
 
 def _write_topic(end: TopicEnd) -> dict[str, object]:

@@ -57,17 +57,17 @@ class RowMaker:
 
 def _structs(kind: pa.StructType, decoded: Decoded, count: int) -> pa.StructArray:
     """Return the values as structs, null where a record has none."""
-    places = None if decoded.good is None else _places(decoded.good, count)
+    places = None if decoded.good is None else _places(decoded.good.to_numpy(), count)
     children = [_child(decoded.table, field, places) for field in kind]
     mask = None if places is None else places.is_null()
     check(all(len(each) == count for each in children), "a row of a record was lost")
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
 
 
-def _places(good: pa.Int64Array, count: int) -> pa.Int64Array:
-    """Return the row of each value, null where it is none."""
+def _places(rows: "np.typing.NDArray[np.int64]", count: int) -> pa.Int64Array:
+    """Return for each of `count` rows its place in `rows`, null where it is not there."""
     places = np.full(count, -1, np.int64)
-    places[good.to_numpy()] = np.arange(len(good))
+    places[rows] = np.arange(len(rows))
     return pa.array(places, mask=places < 0)
 
 
@@ -83,17 +83,14 @@ def _child(table: pa.Table, field: pa.Field, places: pa.Int64Array | None) -> pa
 def _reasons(decoded: Decoded, count: int) -> pa.StringArray:
     if not len(decoded.bad):
         return pa.nulls(count, pa.string())
-    rows = np.full(count, -1, np.int64)
-    rows[decoded.bad.indices] = np.arange(len(decoded.bad))
-    return decoded.bad.reasons.take(pa.array(rows, mask=rows < 0))
+    return decoded.bad.reasons.take(_places(decoded.bad.indices, count))
 
 
 def _only_invalid(values: pa.BinaryArray, decoded: Decoded) -> pa.BinaryArray:
     if not len(decoded.bad):
         return pa.nulls(len(values), pa.binary())
-    rows = np.full(len(values), -1, np.int64)
-    rows[decoded.bad.indices] = decoded.bad.indices
-    return values.take(pa.array(rows, mask=rows < 0))
+    rows = decoded.bad.indices
+    return values.take(rows).take(_places(rows, len(values)))
 
 
 def _fixed_bytes(schema: Schema) -> int:

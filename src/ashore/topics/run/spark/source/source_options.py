@@ -103,18 +103,6 @@ class SourceOptions:
         return _Parser(options).parse()
 
 
-def write_options(kafka: KafkaAddress) -> dict[str, str]:
-    """Return the options that reach a Kafka."""
-    return {
-        **{f"{CLIENT}{name}": value for name, value in kafka.options.items()},
-        SERVERS: kafka.bootstrap_servers,
-        "timeout": f"{kafka.timeout_s:g}",
-        "reader": kafka.reader,
-        "maxRecordBytes": str(kafka.limits.record_bytes),
-        "maxBatchBytes": str(kafka.limits.batch_bytes),
-    }
-
-
 class _Parser:
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {name.lower(): value for name, value in options.items()}
@@ -219,11 +207,11 @@ class _Parser:
             return ReadBound(FirstOffset("timestamp", at_ms))
         if text.lower() in NAMED:
             return ReadBound(FirstOffset(text.lower()))
-        offsets = self._read(name, parse_offsets, 'write earliest, latest or {"topic": {"0": 17}}')
+        offsets = self._read(name, _parse_offsets, 'write earliest, latest or {"topic": {"0": 17}}')
         return ReadBound(FirstOffset(EARLIEST if default == EARLIEST else LATEST), offsets or {})
 
 
-def parse_offsets(text: str) -> dict[str, dict[str, int]]:
+def _parse_offsets(text: str) -> dict[str, dict[str, int]]:
     """Return offsets by topic and topic partition. Raises ValueError."""
     found = json.loads(text)
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):

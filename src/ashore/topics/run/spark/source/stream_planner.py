@@ -8,7 +8,6 @@ only the last can be skipped. The same two ends give the same offsets at any tim
 partitions begin where the end before it does not say so. No Spark: any Source will do.
 """
 
-import json
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -47,7 +46,7 @@ class StreamPlanner:
         self._target: StreamEnd | None = None  # of available-now
         self._planned: StreamEnd | None = None  # the last end; what it is made of was checked
         self._newest: StreamEnd | None = None
-        self._read_s: dict[ShardKey, int] = {}  # when partitions were last part of a batch
+        self._turns: dict[ShardKey, int] = {}  # the last batch that read a partition, counted here
         self._measured: tuple[float, float] | None = None  # when, and the bytes of a record
 
     def plan_initial(self) -> StreamEnd:
@@ -248,10 +247,10 @@ class StreamPlanner:
         allowed = self._allowed(backlog, total) if limited else total
         if not backlog:
             return ()
-        waiting = {key: self._read_s.get(key, -1) for key in backlog}
+        waiting = {key: self._turns.get(key, -1) for key in backlog}
         ranges = divide_backlog(backlog, allowed, waiting)
-        now = max(self._read_s.values(), default=0) + 1
-        self._read_s |= {each.key: now for each in ranges}
+        turn = max(self._turns.values(), default=0) + 1
+        self._turns |= {each.key: turn for each in ranges}
         return ranges
 
     def _allowed(self, backlog: Mapping[ShardKey, OffsetRange], total: int) -> int:
@@ -279,11 +278,6 @@ class StreamPlanner:
         if nexts[shard] == start.next_of(shard):
             return start.epoch_of(shard)
         return offsets[shard].leader_epoch
-
-
-def describe_end(end: StreamEnd) -> str:
-    """Return an end for people: offsets by topic and partition, as Spark's Kafka source has it."""
-    return json.dumps({topic: dict(each.next) for topic, each in sorted(end.topics.items())})
 
 
 def _shards_of(streams: Mapping[str, StreamInfo]) -> list[StreamShard]:
