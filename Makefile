@@ -91,7 +91,7 @@ check-tests: setup-python
 	$(PYTEST) -q -n 2 -m "not (slow or long)" --hypothesis-profile=quick $(FAST)
 
 test: CHOSEN := -m "not long"
-test: export CRASH_POINTS := third
+test: export SHARE := third
 test: run-tests ## tests of everything, on real servers; fails if one is left out without a mark
 
 test-all: run-tests ## the same, and those that are marked long

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.fixtures_servers", "tests.examples"]
+pytest_plugins = ["tests.fixtures_servers", "tests.examples", "tests.shares"]
 
 _HERE = Path(__file__).parent
 

@@ -7,16 +7,14 @@ the same number in every run.
 
 import hashlib
 import json
-import os
 import random
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, reduce
-from pathlib import Path
 
 import pytest
+from tests.shares import share_of
 
 from ashore.errors import AshoreError, InvariantBroken, LogError, Stopped
 from ashore.jobs.file import Job, parse_job
@@ -55,7 +53,6 @@ from ashore_lab.testing import (
     read_rows,
 )
 
-ROOT = Path(__file__).parents[2]
 NAME = SliceName("shop", "main")
 CLICKS, ORDERS = "clicks", "orders"
 TABLES = ("ods.clicks", "ods.clicks__dead", "ods.orders", "ods.orders__dead")
@@ -456,25 +453,9 @@ def find_failures(cases: Iterator[tuple[str, Callable[[], None]]]) -> Iterator[s
             yield failure
 
 
-@cache
-def share() -> tuple[int, int]:
-    """Return the step from one case that is played to the next, and the number of the first.
-
-    `make test` sets CRASH_POINTS=third: a commit plays one third of the calls that a fault may
-    strike, always the same, and other commits play the others. `make test-all` plays all.
-    """
-    if os.environ.get("CRASH_POINTS") != "third":
-        return 1, 0
-    command = ["git", "rev-parse", "--short=8", "HEAD"]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return 3, int(answer.stdout.strip() or "0", 16) % 3
-
-
 def require_none_fails(cases: Iterator[tuple[str, Callable[[], None]]]) -> None:
-    """Play a share of the cases, and fail with the first that went wrong."""
-    step, first = share()
-    every = list(cases)
-    report(find_failures(iter(every[first::step] or every)))
+    """Play the share of this run, and fail with the first cases that went wrong."""
+    report(find_failures(iter(share_of(cases))))
 
 
 def report(failures: Iterator[str]) -> None:

@@ -15,6 +15,7 @@ from tests.checkpoint_files import opened, unpack
 from tests.crash.harness import walk
 from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.marks import but
+from tests.shares import numbers_of_calls
 from tests.strategies import TABLE, key_of
 
 from ashore.base.unique import unique
@@ -297,12 +298,12 @@ def play(
     strike: str,
     look: Callable[[Storage], None] = lambda _storage: None,
 ) -> None:
-    """Strike each call of an act in turn, each time on a storage as it was before the act.
+    """Strike calls of an act in turn, each time on a storage as it was before the act.
 
     The act is done again after each: that is what a person does whose command was killed.
     """
     was, seen = read_log(before, NAME).plan, set()
-    for number in itertools.count(1):
+    for number in numbers_of_calls():
         whole = copied(before)
         faulty = FaultyStorage(whole, [STRIKES[strike](number)])
         with suppress(StorageError, ProcessStopped):

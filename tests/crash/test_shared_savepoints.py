@@ -10,6 +10,7 @@ import pytest
 from tests.checkpoint_files import list_paths, opened, unpack
 from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.marks import but
+from tests.shares import numbers_of_calls
 
 from ashore.errors import CheckpointUnfit, StorageError
 from ashore.queries.state import files
@@ -204,7 +205,7 @@ def prepared(act: str, source: Contents) -> World:
 def test_whatever_call_is_struck_each_listed_savepoint_restores(
     act: str, strike: str, source: Contents
 ) -> None:
-    for number in itertools.count(1):
+    for number in numbers_of_calls():
         world = prepared(act, source)
         before = len(world.listed())
         faulty = FaultyStorage(world.storage, [STRIKES[strike](number)])
