@@ -25,7 +25,7 @@ PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 
 .PHONY: help setup setup-python setup-native setup-jars java lint lint-python lint-native check \
 	check-tests test test-all run-tests lint-and-test-native chromium demo drill bench bench-peers \
-	docs lock lock-jars wheel-native test-arm clean
+	fast-tests docs lock lock-jars wheel-native test-arm clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,9 +79,10 @@ lint-native: .venv/.packages
 	$(BIN)/python tools/native.py lint
 
 # One after the other: each of them writes Cargo.lock where it is missing.
+# What runs beside it comes first, as it may watch a clock.
 lint-and-test-native: setup-native
-	$(BIN)/python tools/native.py lint
-	$(BIN)/python tools/native.py test --quiet
+	nice $(BIN)/python tools/native.py lint
+	nice $(BIN)/python tools/native.py test --quiet
 
 check: setup-python ## lint, types, import contract, fast tests: no Java, no network
 	@$(MAKE) -j 2 --output-sync=target check-tests lint
@@ -96,18 +97,24 @@ test: run-tests ## tests of everything, on real servers; fails if one is left ou
 
 test-all: run-tests ## the same, and those that are marked long
 
-# Building the crate leaves one of two cores idle, so the rest is done beside it.
+# Building the crate leaves one of two cores idle, so the rest is done beside it. Tests that wait
+# leave time for lint and tests of the crate; their output is not kept back meanwhile.
 run-tests: java
-	@$(MAKE) -j 2 --output-sync=target lint-and-test-native setup-jars lint-python chromium
-	$(PYTEST) -p tests.times --history=fast -q -n 3 $(CHOSEN) $(FAST) tests/crash tests/browser
+	@$(MAKE) -j 2 --output-sync=target setup-native setup-jars lint-python chromium
+	@$(MAKE) -j 2 CHOSEN='$(CHOSEN)' fast-tests lint-and-test-native
 	$(PYTEST) -p tests.times --history=servers -n 3 --dist loadgroup --no-loadscope-reorder \
 		$(CHOSEN) --durations=25 tests/spark tests/drills tests/integration
 
-# Pages are looked at in a browser, which no Python package brings.
+fast-tests:
+	$(PYTEST) -p tests.times --history=fast -q -n 3 $(CHOSEN) $(FAST) tests/crash tests/browser
+
+# Pages are looked at in a browser, which no Python package brings. What its package recommends,
+# such as printers, takes longer to install than itself; of that pages need a font.
 chromium:
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 		&& echo "installing Chromium for the tests of pages" >&2 \
-		&& apt-get update -qq >&2 && apt-get install -y -qq chromium >&2; } || { \
+		&& apt-get update -qq >&2 && apt-get install -y -qq --no-install-recommends \
+		chromium fonts-liberation >&2; } || { \
 		echo "Chromium is needed for the tests of pages: apt-get install chromium" >&2; exit 7; }
 
 demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
