@@ -23,6 +23,7 @@ SLOW = {
 }
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(
     "setting",
     but(
@@ -37,6 +38,7 @@ def test_the_protocol_holds(setting: Setting):
     assert wrong is None, trace
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(("mutation", "invariant"), SLOW.items())
 def test_a_shortcut_breaks_an_invariant(mutation: str, invariant: str):
     _, wrong, _ = explore(dict(MUTATIONS)[mutation], mutation)

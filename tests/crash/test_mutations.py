@@ -259,6 +259,7 @@ def short_log(monkeypatch: Patch) -> None:
     monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 2)
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_protocol_is_found(name: str, monkeypatch: Patch) -> None:
     mutation = MUTATIONS[name]

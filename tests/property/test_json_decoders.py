@@ -84,6 +84,7 @@ TOKENS += [f'"{day}{clock}{zone}"' for day in DATES[:2] for clock in CLOCKS for 
 TOKENS += [f'"{day}{zone}"' for day in DATES for zone in ZONES]
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("name", NAMES)
 def test_every_token_in_every_type(name: str):
     values = [f'{{"{name}":{token}}}'.encode() for token in TOKENS]
@@ -123,6 +124,7 @@ def test_whole_values_alone_and_together(schema: str):
         decode_with_all(ddl, pa.array([value], pa.binary()))
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("cut", range(0, 170, 7))
 def test_a_value_that_is_cut_anywhere(cut: int):
     record = (
@@ -192,6 +194,7 @@ BESIDE = [*itertools.product(("", REQUIRED), ("", MAPS))]
 
 
 # Every day each of them beside one of these, by turns.
+@pytest.mark.thirds
 @pytest.mark.parametrize(
     ("name", "required", "maps"),
     [
@@ -270,6 +273,7 @@ BESIDE = [
 ]
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("beside", BESIDE)
 @pytest.mark.parametrize("first", TROUBLES)
 def test_what_is_said_of_a_record_with_two_faults(first: str, beside: str):

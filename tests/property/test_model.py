@@ -47,6 +47,7 @@ def test_the_protocol_holds_where_the_source_drops_offsets():
     assert states == 12_724
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(("mutation", "invariant"), SHORTCUTS)
 def test_a_shortcut_breaks_an_invariant(mutation: str, invariant: str):
     _, wrong, trace = explore(dict(MUTATIONS)[mutation], mutation)
@@ -55,6 +56,7 @@ def test_a_shortcut_breaks_an_invariant(mutation: str, invariant: str):
     assert trace
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(
     "mutation", but(pytest.mark.slow, streaming_query.MUTATIONS, QUICK_OF_A_QUERY.__contains__)
 )
@@ -64,6 +66,7 @@ def test_a_shortcut_doubles_or_loses_rows_of_a_query(mutation: str):
     assert trace
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(
     "mutation",
     but(
@@ -78,6 +81,7 @@ def test_a_shortcut_of_a_migration_leaves_no_job_that_starts(mutation: str):
     assert trace
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(
     "mutation",
     but(
@@ -93,6 +97,7 @@ def test_a_shortcut_takes_what_is_left_out_into_the_state(mutation: str):
     assert trace
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("mutation", streaming_query.MUTATIONS_OF_NEW)
 def test_a_shortcut_breaks_a_log_that_begins_with_a_savepoint(mutation: str):
     _, wrong, trace = streaming_query.explore_new(mutation)
@@ -120,6 +125,7 @@ SLOW_OF_SEALING = {
 }
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(
     ("mutation", "invariant"),
     but(
@@ -160,6 +166,7 @@ SHORTCUTS_OF_HISTORIES = {
 }
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(("mutation", "invariant"), SHORTCUTS_OF_HISTORIES.items())
 def test_a_shortcut_goes_on_in_another_history(mutation: str, invariant: str):
     _, wrong, trace = histories.explore(mutation)
@@ -189,6 +196,7 @@ def test_the_protocol_of_retention_holds(manual: bool):
     assert states > 500
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("mutation", SHORTCUTS_OF_RETENTION)
 def test_a_shortcut_of_retention_is_found(mutation: str):
     _, wrong, trace = retention.explore(mutation)

@@ -55,6 +55,7 @@ def test_a_drill_is_green(name: str) -> None:
     assert verdict.figures.records > 0
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(("name", "mutant"), BROKEN)
 def test_a_broken_protocol_turns_it_red(
     name: str, mutant: str, monkeypatch: pytest.MonkeyPatch
@@ -71,6 +72,7 @@ def test_a_broken_protocol_turns_it_red(
         assert verdict.figures.duplicated > 0 or "duplicated" in "".join(verdict.problems)
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("mutant", OWN_MOST_SLOW)
 def test_what_a_drill_is_for_turns_it_red(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, apply = OWN_MUTANTS[mutant]
