@@ -52,6 +52,7 @@ def broken_by(drill: Drill) -> set[str]:
     return broken if drill.short.is_real else set()
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(
     "drill",
     [

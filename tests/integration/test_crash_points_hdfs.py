@@ -2,7 +2,8 @@
 
 The exhaustive suite is `tests/crash`. Here each fault strikes the first call of a kind, one in the
 middle and the last, of three processes: one is killed before it prepares, one in its moves, and one
-finishes, archives and cleans. Every day each fault strikes one of the three, by turns.
+finishes, archives and cleans. Every day each fault strikes one of the three, by turns, and a share
+of the kinds (tests/shares.py).
 """
 
 import uuid
@@ -13,6 +14,7 @@ import pytest
 from tests.crash import storage_calls
 from tests.crash.harness import Reference, World, explain, reference, report
 from tests.crash.storage_calls import KEEPER_LIVES, Scenario, Strike, small_world
+from tests.shares import share_of
 
 from ashore.base.clock import SystemClock
 from ashore.log import names
@@ -151,4 +153,4 @@ def test_calls_of_every_kind(
         return explain(what, lambda: scenario.run_case(strike, life, call, expected))
 
     with ThreadPoolExecutor(CASES_AT_ONCE) as pool:
-        report(filter(None, pool.map(run, places[place])))
+        report(filter(None, pool.map(run, share_of(places[place]))))

@@ -23,7 +23,7 @@ def rarest(offered: list[Change], chosen: list[Change]) -> Change:
 
 
 def choose() -> tuple[Change, ...]:
-    """Return the changes of the everyday run: one of every third base whose state is rewritten.
+    """Return the changes of three everyday runs: one of every third base whose state is rewritten.
 
     Of its verdicts it is the one that the fewest bases before were chosen for. A state that is only
     kept is kept in one way: one such change stands for all of them.
@@ -58,6 +58,7 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pla
     return Played(session, tmp_path_factory.mktemp("streams"))
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(("base", "change"), CHANGES)
 def test_a_changed_query_gives_what_was_promised(
     played: Played, base: Base, change: Change
@@ -70,5 +71,5 @@ def test_a_changed_query_gives_what_was_promised(
     assert emitted == played.whole(base.meant(change), base.mode)
 
 
-def test_changes_of_every_verdict_are_played_every_day() -> None:
+def test_changes_of_every_verdict_are_played_by_three_commits() -> None:
     assert {each.verdict for each in CHOSEN} == {*StateVerdict} - {StateVerdict.REFUSED}

@@ -208,6 +208,7 @@ def describe_operators(frame: DataFrame) -> list[StatefulOperator]:
     return describe_graph(read_plan(frame))
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(("query", "names"), GOLDEN.items(), ids=range(len(GOLDEN)))
 def test_operators_have_readable_names(views: SparkSession, query: str, names: list[str]) -> None:
     found = describe_operators(views.sql(query))

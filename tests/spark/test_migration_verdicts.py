@@ -200,6 +200,7 @@ def tell(found: QueryVerdict) -> str:
     return "\n".join([*whys, *(f"{each.name}: {each.verdict} {each.why}" for each in columns)])
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_has_its_verdict(views: SparkSession, name: str) -> None:
     case = CASES[name]
@@ -214,6 +215,7 @@ def test_a_change_has_its_verdict(views: SparkSession, name: str) -> None:
         assert operator.verdict.rank >= worst_verdict(parts).rank
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("name", [*EIGHT, *MORE])
 def test_full_is_never_said_where_the_meaning_has_changed(views: SparkSession, name: str) -> None:
     old, new = (EIGHT if name in EIGHT else MORE)[name][:2]

@@ -86,6 +86,7 @@ def nowhere(spark: SparkSession) -> SparkSession:
     return session
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("query", QUERIES, ids=lambda each: f"{each.name}-{each.file}")
 def test_spark_says_what_the_comments_say(nowhere: SparkSession, query: object) -> None:
     found = refusals(nowhere, query.select)
@@ -102,6 +103,7 @@ def test_spark_says_what_the_comments_say(nowhere: SparkSession, query: object) 
 PLANNED = [each for each in QUERIES if not each.refused]
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("query", PLANNED, ids=lambda each: f"{each.name}-{each.file}")
 def test_what_a_query_does_is_what_it_did(nowhere: SparkSession, query: object) -> None:
     """Byte for byte, in any session: nothing of ids, clocks and places is in a graph."""

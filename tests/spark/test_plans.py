@@ -53,6 +53,7 @@ SAME = [
 ]
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(("one", "other"), SAME, ids=range(len(SAME)))
 def test_names_and_the_order_of_columns_play_no_part(
     views: SparkSession, one: str, other: str
@@ -108,6 +109,7 @@ APART = [
 ]
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(("one", "other"), APART, ids=range(len(APART)))
 def test_what_is_computed_tells_queries_apart(views: SparkSession, one: str, other: str) -> None:
     assert done_by(views.sql(one)) != done_by(views.sql(other))
@@ -164,6 +166,7 @@ SAME_OPERATORS = [
 ]
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(("one", "other"), SAME_OPERATORS, ids=range(len(SAME_OPERATORS)))
 def test_ids_and_digests_survive_names_and_orders(
     views: SparkSession, one: str, other: str
@@ -172,6 +175,7 @@ def test_ids_and_digests_survive_names_and_orders(
     assert before == after
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize(("one", "other"), APART[:-2], ids=range(len(APART) - 2))
 def test_digests_tell_apart_what_computes_something_else(
     views: SparkSession, one: str, other: str

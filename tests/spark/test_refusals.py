@@ -297,6 +297,7 @@ def refusal(spark: SparkSession, query: str, mode: str) -> SparkRefusal:
     return explain_refusal(caught.value)
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
 def test_a_refusal_is_a_sentence_and_advice_that_runs(views: SparkSession, case: Case) -> None:
     found = refusal(views, case.query, case.mode)

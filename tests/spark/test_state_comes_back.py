@@ -221,6 +221,7 @@ def test_whatever_is_done_to_a_checkpoint_the_results_are_those_of_one_run(
     require_one_run(story)
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("kind", PARTS)
 def test_a_part_of_it_leaves_every_kind_of_state_as_in_one_run(
     spark: SparkSession, use: Use, tmp_path: Path, kind: str
