@@ -3,7 +3,7 @@
 `make test` sets SHARE=third: a commit plays one third, always the same, and three commits in a row
 play all; `make test-all` plays all at once. It is a third of the calls that a fault may strike,
 where a test asks for `share_of` them or for their numbers, and of the cases of each test with the
-mark `thirds`.
+mark `thirds`; `thirds("a family")` is a third of the tests that bear the same name.
 """
 
 import itertools
@@ -52,23 +52,29 @@ def numbers_of_calls() -> Iterator[int]:
     return itertools.count(1 + first, step)
 
 
-def played(tests: Sequence[str], step: int, first: int) -> list[bool]:
-    """Return of each case whether it is played, by the names of the tests that they are of.
+def family_of(item: pytest.Item) -> str:
+    """Return what a test is a case of: what its mark names, or the test without its parameters."""
+    mark = item.get_closest_marker("thirds")
+    return mark.args[0] if mark and mark.args else item.nodeid.partition("[")[0]
 
-    Of a test with fewer cases than there are shares all are.
+
+def played(families: Sequence[str], step: int, first: int) -> list[bool]:
+    """Return of each case whether it is played, by the families that they are of.
+
+    Of a family with fewer cases than there are shares all are.
     """
-    every, seen = Counter(tests), Counter[str]()
+    every, seen = Counter(families), Counter[str]()
     found = []
-    for test in tests:
-        found.append(seen[test] % step == first or every[test] < step)
-        seen[test] += 1
+    for family in families:
+        found.append(seen[family] % step == first or every[family] < step)
+        seen[family] += 1
     return found
 
 
 @pytest.hookimpl(trylast=True)  # what is not chosen by its marks is no case
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     shared = [item for item in items if item.get_closest_marker("thirds")]
-    plays = played([item.nodeid.partition("[")[0] for item in shared], *share())
+    plays = played([family_of(item) for item in shared], *share())
     left = [item for item, is_played in zip(shared, plays, strict=True) if not is_played]
     if left:
         config.hook.pytest_deselected(items=left)

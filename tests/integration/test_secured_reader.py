@@ -89,6 +89,7 @@ def fill(
     return wanted
 
 
+@pytest.mark.thirds
 def test_every_record_comes_by_each_way(secured: SecuredKafka, way: str) -> None:
     wanted = fill(secured, 6, 2_000, 700)
     reading = read_raw(secured.by_way(way), whole(wanted))
@@ -98,6 +99,7 @@ def test_every_record_comes_by_each_way(secured: SecuredKafka, way: str) -> None
     assert reading.counts["bytes"] > 2_000 * 700
 
 
+@pytest.mark.thirds
 def test_batches_larger_than_a_fetch_come_whole_by_each_way(
     secured: SecuredKafka, way: str
 ) -> None:
@@ -131,6 +133,7 @@ def transactions(secured: SecuredKafka) -> tuple[StreamShard, int, list[tuple[in
     return StreamShard(topic, "0"), end, wanted
 
 
+@pytest.mark.thirds
 def test_small_answers_and_transactions_by_each_way(
     secured: SecuredKafka,
     transactions: tuple[StreamShard, int, list[tuple[int, bytes]]],
@@ -309,6 +312,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("case", REFUSALS)
 def test_what_is_refused_is_told_at_once_in_the_words_of_librdkafka(
     secured: SecuredKafka, case: str, caplog: pytest.LogCaptureFixture

@@ -60,6 +60,7 @@ def answers(site: ServedJob) -> Iterator[Answers]:
         yield Answers(client, site)
 
 
+@pytest.mark.thirds("a server of real jobs")
 def test_what_is_wrong_with_a_lake_is_told_in_the_words_of_the_command(answers: Answers) -> None:
     assert answers.ask("verify")[:2] == ("done", 0)
     answers.file.unlink()

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.served import ROOT, SCRIPT, ServedJob, serving, wait_for
 
 
@@ -35,6 +36,7 @@ class Terminal:
         return wait_for(self.job, lambda found: found is not None and found["phase"] == phase)
 
 
+@pytest.mark.thirds("a server of real jobs")
 def test_a_job_is_deployed_run_and_removed_from_a_terminal(site: ServedJob, tmp_path: Path) -> None:
     file = (site.jobs / "landing.yaml").rename(tmp_path / "landing.yaml")
     site.produce(100)

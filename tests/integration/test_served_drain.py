@@ -54,6 +54,7 @@ def suspend_tree(pid: int) -> None:
         each.suspend()
 
 
+@pytest.mark.thirds("a server of real jobs")
 def test_what_was_there_lands_and_then_the_job_is_stopped(site: ServedJob) -> None:
     with serving(site.jobs) as (client, _server):
         client.post(f"{JOB}/start", json={}).raise_for_status()

@@ -12,11 +12,13 @@ import time
 from typing import Any
 
 import psutil
+import pytest
 from tests.frozen import freeze
 from tests.kafka_tools import delete_topic
 from tests.served import ServedJob, ended, kill_tree, serving, wait_for
 
 
+@pytest.mark.thirds("a server of real jobs")
 def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: ServedJob) -> None:
     def job() -> Any:
         return client.get("/api/jobs/landing").json()
@@ -56,6 +58,7 @@ def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: Serve
         assert stopped["last"]["code"] == 0
 
 
+@pytest.mark.thirds("a server of real jobs")
 def test_a_real_operation_is_cancelled(site: ServedJob) -> None:
     """It is held by SIGSTOP meanwhile, so that it cannot be done before."""
     site.produce(10)
@@ -78,6 +81,7 @@ def test_a_real_operation_is_cancelled(site: ServedJob) -> None:
         assert client.get("/api/jobs/landing").json()["phase"] == "running", "the job goes on"
 
 
+@pytest.mark.thirds("a server of real jobs")
 def test_a_broken_file_a_changed_schema_and_a_deleted_topic_are_said_with_what_to_do(
     site: ServedJob,
 ) -> None:

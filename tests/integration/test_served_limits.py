@@ -34,6 +34,7 @@ def wait_for_phase(client: httpx.Client, name: str, phase: str) -> Any:
     return wait_for(lambda: job(client, name), lambda found: found["phase"] == phase)
 
 
+@pytest.mark.thirds("a server of real jobs")
 def test_a_job_beyond_max_jobs_waits_says_so_and_has_its_turn(site: ServedJob) -> None:
     with serving(site.jobs, "--max-jobs", "1") as (client, _server):
         client.post("/api/jobs/landing/start", json=START).raise_for_status()

@@ -69,6 +69,7 @@ def rows_of(page: str) -> list[str]:
     return re.findall(r'<tr><td class="code">([^<]+)</td>', body)
 
 
+@pytest.mark.thirds("a server of real jobs")
 def test_a_topic_becomes_a_job_that_lands_as_the_preview_showed(
     kafka: Kafka, topic: str, jobs: Path, tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ class Moving:
         return SliceName("moved", NEW)
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 def test_two_tables_have_each_record_once_the_old_one_up_to_the_savepoint(
     site: Site, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from ashore_lab.services.kafka import Kafka
 IDLE_S = 12.0
 
 
+@pytest.mark.thirds("a job on HDFS")
 def test_a_query_answers_requests_for_a_savepoint_and_a_stop_from_its_lake(
     kafka: Kafka, hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

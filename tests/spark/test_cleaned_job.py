@@ -5,6 +5,7 @@ import shutil
 import time
 from pathlib import Path
 
+import pytest
 from tests.spark.site import At, Site
 from tests.spark.sql_jobs import (
     PER_MINUTE,
@@ -42,6 +43,7 @@ def age(root: Path, hours: int) -> None:
         os.utime(each, (time.time() - hours * 3600,) * 2)
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 def test_a_job_cleans_its_checkpoint_and_counts_on(site: Site) -> None:
     topic, told = site.topic(1), Told()
     tables = (read_only(topic), PER_MINUTE_TABLE)

@@ -51,6 +51,7 @@ def go_on(job_file: Path, savepoint: str, output: OutputSince | None) -> LandedS
     return found[0].since
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 @pytest.mark.parametrize(
     "output",
     [OutputSince.ROLL_BACK, pytest.param(OutputSince.CATCH_UP, marks=pytest.mark.long)],

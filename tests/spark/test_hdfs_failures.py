@@ -95,6 +95,7 @@ FROZEN = Outage(Hdfs.freeze_namenode, Hdfs.thaw_namenode)
 BLACK_HOLED = Outage(Hdfs.black_hole, Hdfs.restore)
 
 
+@pytest.mark.thirds("a job on HDFS")
 @pytest.mark.parametrize(
     "outage",
     [
@@ -118,6 +119,7 @@ def test_a_job_goes_on_with_the_other_namenode(lake: Lake, cluster: Hdfs, outage
     lake.prove()
 
 
+@pytest.mark.thirds("a job on HDFS")
 def test_moves_that_are_applied_late_harm_nothing(lake: Lake, cluster: Hdfs) -> None:
     frozen = active_of(cluster)
     with lake.running() as job:

@@ -78,6 +78,7 @@ def expected(records: list[Click], country: str, upto_ms: int) -> dict[tuple[int
     }
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(

@@ -44,6 +44,7 @@ REDUCED = {
 EVERYDAY = {"event time less"}
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 @pytest.mark.parametrize("case", but(pytest.mark.long, [*REDUCED], EVERYDAY.__contains__))
 def test_rows_that_were_seen_do_not_come_again(
     spark: SparkSession, use: Use, tmp_path: Path, case: str
@@ -70,6 +71,7 @@ def test_rows_that_were_seen_do_not_come_again(
     assert emitted == [row for row in whole if row not in before]
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 def test_rows_that_become_one_expire_with_the_last(
     spark: SparkSession, use: Use, tmp_path: Path
 ) -> None:

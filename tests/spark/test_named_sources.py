@@ -24,6 +24,7 @@ NAMED = CASES["named-sources"]
 FED = 3  # files of each source, a batch each
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 @pytest.mark.parametrize("state_format", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_sources_keep_their_names_in_whatever_is_made_of_a_checkpoint(
     spark: SparkSession, use: Use, tmp_path: Path, state_format: int

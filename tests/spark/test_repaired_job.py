@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.damage import conf, edit, remove
 from tests.spark.programs import contents
 from tests.spark.site import Site
@@ -82,6 +83,7 @@ def require_one_run(site: Site) -> None:
     assert read_per_minute(site) == per_minute(records, watermark_ms=watermark_ms)
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 def test_a_job_goes_on_from_what_was_repaired(site: Site) -> None:
     job_file, topic = started(site)
     assert doctor(job_file)[1]["findings"] == []
@@ -119,6 +121,7 @@ def test_a_job_goes_on_from_what_was_repaired(site: Site) -> None:
     assert (code, refused["error"]["why"]) == (FINDINGS, "no_repair")
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 def test_a_job_whose_last_change_is_lost_goes_back_with_its_table(site: Site) -> None:
     """A repair alone would leave the table ahead of the query: the doctor names the command."""
     job_file, topic = started(site)

@@ -38,6 +38,7 @@ def produce(site: Site, topic: str, records: list[Click]) -> None:
         site.produce(topic, encode(records[partition::2]), partition)
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 def test_a_job_goes_on_with_other_partitions_and_back(site: Site) -> None:
     topic = site.topic(2)
     tables = (read_only(topic), PER_MINUTE_TABLE)

@@ -24,6 +24,7 @@ SQL = """
 """
 
 
+@pytest.mark.thirds("a job on HDFS")
 def test_a_query_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
     kafka: Kafka, hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

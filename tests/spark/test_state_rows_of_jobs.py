@@ -48,6 +48,7 @@ def land_twice(site: Site) -> Path:
     return job_file
 
 
+@pytest.mark.thirds("a job whose checkpoint is changed")
 def test_state_and_table_are_all_that_was_read_and_columns_have_the_names_of_the_sql(
     site: Site,
 ) -> None:
