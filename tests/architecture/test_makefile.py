@@ -79,8 +79,9 @@ def test_a_run_is_timed_by_file_and_appended_to_those_before(tmp_path: Path):
     (tmp_path / "test_one.py").write_text("def test_it(): pass\n")
     (tmp_path / "test_two.py").write_text("def test_it(): assert False\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.times", "--history=fast", "-n", "2"]
-    own = {**os.environ, "PYTHONPATH": str(ROOT)}
+    plugins = ["-p", "xdist", "-p", "tests.times"]  # others take seconds to load
+    command = [sys.executable, "-m", "pytest", *plugins, "--history=fast", "-n", "2"]
+    own = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     for _ in range(2):
         done = subprocess.run(
             command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False

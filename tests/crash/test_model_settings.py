@@ -23,7 +23,7 @@ SLOW = {
 }
 
 
-@pytest.mark.thirds
+@pytest.mark.thirds("the model in larger settings")
 @pytest.mark.parametrize(
     "setting",
     but(
@@ -38,7 +38,7 @@ def test_the_protocol_holds(setting: Setting):
     assert wrong is None, trace
 
 
-@pytest.mark.thirds
+@pytest.mark.thirds("the model in larger settings")
 @pytest.mark.parametrize(("mutation", "invariant"), SLOW.items())
 def test_a_shortcut_breaks_an_invariant(mutation: str, invariant: str):
     _, wrong, _ = explore(dict(MUTATIONS)[mutation], mutation)
@@ -52,6 +52,7 @@ def test_every_mutation_is_played_here_or_with_the_smaller_settings():
     assert {*test_model.QUICK, *test_model.SLOW, *SLOW} == set(dict(MUTATIONS))
 
 
+@pytest.mark.thirds("the model in larger settings")
 @pytest.mark.parametrize(
     ("records", "expected"), [(2, 128_404), pytest.param(3, 987_839, marks=pytest.mark.long)]
 )
@@ -64,6 +65,7 @@ def test_the_protocol_of_queries_holds(
     assert states == expected  # fewer: something is no longer explored
 
 
+@pytest.mark.thirds("the model in larger settings")
 @pytest.mark.slow
 def test_the_protocol_of_a_log_that_begins_with_a_savepoint_holds():
     states, wrong, trace = streaming_query.explore_new()
@@ -78,6 +80,7 @@ def test_the_protocol_of_what_queries_leave_out_holds():
     assert states == 458_477  # fewer: something is no longer explored
 
 
+@pytest.mark.thirds("the model in larger settings")
 @pytest.mark.slow
 def test_a_migration_and_its_undo_leave_the_old_job_or_the_new_one():
     states, wrong, trace = streaming_query.explore_migration()
@@ -94,6 +97,7 @@ def test_a_copy_from_before_a_migration_is_not_mixed_with_the_new_plan():
     assert "means two things" in (wrong or "")
 
 
+@pytest.mark.thirds("the model in larger settings")
 @pytest.mark.parametrize(("rows", "expected"), [(sealing.SMALL, 27_042), (sealing.LARGE, 182_346)])
 def test_the_protocol_of_sealing_holds(rows: dict[str, int], expected: int):
     states, wrong, trace = sealing.explore(rows=rows)
