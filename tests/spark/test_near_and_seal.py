@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from tests.spark.site import Site, event, table_of
 
 from ashore.base.clock import CLOCK_VARIABLE, SteeredClock, Steering
@@ -67,6 +68,7 @@ class Lake:
         return bool(self.client.call("get_partitions_by_names", *names))
 
 
+@pytest.mark.thirds("partitions that are told to Hive")
 def test_with_near_a_partition_is_seen_long_before_its_hour_is_over(site: Site, hive: Hive) -> None:
     lake = Lake(site, hive, "near")
     with lake.running() as loop:
@@ -74,6 +76,7 @@ def test_with_near_a_partition_is_seen_long_before_its_hour_is_over(site: Site, 
         assert lake.is_seen()
 
 
+@pytest.mark.thirds("partitions that are told to Hive")
 def test_with_seal_a_partition_is_seen_when_its_hour_and_the_delay_are_over(
     site: Site, hive: Hive
 ) -> None:
@@ -88,6 +91,7 @@ def test_with_seal_a_partition_is_seen_when_its_hour_and_the_delay_are_over(
         assert lake.is_seen()
 
 
+@pytest.mark.thirds("partitions that are told to Hive")
 def test_a_process_says_whose_clock_it_has(site: Site, tmp_path: Path) -> None:
     job_file = site.job_file(table_of("clicks"))
     run = subprocess.run(
