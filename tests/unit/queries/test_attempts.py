@@ -154,11 +154,28 @@ def test_state_of_another_format_is_refused(storage: Storage) -> None:
     attempts = begun(storage, 1)
     path = f"{DIRECTORY}/whole-1.json"
     reported = json.loads(storage.read(path))
-    assert reported == {"copy_of": None, "state_format": 1}
+    assert reported == {"copy_of": None, "state_format": 1, "source": "ashore"}
     storage.delete(path)
     storage.create(path, json.dumps({**reported, "state_format": 2}).encode())
     with pytest.raises(CheckpointUnfit, match="format 2, this release writes 1"):
         attempts.newest()
+
+
+def test_what_an_earlier_release_reads_with_sparks_own_source_stays_for_it(
+    storage: Storage,
+) -> None:
+    attempts = begun(storage, 2)
+    attempts.release(1)
+    path = f"{DIRECTORY}/whole-1.json"
+    storage.delete(path)
+    storage.create(path, b'{"copy_of": null, "state_format": 1}')
+    before = files(attempts.attempt(1))
+
+    assert attempts.take(2, is_mine=False) == attempts.attempt(2)
+
+    assert files(attempts.attempt(1)) == before
+    attempts.release(2)
+    assert attempts.take(3, is_mine=False) == attempts.attempt(2)
 
 
 def test_a_true_copy_takes_what_a_start_needs() -> None:

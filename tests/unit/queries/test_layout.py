@@ -35,6 +35,7 @@ from ashore.queries.state.layout import (
     parse_path,
     write_kafka,
 )
+from ashore.topics.read.stream_ends import StreamEnd, TopicEnd, write_text
 
 CASES = sorted(each.name for each in GOLDEN.iterdir())
 STORE = Store(0, 7)
@@ -244,6 +245,13 @@ def test_an_end_of_kafka() -> None:
     text = '{"clicks":{"1":7,"0":5},"views":{}}'
     assert parse_kafka(text, "p") == {"clicks": {"1": 7, "0": 5}, "views": {}}
     assert write_kafka(parse_kafka(text, "p")) == text
+
+
+def test_an_end_of_the_source_ashore_has_the_same_offsets() -> None:
+    end = StreamEnd({"clicks": TopicEnd("id", {"0": 5, "1": 7}, {"0": 3}, {"1": 0})})
+    assert parse_kafka(write_text(end), "p") == {"clicks": {"0": 5, "1": 7}}
+    with pytest.raises(CheckpointUnfit, match="form 2"):
+        parse_kafka('{"ashore":2,"topics":{}}', "p")
 
 
 @pytest.mark.parametrize(

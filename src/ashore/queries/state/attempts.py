@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # a checkpoint that a directory names needs no job file
     from ashore.jobs.file import Job
 
 _FORMAT = "state_format"
+_SOURCE = "source"  # what reads for the attempt; not there: Spark's own Kafka source
 
 
 def _name_none() -> int:
@@ -64,7 +65,7 @@ class Attempts(CheckpointStore):
         if not epochs:
             return None
         path = self._complete_file(listed, epochs[-1])
-        found = json.loads(self.read(path)).get(_FORMAT, STATE_FORMAT)
+        found = self._read_complete(listed, epochs[-1]).get(_FORMAT, STATE_FORMAT)
         if found != STATE_FORMAT:
             raise CheckpointUnfit(
                 f"{self.full_path(path)}: the state is of format {found}, this release writes "
@@ -74,8 +75,21 @@ class Attempts(CheckpointStore):
             )
         return self.attempt(epochs[-1])
 
+    def _is_of_spark(self, attempt: Checkpoint) -> bool:
+        """Return whether Spark's own Kafka source has read for an attempt: of another release."""
+        listed = self._list()
+        epoch = int(names.leaf(attempt.path))
+        return self._read_complete(listed, epoch).get(_SOURCE) is None
+
+    def _read_complete(self, listed: dict[AttemptFile, list[int]], epoch: int) -> dict[str, object]:
+        found: dict[str, object] = json.loads(self.read(self._complete_file(listed, epoch)))
+        return found
+
     def take(self, epoch: int, *, is_mine: bool) -> Checkpoint:
         """Return the attempt that the writer of `epoch` uses.
+
+        It is a copy also where Spark's own Kafka source has written the newest one: an earlier
+        release can continue in that, which this one does not change.
 
         Requires: the log was opened with that epoch, before.
         If interrupted: a part of an attempt may be there, which is never taken.
@@ -89,7 +103,8 @@ class Attempts(CheckpointStore):
         """
         newest = self.newest()
         before = names.attempt_file(AttemptFile.RELEASED, epoch - 1)
-        if newest is not None and (is_mine or self.stat(before) is not None):
+        is_free = is_mine or self.stat(before) is not None
+        if newest is not None and is_free and not self._is_of_spark(newest):
             return newest
         with self._making(epoch, newest) as made:
             if newest is not None:
@@ -156,7 +171,8 @@ class Attempts(CheckpointStore):
         Where that fails its files are deleted: tries on a full disk must not fill it further.
         """
         copied = newest.path if newest else None
-        reported = json.dumps({"copy_of": copied, _FORMAT: STATE_FORMAT}).encode()
+        about = {"copy_of": copied, _FORMAT: STATE_FORMAT, _SOURCE: "ashore"}
+        reported = json.dumps(about).encode()
         self.create(names.attempt_file(AttemptFile.STARTED, epoch), reported)
         try:
             yield self.attempt(epoch)

@@ -25,6 +25,7 @@ from pyspark.sql.streaming import StreamingQuery
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, Fenced
 from ashore.jobs.file.source_text import Place
+from ashore.log.positions import StreamShard
 from ashore.log.progress import QueryProgress
 from ashore.queries.spark.internals.reading import reads_files, refresh_files
 from ashore.queries.spark.sql.batches import POLL_S, QueryBatches, RunAgain
@@ -34,6 +35,7 @@ from ashore.queries.spark.sql.row_errors import RowError
 from ashore.queries.spark.sql.views import BAD, TIMES
 from ashore.queries.state.cleaner import CheckpointCleaner
 from ashore.topics.loop.housekeeping import Housekeeping
+from ashore.topics.read.stream_ends import StreamEnd
 from ashore.topics.run.spark.causes import outermost_cause
 
 
@@ -277,16 +279,13 @@ def _lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:
     return sum(lags) if lags else None
 
 
-def _offsets(offsets: object) -> dict[tuple[str, str], int]:
-    """Return the offsets that Spark reports of a Kafka source, by topic and partition."""
+def _offsets(offsets: object) -> dict[StreamShard, int]:
+    """Return the offsets that Spark reports of a stream of topics; of others none."""
     found = json.loads(offsets) if isinstance(offsets, str) else offsets
-    if not isinstance(found, Mapping):
+    try:
+        return dict(StreamEnd.parse(found).shards())
+    except ValueError:
         return {}
-    return {
-        (topic, shard): int(offset)
-        for topic, shards in found.items()
-        for shard, offset in shards.items()
-    }
 
 
 def _size_of(operator: Mapping[str, Any]) -> int:

@@ -14,6 +14,7 @@ from typing import Self
 
 from ashore.errors import CheckpointUnfit, check
 from ashore.queries.state.layout.paths import is_number
+from ashore.topics.read.stream_ends import StreamEnd, is_stream_end
 
 HINT = "restore the checkpoint; was it written by another release of Spark?"
 PARTITIONS = "spark.sql.shuffle.partitions"  # of `conf`: how many the state has
@@ -36,7 +37,7 @@ class Wrong(StrEnum):
     OTHER_VERSION = "other_version"
     NOT_JSON = "not_json"
     OTHER_CONTENT = "other_content"
-    OTHER_SOURCE = "other_source"  # an end that is not Kafka's
+    OTHER_SOURCE = "other_source"  # an end that is not of topics of Kafka
 
 
 def unfit(why: Wrong, text: str) -> CheckpointUnfit:
@@ -191,9 +192,19 @@ def _source(line: str, place: str) -> SourceEnd:
 
 
 def parse_kafka(end: str, place: str) -> dict[str, dict[str, int]]:
-    """Return what an end says, if it is Kafka's. Raises CheckpointUnfit."""
+    """Return the offsets of an end, if it is Kafka's: of the source `ashore`, or of Spark's own.
+
+    Raises CheckpointUnfit.
+    """
     found: dict[str, dict[str, int]] = {}
-    for topic, partitions in _object(end, place, Wrong.OTHER_SOURCE).items():
+    written = _object(end, place, Wrong.OTHER_SOURCE)
+    if is_stream_end(written):
+        try:
+            topics = StreamEnd.parse(written).topics.items()
+        except ValueError as error:
+            raise unfit(Wrong.OTHER_CONTENT, f"{place}: {error}") from None
+        return {topic: dict(each.next) for topic, each in topics}
+    for topic, partitions in written.items():
         if not isinstance(partitions, dict):
             raise unfit(Wrong.OTHER_SOURCE, f"{place} has no Kafka offsets")
         for partition, offset in partitions.items():
@@ -205,7 +216,7 @@ def parse_kafka(end: str, place: str) -> dict[str, dict[str, int]]:
 
 
 def write_kafka(end: KafkaEnd) -> str:
-    """Return an end of Kafka as Spark writes it."""
+    """Return an end as Spark's own source writes it, which the source `ashore` reads too."""
     return _dump(end)
 
 
