@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.headers import ODD, odd_records
 from tests.kafka_tools import (
@@ -19,6 +20,11 @@ from tests.kafka_tools import (
 from tests.raw_headers import produce_raw
 from tests.spark.ashore_source import Reader, open_stream, read_batch
 from tests.spark.site import SCHEMA, Site, events
+from tests.spark.streams import CLICKS, NOWHERE, topic_view
+
+from ashore.plans.graph import list_topics
+from ashore.plans.operator_graph import describe_graph
+from ashore.queries.spark.internals.reading import read_plan
 
 MakeReader = Callable[..., Reader]
 
@@ -217,3 +223,27 @@ def test_a_checkpoint_of_sparks_own_source_continues(site: Site, reader_of: Make
     assert {number: len(found) for number, found in reader.batches.items()} == {1: 2, 2: 1}
     assert reader.offsets() == [(topic, 0, 5), (topic, 1, 0), (topic, 1, 1)]
     assert '"ashore"' in reader.end(2)
+
+
+def test_operators_of_a_query_keep_their_ids(spark: SparkSession) -> None:
+    """A plan over Spark's own source, and the same over this one: columns are what they were."""
+    found = []
+    for is_own in (False, True):
+        session = spark.newSession()
+        if is_own:
+            options = {"kafka.bootstrap.servers": NOWHERE, "subscribe": "clicks", "schema": CLICKS}
+            view = open_stream(session, options).where("decoded IS NOT NULL").select("decoded.*")
+            view.withWatermark("ts", "10 seconds").createOrReplaceTempView("clicks")
+        else:
+            topic_view(session, "clicks", CLICKS, "ts")
+        graph = read_plan(
+            session.sql(
+                "SELECT window.start AS s, country, sum(amount) AS a FROM clicks WHERE id > 3 "
+                "GROUP BY window(ts, '1 minute'), country"
+            )
+        )
+        operators = describe_graph(graph).operators
+        found.append([each.id for each in operators if each.state is not None])
+        assert list_topics(graph.sources) == [["clicks"]]
+    assert found[0] == found[1]
+    assert found[0]

@@ -198,7 +198,7 @@ def list_fixed(sources: tuple[PlanSource, ...]) -> dict[int, str]:
 
 
 # How plans are read: another number where the same plan of Spark's would give another graph.
-GRAPH_FORM = 6
+GRAPH_FORM = 7
 
 # Names of expressions: what an operator groups by, and what it computes of each group.
 KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "sessionExpression", "groupingAttributes")

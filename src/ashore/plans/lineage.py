@@ -47,7 +47,7 @@ _NO_OPTIONS = {
 }
 _TYPED = {"Cast"}  # functions whose type is what they do
 _RESULTS = "aggregateAttributes"
-_RECORDS = {"value", "key"}  # of Kafka's records: what is decoded
+_RECORDS = {"value", "key", "decoded"}  # of Kafka's records: what is decoded, and the result
 
 
 @dataclass(slots=True)

@@ -1,8 +1,18 @@
 """Which errors a row is to blame for, and how they are told. The texts are Spark's own."""
 
+from traceback import format_exception_only
+
 import pytest
 
-from ashore.errors import BatchFailed, RowNotComputed
+from ashore.errors import (
+    AshoreError,
+    BatchFailed,
+    HistoryTruncated,
+    OffsetsGone,
+    RowNotComputed,
+    SourceUnreachable,
+    StreamReplaced,
+)
 from ashore.jobs.file.source_text import Place
 from ashore.queries.spark.sql.refusals import explain_failure
 from ashore.queries.spark.sql.row_errors import RowError, find_row_error
@@ -92,3 +102,21 @@ def test_a_query_that_fails_for_a_row_is_reported_in_a_sentence_and_is_not_run_a
     assert "NUMERIC_VALUE_OUT_OF_RANGE" in stream.message
     other = explain_failure("j/ods__big", failed, None, locate)
     assert isinstance(other, BatchFailed)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OffsetsGone("Kafka no longer has clicks/0 [2, 5)"),
+        HistoryTruncated("clicks/0 was truncated below offset 3: it ends at 1"),
+        StreamReplaced("topic clicks was deleted and created again"),
+        SourceUnreachable("no broker answers"),
+    ],
+)
+def test_what_the_source_of_topics_raises_is_raised_again(error: AshoreError) -> None:
+    traceback = "".join(format_exception_only(error))
+    text = f"[STREAM_FAILED] Query [id = d8] terminated with exception: Traceback:\n{traceback}"
+    found = explain_failure("j/ods__big", RuntimeError(text), None, locate)
+    assert type(found) is type(error)
+    assert found.message == f"j/ods__big: {error.message}"
+    assert found.hint

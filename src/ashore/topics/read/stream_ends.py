@@ -51,7 +51,7 @@ class StreamEnd:
         """Return what a JSON value says. Raises ValueError."""
         if not isinstance(value, dict):
             raise ValueError("expected the end of a stream")  # noqa: TRY004 - of a document
-        if not _is_of_this_source(value):
+        if not is_stream_end(value):
             return cls(
                 {topic: TopicEnd("", _parse_offsets(topic, value[topic])) for topic in value}
             )
@@ -91,7 +91,7 @@ class StreamEnd:
         return None if end is None else end.first.get(shard.shard)
 
 
-def _is_of_this_source(value: Mapping[str, object]) -> bool:
+def is_stream_end(value: Mapping[str, object]) -> bool:
     """Return whether a JSON object is an end of this source, of whatever form, or of another."""
     return type(value.get(_FORM)) is int
 

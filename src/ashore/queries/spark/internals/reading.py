@@ -32,8 +32,11 @@ from ashore.plans.physical import (
 from ashore.queries.spark.internals.planning import MODES, OutputMode, plan_streaming
 from ashore.topics.run.spark.internals import jvm
 from ashore.topics.run.spark.internals.spark_version import require_known_spark
+from ashore.topics.run.spark.source.source_options import FORMAT
 
-# Of the options of Spark's Kafka source, those that say what is read; their words.
+# Sources of Kafka's topics, Spark's own and that of Ashore: what is read is the same.
+KAFKA = {"kafka", FORMAT}
+# Of their options, those that say what is read; their words.
 TOPICS = {"subscribe": "", "subscribepattern": "topics like ", "assign": "partitions "}
 JOIN = "StreamingSymmetricHashJoinExec"
 EXPAND, PROJECTED = "ExpandExec", "projections"
@@ -227,6 +230,7 @@ def _read_source(leaf: JavaObject) -> PlanSource:
 
 def _read_stream(leaf: JavaObject) -> PlanSource:
     written = str(jvm.V2_FORMAT(leaf))
+    written = "kafka" if written in KAFKA else written
     options = jvm.V2_OPTIONS(leaf)
     found = ((words, jvm.OPTION_VALUE(options, option)) for option, words in TOPICS.items())
     reads = next((f"{words}{value}" for words, value in found if value is not None), written)

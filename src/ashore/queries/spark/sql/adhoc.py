@@ -31,11 +31,10 @@ from ashore.queries.spark.sql.row_errors import find_row_error
 from ashore.queries.spark.sql.script import Script, parse_script, parse_select, select
 from ashore.queries.spark.sql.settings import open_session
 from ashore.queries.spark.sql.topics import JSON_OPTIONS
-from ashore.queries.spark.sql.views import BAD, TIMES, View, make_view
+from ashore.queries.spark.sql.views import BAD, TIMES, View, make_view, open_ranges
 from ashore.topics.loop.joins import require_streams
 from ashore.topics.read.source import Source
 from ashore.topics.run.spark.causes import DETAIL_LENGTH_MAX, outermost_cause, text_of
-from ashore.topics.run.spark.reader import read_ranges
 
 QUERY = "query"  # what messages call it
 Send = Callable[[Event], None]
@@ -101,7 +100,7 @@ def _create_view(
         for topic in view.topics
         for shard, offsets in sorted(ranges[topic].items())
     ]
-    records = read_ranges(session, parts.kafka, own, headers=view.spec.headers)
+    records = open_ranges(session, parts.kafka, view, own)
     # A job may stop at a bad record. A query that is tried out reports how many there are.
     tolerant = replace(view, spec=replace(view.spec, on_invalid="drop"))
     make_view(tolerant, records, TimeMark(parts.spark))

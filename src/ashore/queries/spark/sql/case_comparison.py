@@ -117,7 +117,7 @@ def read_case_letters(
     spec = assembly.refine(view.spec)
     write_batches(directory, view, batches)
     ranges = [each for batch in list_ranges(batches) for each in batch]
-    records = open_ranges(session, directory, ranges).coalesce(1)
+    records = open_ranges(session, directory, view, ranges).coalesce(1)
     records = records.select(*record_columns(spec))
     if spec.is_decoded_by_spark:
         records = decode_records(records, spec)

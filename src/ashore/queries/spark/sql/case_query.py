@@ -95,7 +95,7 @@ class CaseQuery:
 
         def make_views(session: SparkSession) -> None:
             for view in self.plan.views:
-                records = leave_out(open_records(session, self.inputs[view.name]), left_out)
+                records = leave_out(open_records(session, self.inputs[view.name], view), left_out)
                 make_view(view, records, self.plan.mark)
             self._make_case_views(session)
 
@@ -158,7 +158,7 @@ class CaseQuery:
     def _open_part(self, ranges: tuple[ShardRange, ...], left_out: tuple[Letter, ...]) -> DataFrame:
         def make_views(session: SparkSession) -> None:
             for view in self.plan.views:
-                records = open_ranges(session, self.inputs[view.name], ranges)
+                records = open_ranges(session, self.inputs[view.name], view, ranges)
                 now = F.current_timestamp()
                 make_view(view, leave_out(records, left_out), self.plan.mark, now)
             self._make_case_views(session)
@@ -186,7 +186,7 @@ class CaseQuery:
     def _far_ahead(self, view: View, left_out: tuple[Letter, ...]) -> list[CaseLetter]:
         ranges = [each for batch in list_ranges(self.case.batches) for each in batch]
         session = self.plan.open_session(self.spark)
-        records = leave_out(open_ranges(session, self.inputs[view.name], ranges), left_out)
+        records = leave_out(open_ranges(session, self.inputs[view.name], view, ranges), left_out)
         far = choose_far_future(records, view, F.current_timestamp())
         rows = far.select("topic", "partition", "offset").collect()
         reason = reason_of(self.slice)

@@ -1,6 +1,6 @@
 """Records of a test case as what a streaming query reads.
 
-What it is: `write_batches`, files with the columns of Kafka's records, one for each batch;
+What it is: `write_batches`, files with the rows of the source `ashore`, one for each batch;
 `open_records`, a stream that reads one file per batch, in their order; `open_ranges`, offsets of
 them beside the stream.
 What it promises: a query reads batch after batch, as from Kafka: also views that a batch has no
@@ -11,6 +11,7 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,23 +25,28 @@ from ashore.errors import JobFileInvalid
 from ashore.jobs.file.cases import GivenBatch, GivenRecord
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange
 from ashore.log.tables import HEADERS_TYPE
-from ashore.queries.spark.sql.views import View
+from ashore.queries.spark.sql.views import View, as_view_reads, row_shape
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.route.event_columns import EventColumn
 from ashore.topics.route.event_time import PER_SECOND, find_path
-from ashore.topics.run.spark.reader import HEADERS, RECORD_DDL
+from ashore.topics.run.spark.reader import HEADERS, RECORD, RECORD_DDL
+from ashore.topics.run.spark.source.record_batches import RowMaker
+from ashore.topics.run.spark.source.record_schema import RowShape
 from ashore.topics.write.batch import LandingSpec
 
 SOURCE = "given"  # the source of such records, where Kafka has a name
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DDL = f"{RECORD_DDL}, {HEADERS} {HEADERS_TYPE}"
-_SCHEMA = to_arrow(parse_ddl(_DDL))
+_SCHEMA = to_arrow(parse_ddl(f"{RECORD_DDL}, {HEADERS} {HEADERS_TYPE}"))
+_COLUMNS = (*RECORD, HEADERS)
 
 
 def write_batches(directory: Path, view: View, batches: Sequence[GivenBatch]) -> None:
     """Write a file for each batch: the records in it of the topics of a view."""
     directory.mkdir(parents=True)
+    shape = _shape_of(view)
+    schema = to_arrow(parse_ddl(shape.ddl))
+    maker = RowMaker(shape, schema, view.spec.reader)
     offsets: dict[tuple[str, int], int] = defaultdict(int)
     at_ms = 0
     for number, batch in enumerate(batches):
@@ -52,24 +58,34 @@ def write_batches(directory: Path, view: View, batches: Sequence[GivenBatch]) ->
                 rows.append(_row(batch.topic, offsets[place], at_ms, record, view.spec))
                 offsets[place] += 1
         path = directory / f"{number:06}.parquet"
-        pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), path)
+        records = pa.RecordBatch.from_pylist(rows, _SCHEMA)
+        pq.write_table(pa.Table.from_batches(maker.make(records), schema), path)
         os.utime(path, (1_000_000 + number, 1_000_000 + number))  # files are read in this order
 
 
-def open_records(session: SparkSession, directory: Path) -> DataFrame:
+def open_records(session: SparkSession, directory: Path, view: View) -> DataFrame:
     """Return the records of a view as a stream. Nothing is read yet."""
-    reader = session.readStream.schema(_DDL).option("maxFilesPerTrigger", "1")
-    return reader.parquet(str(directory))
+    ddl = _shape_of(view).ddl
+    reader = session.readStream.schema(ddl).option("maxFilesPerTrigger", "1")
+    return as_view_reads(reader.parquet(str(directory)), view.spec)
 
 
-def open_ranges(session: SparkSession, directory: Path, ranges: Iterable[ShardRange]) -> DataFrame:
+def open_ranges(
+    session: SparkSession, directory: Path, view: View, ranges: Iterable[ShardRange]
+) -> DataFrame:
     """Return the records of a view in some offsets, beside the stream. Nothing is read yet."""
     is_read = F.col("offset") < 0  # Spark must not know that there is nothing to read
     for each in ranges:
         is_of_it = (F.col("topic") == each.key.stream) & (F.col("partition") == int(each.key.shard))
         start, end = each.offsets.start, each.offsets.end
         is_read |= is_of_it & (F.col("offset") >= start) & (F.col("offset") < end)
-    return session.read.schema(_DDL).parquet(str(directory)).where(is_read)
+    ddl = _shape_of(view).ddl
+    records = session.read.schema(ddl).parquet(str(directory)).where(is_read)
+    return as_view_reads(records, view.spec)
+
+
+def _shape_of(view: View) -> RowShape:
+    return replace(row_shape(view.spec, *_COLUMNS), keeps_values=True)
 
 
 def list_ranges(batches: Sequence[GivenBatch]) -> list[tuple[ShardRange, ...]]:

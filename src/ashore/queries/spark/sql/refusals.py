@@ -11,13 +11,16 @@ from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException, PySparkException
 
+from ashore import errors
 from ashore.errors import (
     AshoreError,
     BadRecord,
     BatchFailed,
     OffsetsGone,
     QueryRefused,
+    RecordsTooLarge,
     RowNotComputed,
+    StreamReplaced,
 )
 from ashore.jobs.file.source_text import Place
 from ashore.queries.spark.internals.refusals import explain_refusal
@@ -41,9 +44,14 @@ _STATE = re.compile(
 _SOURCES = re.compile(r"STREAMING_QUERY_EVOLUTION_ERROR[.\w]*|There are \[\d+\] sources in the")
 _OTHER_SQL = "restore the SQL that the query was started with, or write to another table or topic"
 _AWAY = "FAILED_JDBC"  # a condition, with others below it
-_DATA_LOSS = re.compile(
-    r"KAFKA_DATA_LOSS[.\w]*|Some data may have been (?:lost|missed)|data.loss", re.IGNORECASE
-)
+# What the source of topics raises, in Spark's text of what Python has raised.
+_OF_SOURCE = re.compile(r"ashore\.errors\.(\w+): ([^\n]+)")
+_HINTS: dict[type[AshoreError], str] = {
+    OffsetsGone: "a query cannot skip offsets: write to another table, from what Kafka still has",
+    RecordsTooLarge: "raise `limits` in the job file: a query cannot skip records; or write to "
+    "another table, from later offsets",
+    StreamReplaced: "the state belongs to the old topic: write to another table or topic",
+}
 
 
 def refused_at(place: Place, message: str, *, hint: str, **more: Any) -> QueryRefused:
@@ -137,17 +145,24 @@ def explain_failure(
         )
     if _SOURCES.search(text):
         return other_sources(name, detail)
-    if _DATA_LOSS.search(text):
-        return OffsetsGone(
-            f"{name}: Kafka has deleted offsets that were not read yet: {innermost_cause(text)}",
-            hint="a query cannot skip offsets: write to another table, from what Kafka still has",
-            detail=detail,
-        )
+    of_source = _explain_source(name, text)
+    if of_source is not None:
+        return of_source
     return BatchFailed(
         f"{name} failed in Spark: {innermost_cause(text)}",
         hint="nothing was prepared; the batch is retried",
         detail=detail,
     )
+
+
+def _explain_source(name: str, text: str) -> AshoreError | None:
+    """Return the error of the source of topics that a query has ended with, if it was one."""
+    found = list(_OF_SOURCE.finditer(text))
+    kind = getattr(errors, found[-1][1], None) if found else None
+    if not (isinstance(kind, type) and issubclass(kind, AshoreError)):
+        return None
+    hint = _HINTS.get(kind, "nothing was prepared; the batch is retried")
+    return kind(f"{name}: {found[-1][2]}", hint=hint, detail=text[:DETAIL_LENGTH_MAX])
 
 
 def not_computed(found: RowError, place: Place, name: str = "") -> RowNotComputed:

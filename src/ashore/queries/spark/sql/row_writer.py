@@ -33,6 +33,7 @@ from ashore.queries.spark.sql.views import (
     BAD_RECORD,
     PartReading,
     View,
+    open_raw_ranges,
     read_far_future,
     sum_counts,
 )
@@ -42,7 +43,7 @@ from ashore.topics.loop.sinks import FAR_FUTURE
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.causes import text_of
 from ashore.topics.run.spark.internals.jvm import count_partitions
-from ashore.topics.run.spark.reader import HEADERS, RECORD, read_ranges
+from ashore.topics.run.spark.reader import HEADERS, RECORD
 from ashore.topics.run.spark.task import RESULT_DDL, land_letters, land_rows, read_row, try_rows
 from ashore.topics.write.batch import LettersOrder, RowsOrder, TaskResult, check_tasks
 
@@ -232,7 +233,7 @@ class AsideWriter:
         ddl = "topic STRING, partition INT, offset BIGINT, reason STRING"
         known = F.broadcast(session.createDataFrame(reasons, ddl))
         headers = batch.letters.output.headers_aside
-        records = read_ranges(session, self.kafka, hulls, headers=headers)
+        records = open_raw_ranges(session, self.kafka, hulls, headers=headers)
         shown = (*RECORD, *[HEADERS] * headers, "reason")
         return records.join(known, ["topic", "partition", "offset"]).select(*shown)
 

@@ -8,8 +8,8 @@ be decoded is in no view: it is counted, or stops the query, as the table's `on_
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -26,7 +26,7 @@ from ashore.plans.build import BELIEVED
 from ashore.plans.graph import ViewRule
 from ashore.plans.text import normalise_sql
 from ashore.queries.spark.internals.event_times import TimeMark
-from ashore.tables.ddl import parse_ddl
+from ashore.tables.ddl import json_supports, parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.loop.sinks import FAR_FUTURE, LATE, NEAR_1970, UNDECODABLE, UNTIMED
 from ashore.topics.read.reading import KafkaAddress
@@ -38,14 +38,16 @@ from ashore.topics.route.event_time import (
     find_path,
 )
 from ashore.topics.run.spark.reader import (
+    DECODED,
     HEADERS,
     RECORD,
-    decode_records,
-    headers_option,
-    read_ranges,
+    decode_in_spark,
     record_columns,
-    record_ddl,
+    select_decoded,
 )
+from ashore.topics.run.spark.source.record_schema import RowShape
+from ashore.topics.run.spark.source.registration import register_source
+from ashore.topics.run.spark.source.source_options import FORMAT, write_options
 from ashore.topics.write.batch import LandingSpec
 
 _MICROS_PER_SECOND = 1_000_000
@@ -105,11 +107,7 @@ class PartReading:
     def load(self, session: SparkSession, kafka: KafkaAddress, view: View) -> DataFrame:
         """Return the records, in the columns that the view asks for."""
         mine = [each for each in self.ranges if each.key.stream in view.topics]
-        if not mine:
-            # Of an empty list Spark would know, and compute nothing that is joined with it.
-            return session.createDataFrame(session.sparkContext.emptyRDD(), record_ddl(view.spec))
-        records = read_ranges(session, kafka, mine, headers=view.spec.headers)
-        return leave_out(records, self.left_out)
+        return leave_out(open_ranges(session, kafka, view, mine), self.left_out)
 
 
 def open_stream(
@@ -119,29 +117,88 @@ def open_stream(
     firsts: FirstOffsets,
     offsets_max: int | None,
 ) -> DataFrame:
-    """Return the records of a view as a stream. Nothing is read yet.
+    """Return the records of a view as a stream, with `decoded`. Nothing is read yet.
 
     Where it begins say `firsts`. `offsets_max`: of a batch; None: all that are there.
     """
-    stream = (
-        session.readStream.format("kafka")
-        .options(**{f"kafka.{name}": value for name, value in kafka.options.items()})
-        .options(
-            **{
-                "kafka.bootstrap.servers": kafka.bootstrap_servers,
-                "kafka.isolation.level": "read_committed",
-            },
-            **headers_option(headers=view.spec.headers),
-            failOnDataLoss="true",
-            # Where a topic has fewer partitions than there are cores, all cores read it.
-            minPartitions=str(session.sparkContext.defaultParallelism),
-            subscribe=",".join(view.topics),
-            startingOffsets=json.dumps(firsts),
-        )
-    )
+    options = {"subscribe": ",".join(view.topics), "startingOffsets": json.dumps(firsts)}
     if offsets_max is not None:
-        stream = stream.option("maxOffsetsPerTrigger", str(offsets_max))
-    return stream.load().select(*record_columns(view.spec))
+        options["maxOffsetsPerTrigger"] = str(offsets_max)
+    register_source(session)
+    shape = row_shape(view.spec, *record_columns(view.spec))
+    reader = session.readStream.format(FORMAT)
+    records = reader.options(**_options(session, kafka, shape), **options).load()
+    return as_view_reads(records, view.spec)
+
+
+def open_ranges(
+    session: SparkSession, kafka: KafkaAddress, view: View, ranges: Sequence[ShardRange]
+) -> DataFrame:
+    """Return the records of ranges as a view has them, read once, with all of their bytes."""
+    shape = replace(row_shape(view.spec, *record_columns(view.spec)), keeps_values=True)
+    records = _open_ranges(session, kafka, shape, ranges, view.topics)
+    return as_view_reads(records, view.spec)
+
+
+def open_raw_ranges(
+    session: SparkSession, kafka: KafkaAddress, ranges: Sequence[ShardRange], *, headers: bool
+) -> DataFrame:
+    """Return the records of ranges, which are not none, in the columns of RECORD; not decoded."""
+    columns = (*RECORD, *[HEADERS] * headers)
+    shape = RowShape("bytes", parse_ddl("value BINARY"), None, columns, keeps_values=True)
+    return _open_ranges(session, kafka, shape, ranges, ())
+
+
+def _open_ranges(
+    session: SparkSession,
+    kafka: KafkaAddress,
+    shape: RowShape,
+    ranges: Sequence[ShardRange],
+    topics: Sequence[str],
+) -> DataFrame:
+    """Return the rows of ranges; of none, of `topics`, so that Spark does not know it."""
+    shards: dict[str, list[int]] = {topic: [] for topic in topics}
+    starts: dict[str, dict[str, int]] = defaultdict(dict)
+    ends: dict[str, dict[str, int]] = defaultdict(dict)
+    for each in ranges:
+        stream, shard = each.key.stream, each.key.shard
+        shards.setdefault(stream, []).append(int(shard))
+        starts[stream][shard], ends[stream][shard] = each.offsets.start, each.offsets.end
+    options = {
+        "assign": json.dumps(shards),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+    }
+    register_source(session)
+    reader = session.read.format(FORMAT)
+    return reader.options(**_options(session, kafka, shape), **options).load()
+
+
+def _options(session: SparkSession, kafka: KafkaAddress, shape: RowShape) -> dict[str, str]:
+    """Return the options of the source for rows of a shape."""
+    return {
+        **write_options(kafka),
+        **shape.write_options(),
+        "minPartitions": str(session.sparkContext.defaultParallelism),
+    }
+
+
+def row_shape(spec: LandingSpec, *columns: str) -> RowShape:
+    """Return the rows in which records reach a view: some of their columns, and their values."""
+    if _is_decoded_in_spark(spec):
+        return RowShape("bytes", parse_ddl("value BINARY"), None, columns, keeps_values=True)
+    schema = parse_ddl(spec.decode_schema)
+    return RowShape(spec.decode, schema, None, (*columns, DECODED), keeps_values=False)
+
+
+def as_view_reads(records: DataFrame, spec: LandingSpec) -> DataFrame:
+    """Return records of `row_shape` with `decoded`."""
+    return decode_in_spark(records, spec) if _is_decoded_in_spark(spec) else records
+
+
+def _is_decoded_in_spark(spec: LandingSpec) -> bool:
+    """Whether JSON has no such maps: only Spark takes the texts of keys for other types."""
+    return spec.decode == "json" and bool(json_supports(parse_ddl(spec.decode_schema)))
 
 
 def leave_out(records: DataFrame, left_out: tuple[Letter, ...]) -> DataFrame:
@@ -162,7 +219,7 @@ def make_view(view: View, records: DataFrame, mark: TimeMark, now: Column | None
 
     Raises AnalysisException, JobFileInvalid.
     """
-    rows = decode_records(records, view.spec)
+    rows = select_decoded(records, view.spec)
     is_bad = F.col("decoded").isNull()
     rows = rows.observe(f"{BAD}:{view.name}", F.count_if(is_bad).alias("records"))
     if view.spec.on_invalid == "fail":
@@ -196,7 +253,7 @@ def read_far_future(
 
 def choose_far_future(records: DataFrame, view: View, now: Column) -> DataFrame:
     """Return those of records that a view leaves out as too far ahead. `now`: of their batch."""
-    rows = decode_records(records, view.spec)
+    rows = select_decoded(records, view.spec)
     rows = rows.where(F.col("decoded").isNotNull() & F.col("keep"))
     aside = F.struct(*record_columns(view.spec)).alias("_ashore_record")
     time = F.col("timestamp").alias("_ashore_timestamp")

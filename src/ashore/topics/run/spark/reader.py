@@ -30,6 +30,7 @@ RECORD_DDL = (
 )
 TOO_LARGE = "_ashore_too_large"  # whether a record exceeds the limits; then it has no content
 HEADERS = "headers"  # the column after those of RECORD, where a table asks for it
+DECODED = "decoded"  # the struct of a record's values, null where it is invalid
 CORRUPT = "_ashore_corrupt"
 JSON_OPTIONS = {
     "mode": "PERMISSIVE",
@@ -128,25 +129,39 @@ def read_ranges(
 
 
 def decode_records(frame: DataFrame, spec: LandingSpec, *also: str) -> DataFrame:
-    """Add `decoded` and `keep` to a frame with the columns of `record_columns`.
+    """Decode a frame with the columns of `record_columns` by Spark; see `select_decoded`."""
+    return select_decoded(decode_in_spark(frame, spec), spec, *also)
 
-    `also`: names of other columns, which stay as they are.
+
+def decode_in_spark(frame: DataFrame, spec: LandingSpec) -> DataFrame:
+    """Add `decoded`, the struct that Spark's own decoder makes of `value`; null: it is corrupt."""
+    columns = frame.columns
+    parsed = F.col("_ashore_parsed")
+    is_good = parsed.isNotNull() & parsed.getField(CORRUPT).isNull()
+    decoded = F.when(is_good, parsed.dropFields(CORRUPT)).alias(DECODED)
+    return frame.select("*", _parse(spec).alias("_ashore_parsed")).select(*columns, decoded)
+
+
+def select_decoded(frame: DataFrame, spec: LandingSpec, *also: str) -> DataFrame:
+    """Apply `select` and `where` to the struct `decoded` of a frame, and add `keep`.
+
+    `also`: names of columns beside those of the record, which stay as they are.
     The record's own columns are set aside under other names meanwhile: a schema may well have a
     column `offset` or `key`, and that is what `select` and `where` mean by it.
     """
-    record = record_columns(spec)
+    if not spec.is_decoded_by_spark:
+        return frame.withColumn("keep", F.lit(True))
+    record = [name for name in (*RECORD, HEADERS) if name in frame.columns]
     aside = [F.col(name).alias(f"_ashore_{name}") for name in record]
-    frame = frame.select(*aside, *also, _parse(spec).alias("_ashore_parsed"))
+    frame = frame.select(*aside, *also, F.col(DECODED).alias("_ashore_parsed"))
     parsed = F.col("_ashore_parsed")
-    is_good = parsed.isNotNull() & parsed.getField(CORRUPT).isNull()
-    frame = frame.withColumn("_ashore_parsed", F.when(is_good, parsed.dropFields(CORRUPT)))
     frame = frame.select("*", "_ashore_parsed.*")
     columns = frame.columns[len(record) + len(also) + 1 :]
     selected = [F.expr(each) for each in spec.select] or [F.col(f"`{name}`") for name in columns]
     keep = F.coalesce(F.expr(spec.where), F.lit(False)) if spec.where else F.lit(True)
     return frame.select(
         *[F.col(f"_ashore_{name}").alias(name) for name in record],
-        F.when(parsed.isNotNull(), F.struct(*selected)).alias("decoded"),
+        F.when(parsed.isNotNull(), F.struct(*selected)).alias(DECODED),
         (parsed.isNull() | keep).alias("keep"),
         *also,
     )

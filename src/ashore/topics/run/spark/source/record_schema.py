@@ -5,10 +5,11 @@ What it promises: pure. Each record is one row. Its values are in the struct `de
 column of a schema meets one of the record; everything in it is nullable, as `from_json` has it.
 """
 
+import json
 from dataclasses import dataclass
 
 from ashore.log.tables import HEADERS_TYPE
-from ashore.tables.ddl import Array, DataType, Field, Map, Schema, Struct, type_ddl
+from ashore.tables.ddl import Array, DataType, Field, Map, Schema, Struct, to_ddl, type_ddl
 
 DECODED = "decoded"
 REASON = "reason"
@@ -59,6 +60,17 @@ class RowShape:
         """The columns of the rows."""
         types = {**COLUMNS, DECODED: type_ddl(Struct(self.handed_over.fields))}
         return ", ".join(f"{name} {types[name]}" for name in self.columns)
+
+    def write_options(self) -> dict[str, str]:
+        """Return the options of the source that ask for such rows."""
+        fields = {} if self.fields is None else {"fields": json.dumps(self.fields)}
+        return {
+            "decode": self.decode,
+            "schema": to_ddl(self.schema),
+            "columns": " ".join(self.columns),
+            "values": "all" if self.keeps_values else "invalid",
+            **fields,
+        }
 
 
 def _as_nullable(field: Field) -> Field:

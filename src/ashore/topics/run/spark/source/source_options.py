@@ -103,6 +103,18 @@ class SourceOptions:
         return _Parser(options).parse()
 
 
+def write_options(kafka: KafkaAddress) -> dict[str, str]:
+    """Return the options of the source that say how Kafka is reached, and who reads."""
+    return {
+        **{f"{CLIENT}{name}": value for name, value in kafka.options.items()},
+        SERVERS: kafka.bootstrap_servers,
+        "timeout": f"{kafka.timeout_s:g}",
+        "reader": kafka.reader,
+        "maxRecordBytes": str(kafka.limits.record_bytes),
+        "maxBatchBytes": str(kafka.limits.batch_bytes),
+    }
+
+
 class _Parser:
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {name.lower(): value for name, value in options.items()}
