@@ -3,7 +3,7 @@
 import pytest
 
 from ashore.errors import JobFileInvalid
-from ashore.jobs.file.options import OWNED_OPTIONS
+from ashore.jobs.kafka_options import OWNED_OPTIONS
 from ashore.topics.read.reader_options import (
     JAVA_ONLY,
     RENAMED,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from ashore.jobs.file import Job, render_reference
-from ashore.jobs.file.options import OWNED_OPTIONS
 from ashore.jobs.file.reference import type_text
 from ashore.jobs.file.section import Section, fields_of, section_of
 from ashore.jobs.file.unsupported import UNSUPPORTED
 from ashore.jobs.file.values import duration_text, size_text
+from ashore.jobs.kafka_options import OWNED_OPTIONS
 
 
 def sections(section: type[Section]) -> Iterator[type[Section]]:

@@ -9,7 +9,7 @@ from tests.unit.jobs.texts import EXAMPLE, SECRET, SMALL, VALID, changed, job, o
 
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file import KafkaOptions, parse_job
-from ashore.jobs.file.options import OWNED_OPTIONS
+from ashore.jobs.kafka_options import OWNED_OPTIONS
 
 WITH_SECRET = changed(
     VALID,

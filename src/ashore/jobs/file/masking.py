@@ -17,8 +17,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ashore.errors import JobFileInvalid
 from ashore.jobs.file.document import compose, read_document
 from ashore.jobs.file.model import Job
-from ashore.jobs.file.options import SECRET_NAME
 from ashore.jobs.file.values import MASK, VARIABLE
+from ashore.jobs.kafka_options import SECRET_NAME
 
 _MAY_NAME = re.compile(r"password|secret|token|jaas|credential|private|\.key")
 _COMMENT = re.compile(r"(?<![^\s])#[^\r\n]*")

@@ -13,64 +13,13 @@ from pydantic_core import CoreSchema, core_schema
 
 from ashore.base.suggest import suggest
 from ashore.jobs.file.values import MASK, TEXT_MAP_FORM, EnvText, JsonForm, ValueRefused
-
-# Why options cannot be set, each reason with the names of its options.
-REFUSED_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "topics are named in `tables`": ("assign", "subscribe", "subscribePattern"),
-    "the position is kept in the landing log, never in a consumer group": (
-        *("auto.commit.interval.ms", "enable.auto.commit", "enable.auto.offset.store"),
-        *("group.instance.id", "group.protocol", "groupIdPrefix"),
-        "partition.assignment.strategy",
-    ),
-    "where a topic begins is `source.first_start`, lost offsets are `source.gap`": (
-        "auto.offset.reset",
-    ),
-    "it has a key of its own, `source.kafka.bootstrap_servers`": ("bootstrap.servers",),
-    "what is read is decided by the landing log": (
-        *("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "startingOffsets"),
-        *("startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
-        "startingTimestamp",
-    ),
-    "a gap always fails unless `source.gap` says skip, which is recorded": ("failOnDataLoss",),
-    "progress is committed to the group of `commit_group`; reading needs no group": ("group.id",),
-    "`provenance: headers` of a table lands headers": ("includeHeaders",),
-    "an interceptor could change or drop records": ("interceptor.classes",),
-    "it is always read_committed: aborted records are never landed": ("isolation.level",),
-    "records are read as bytes and decoded by `decode`": ("key.deserializer", "value.deserializer"),
-    "a batch is bounded by `batch`": ("maxOffsetsPerTrigger", "minOffsetsPerTrigger"),
-    "ranges are split by backlog": ("minPartitions",),
-}
-REFUSED_PRODUCER_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "a record is acknowledged by all in-sync replicas, and is not duplicated by a retry": (
-        *("acks", "enable.idempotence", "retries"),
-    ),
-    "topics are written to the cluster of `source.kafka`": ("bootstrap.servers",),
-    "records have no headers": ("includeHeaders",),
-    "an interceptor could change or drop records": ("interceptor.classes",),
-    "the record's key is made of the columns in `key`": ("key.serializer",),
-    "records of one key stay in one partition, in their order": (
-        *("max.in.flight.requests.per.connection", "partitioner.class"),
-        "partitioner.ignore.keys",
-    ),
-    "`INSERT INTO` says which topic": ("topic",),
-    "Spark writes to Kafka without transactions": ("transaction.timeout.ms", "transactional.id"),
-    "the value is the row as JSON": ("value.serializer",),
-}
-OWNED_OPTIONS = {name: reason for reason, names in REFUSED_OPTIONS.items() for name in names}
-OWNED_PRODUCER_OPTIONS = {
-    name: reason for reason, names in REFUSED_PRODUCER_OPTIONS.items() for name in names
-}
-PRODUCER_OPTIONS = (
-    *("batch.size", "buffer.memory", "client.id", "compression.gzip.level"),
-    *("compression.lz4.level", "compression.type", "compression.zstd.level"),
-    *("connections.max.idle.ms", "delivery.timeout.ms", "linger.ms", "max.block.ms"),
-    *("max.request.size", "metadata.max.age.ms", "metadata.max.idle.ms"),
-    *("partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms"),
-    *("receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms"),
-    *("request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes"),
+from ashore.jobs.kafka_options import (
+    OWNED_OPTIONS,
+    OWNED_PRODUCER_OPTIONS,
+    PRODUCER_OPTIONS,
+    SECRET_NAME,
+    SECURITY,
 )
-SECURITY = ("security.", "sasl.", "ssl.")  # how one gets in is the same for reading and writing
-SECRET_NAME = re.compile(r"password|secret|token$|jaas|credential|private|keystore\.key|\.key$")
 
 
 def _option_name(name: str, owned: Mapping[str, str]) -> str:

@@ -10,10 +10,10 @@ from typing import Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from ashore.jobs.file.model import CatalogSection, Job
-from ashore.jobs.file.options import REFUSED_OPTIONS, REFUSED_PRODUCER_OPTIONS
 from ashore.jobs.file.section import Section, default_text, fields_of, section_of
 from ashore.jobs.file.unsupported import UNSUPPORTED
 from ashore.jobs.file.values import Shown
+from ashore.jobs.kafka_options import REFUSED_OPTIONS, REFUSED_PRODUCER_OPTIONS
 
 _HEAD = """\
 # The job file

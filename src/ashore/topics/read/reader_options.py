@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ashore.base.suggest import suggest
 from ashore.errors import JobFileInvalid
-from ashore.jobs.file.options import OWNED_OPTIONS
+from ashore.jobs.kafka_options import OWNED_OPTIONS
 
 SAME = frozenset(
     {

@@ -18,8 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.errors import QueryRefused
-from ashore.jobs.file.options import SECRET_NAME
 from ashore.jobs.file.values import MASK
+from ashore.jobs.kafka_options import SECRET_NAME
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 from ashore.log.query import Letter

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from ashore.errors import QueryRefused
 from ashore.jobs.file.model import SinkTopic
-from ashore.jobs.file.options import SECURITY
+from ashore.jobs.kafka_options import SECURITY
 from ashore.plans.graph import PlanGraph
 from ashore.plans.operators import find_hidden_keys
 from ashore.queries.spark.internals.reading import read_sources
