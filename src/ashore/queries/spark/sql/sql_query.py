@@ -6,6 +6,8 @@ What it promises: nothing is started where checkpoint and log do not belong toge
 """
 
 import functools
+import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -13,7 +15,7 @@ from typing import TypeVar
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore import __version__
 from ashore.errors import BatchFailed
@@ -55,6 +57,11 @@ from ashore.topics.read.record_samples import measure_records, read_sizes
 from ashore.topics.read.source import FirstOffset, StreamInfo
 
 R = TypeVar("R")
+
+# Each topic of a query has a planning process, which takes a second of CPU time to start. Spark
+# gives it ten seconds: where a job's queries all started at once, some would fail.
+_INITIALIZING = threading.BoundedSemaphore(os.cpu_count() or 1)
+_LOOK_S = 0.02
 
 
 class SqlQuery:
@@ -143,12 +150,23 @@ class SqlQuery:
         self._batches.start(frame)
         self._watch.left = None
         try:
-            query = writer.start()
+            with _INITIALIZING:
+                query = writer.start()
+                self._await_sources(query)
         except (PySparkException, Py4JError) as error:
             place = self.plan.script.find(error, self.plan.insert)
             why = refuse if isinstance(error, PySparkException) else explain_plan
             raise why(error, self.plan.insert.table, place) from error
         self._watch.wait(query, frame)
+
+    def _await_sources(self, query: StreamingQuery) -> None:
+        """Wait until Spark has started the processes that plan the query's topics."""
+        while (
+            query.isActive
+            and query.status["message"].startswith("Initializing")
+            and not self._batches.is_stopping
+        ):
+            self.parts.environment.clock.sleep(_LOOK_S)
 
     def stop(self, *, finishes: bool = False) -> None:
         """See Worker. The batch under way is waited for, as long as the plan says."""
