@@ -34,7 +34,6 @@ from ashore.topics.read.reading import (
     Use,
     read_ranges,
 )
-from ashore.topics.run.spark.runner import refuse_large
 from ashore_lab.services.kafka import Kafka
 
 LIMITS = {"record": "1MB", "batch": "4MB"}
@@ -265,18 +264,3 @@ def test_a_query_that_runs_out_of_memory_names_what_is_too_large(kafka: Kafka) -
     assert f"it read {topic}/1" in str(found)
     assert "out of memory" in str(found)
     assert explain(0, 9, RuntimeError("another")) is None
-
-
-def test_what_spark_decodes_is_looked_through_for_large_records(kafka: Kafka) -> None:
-    """A batch of Kafka is decompressed by Spark record by record: it may be too large."""
-    topic, name = fill(kafka.bootstrap_servers), SliceName("job", "main")
-    address = KafkaAddress(kafka.bootstrap_servers, {}, limits=SMALL)
-
-    def look(partition: int, start: int, end: int) -> None:
-        key = ShardKey(name.job, topic, 0, str(partition))
-        refuse_large(address, [ShardRange(key, OffsetRange(start, end))])
-
-    look(1, 0, 7)
-    look(0, 9, 19)
-    with pytest.raises(RecordsTooLarge, match="the record at offset 5 "):
-        look(0, 0, 9)

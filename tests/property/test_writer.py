@@ -40,7 +40,14 @@ LONG = "x" * 300
 BEYOND_MS = (-(10**14), 10**15)  # in no table's years
 
 STRUCT = pa.struct([("id", pa.int64()), ("ts", pa.int64()), ("country", pa.string())])
-WITH_SPARK = FETCHED.append(pa.field("decoded", STRUCT)).append(pa.field("keep", pa.bool_()))
+SELECTED = pa.schema(
+    [
+        *FETCHED,
+        pa.field("decoded", STRUCT),
+        pa.field("keep", pa.bool_()),
+        pa.field("reason", pa.string()),
+    ]
+)
 
 
 def a_table(name, policy, **changes):
@@ -93,6 +100,7 @@ class Fate:
             **columns,
             "decoded": None if is_bad else row,
             "keep": None if is_bad else self.kind != "filtered",
+            "reason": "not JSON" if is_bad else None,
         }
 
     @property
@@ -107,7 +115,7 @@ class Fate:
         table = TABLES[self.topic]
         if self.is_bad:
             return Role.DEAD if table.on_invalid == "dead_letter" else "dropped"
-        if self.kind == "filtered" and table.is_decoded_by_spark:
+        if self.kind == "filtered" and table.is_selected:
             return "filtered"
         if self.kind in ("late", "future") and table.late.policy == "side":
             return Role.LATE
@@ -154,14 +162,14 @@ def cut(draw, records):
     batches, rest = [], list(records)
     while rest:
         count = draw(st.integers(1, len(rest)))
-        is_spark = TABLES[rest[0].topic].is_decoded_by_spark
+        is_spark = TABLES[rest[0].topic].is_selected
         taken = rest[:count]
         for index, each in enumerate(taken):
-            if TABLES[each.topic].is_decoded_by_spark != is_spark:
+            if TABLES[each.topic].is_selected != is_spark:
                 taken = taken[:index]
                 break
         rows = [each.record for each in taken]
-        batches.append(a_batch(rows, WITH_SPARK if is_spark else FETCHED))
+        batches.append(a_batch(rows, SELECTED if is_spark else FETCHED))
         rest = rest[len(taken) :]
     return batches
 

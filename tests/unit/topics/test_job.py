@@ -76,7 +76,7 @@ def test_a_table_comes_with_its_dead_and_late_tables(tmp_path):
     output = spec.output
     assert (output.event_column, output.event_unit) == ("ts", "ms")
     assert output.partition_by == ("date", "hour")
-    assert not spec.is_decoded_by_spark
+    assert not spec.is_selected
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_decodes_slowly_is_reported(tmp_path):
     job = load(tmp_path, CLICKS + '    where: "id > 0"\n')
     resolved = match_topics(job, ["clicks"])["clicks"]
     assert slow_reasons(resolved, is_native=True) == ["where runs in Spark"]
-    assert landing_spec(resolved).is_decoded_by_spark
+    assert landing_spec(resolved).is_selected
 
 
 def test_first_offsets_follow_names_then_the_default_and_what_comes_later_begins_at_the_start(

@@ -70,7 +70,7 @@ def _column(field: Field) -> Column:
 def slow_reasons(resolved: ResolvedTable, *, is_native: bool) -> list[str]:
     """Return why a topic decodes slowly, in words for people; empty: it does not.
 
-    `select` and `where` are Spark SQL, so Spark decodes the topic; without the native module maps
+    `select` and `where` are Spark SQL: records pass through the JVM. Without the native module maps
     are rewritten one by one.
     """
     spec = resolved.spec

@@ -288,7 +288,7 @@ def find_null_columns(
     if spec.decode != "json":
         return []
     rows: int | None = None
-    if look is None or spec.is_decoded_by_spark:
+    if look is None or spec.is_selected:
         columns = list_paths(spec.decode_schema)
     elif spec.output.format == "parquet":
         rows, columns = look(spec.output.schema)

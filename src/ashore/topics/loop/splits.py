@@ -1,27 +1,44 @@
 """How the ranges of a plan are dealt out to tasks.
 
-What it is: splits, each read by one task, for all streams that Spark does not decode.
-What it promises: pure; every offset of these streams is in one split, and splits are about even.
+What it is: splits, each read by one task.
+What it promises: pure; every offset is in one split, and splits are about even.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from ashore.log.plan_batch import BatchPlan
-from ashore.log.positions import OffsetRange, ShardRange
-from ashore.topics.write.batch import LandingSpec
+from ashore.log.plan_batch import BatchPlan, divide_among_tasks
+from ashore.log.positions import BatchTime, OffsetRange, ShardRange
 
 Split: TypeAlias = tuple[ShardRange, ...]
 
 
-def plan_splits(plan: BatchPlan, tables: Mapping[str, LandingSpec]) -> list[Split]:
-    """Return what each task reads by itself: together all ranges that Spark does not decode."""
-    large = [each for each in plan.large if not tables[each.key.stream].is_decoded_by_spark]
-    small = [each for each in plan.small if not tables[each.key.stream].is_decoded_by_spark]
+def plan_splits(plan: BatchPlan, streams: Collection[str]) -> list[Split]:
+    """Return what each task reads: together all ranges of the plan that are of `streams`."""
+    large = [each for each in plan.large if each.key.stream in streams]
+    small = [each for each in plan.small if each.key.stream in streams]
     return split_ranges(plan, large, small)
+
+
+def split_evenly(ranges: tuple[ShardRange, ...], parallelism: int) -> list[Split]:
+    """Return what each task reads of ranges that belong to no batch. `parallelism`: of tasks."""
+    if not ranges:
+        return []
+    whole = BatchPlan(
+        batch=0,
+        time=BatchTime(0, ()),
+        ranges=ranges,
+        large=(),
+        piece_records=1,
+        small=(),
+        shared_tasks=0,
+        is_behind=False,
+    )
+    plan = divide_among_tasks(whole, parallelism)
+    return split_ranges(plan, plan.large, plan.small)
 
 
 def split_ranges(

@@ -29,7 +29,7 @@ def check_table(job: Job, resolved: ResolvedTable, spec: LandingSpec) -> None:
         if spec.decode == "json":
             _check_maps(schema)
         _check_event(output, to_arrow(schema))
-        if not spec.is_decoded_by_spark:
+        if not spec.is_selected:
             make_decoder(spec.decode, schema)
         _check_files(output, to_arrow(schema))
     except ValueError as error:

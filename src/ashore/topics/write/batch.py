@@ -123,9 +123,9 @@ class LandingSpec:
     provenance: bool
     headers: bool = False  # whether the provenance has the record's headers too
     generation: bool = False  # whether rows and dead letters have the generation of their topic
-    select: tuple[str, ...] = ()  # SQL expressions, for the reader; none: all columns
+    select: tuple[str, ...] = ()  # SQL expressions, for Spark; none: all columns
     where: str | None = None
-    decode_schema: str = ""  # DDL that Spark decodes into; `select` makes the output's from it
+    decode_schema: str = ""  # DDL of the values; `select` makes the output's from it
     idle_after_ms: int = 1_800_000  # shards without records for so long hold no watermark up
     reader: str = "auto"  # auto | native | python: who decodes JSON; the rows are the same
 
@@ -135,8 +135,8 @@ class LandingSpec:
         return self.output.table
 
     @property
-    def is_decoded_by_spark(self) -> bool:
-        """Whether the reader adds the columns `decoded` (struct) and `keep` (boolean)."""
+    def is_selected(self) -> bool:
+        """Whether Spark applies `select` or `where` to decoded records."""
         return bool(self.select or self.where)
 
     @property

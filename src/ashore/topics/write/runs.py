@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 from ashore.errors import CountsDisagree, check
 from ashore.topics.read.record_columns import record_sizes
 
-DECODED = "decoded"  # with `keep`, where Spark has decoded: null is a value that it could not
+# Columns that records of a table with `select` or `where` have besides.
+DECODED = "decoded"  # null is an invalid value
+REASON = "reason"  # of an invalid value; null where only Spark can decode it
 KEEP = "keep"  # false or null: the table's filter refuses the record
 
 

@@ -57,7 +57,7 @@ from ashore.topics.write.batch import (
     provenance_schema,
 )
 from ashore.topics.write.data_files import OffsetRun, RowSpan, TargetRows, highest
-from ashore.topics.write.runs import DECODED, KEEP, TopicRun
+from ashore.topics.write.runs import DECODED, KEEP, REASON, TopicRun
 
 NEVER = -(1 << 63)  # before all event times: calendars end far above it
 
@@ -376,16 +376,17 @@ def _make_reader(
             pa.array([], pa.int64()),
             BadRows.because(np.arange(records.num_rows), CRASH),
         )
-    if spec.is_decoded_by_spark:
-        return _SparkReader(spec).read
+    if spec.is_selected:
+        return _Selected(spec).read
     decoder = make_decoder(spec.decode, own, spec.reader)
     return lambda records: decoder.decode(records.column("value"))
 
 
-class _SparkReader:
-    """Takes rows that Spark has decoded and filtered.
+class _Selected:
+    """Takes decoded rows to which Spark has applied `select` and `where`.
 
-    The reason of a value that Spark could not decode is its first fault for `decode: json`.
+    Where Spark has decoded them too, the reason of an invalid value is its first fault for
+    `decode: json`.
     """
 
     def __init__(self, spec: LandingSpec) -> None:
@@ -412,8 +413,9 @@ class _SparkReader:
 
     def _undecoded(self, records: pa.RecordBatch, decoded: pa.Array) -> BadRows:
         rows = pc.indices_nonzero(decoded.is_null())
-        values = records.column("value").take(rows).to_pylist()
-        return BadRows.of(map(BadRow, rows.to_pylist(), map(self._explain, values)))
+        bad = records.select(["value", REASON]).take(rows).to_pylist()
+        reasons = (each[REASON] or self._explain(each["value"]) for each in bad)
+        return BadRows.of(map(BadRow, rows.to_pylist(), reasons))
 
     def _explain(self, value: bytes | None) -> str:
         found = self._explainer.explain_value(value) if self._explainer else None

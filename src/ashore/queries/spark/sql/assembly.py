@@ -122,7 +122,7 @@ def assembled(
 
 def refine(spark: SparkSession, spec: LandingSpec) -> LandingSpec:
     """Complete a table with the columns that its `select` makes. Raises JobFileInvalid."""
-    if not spec.is_decoded_by_spark:
+    if not spec.is_selected:
         return spec
     try:
         return replace(spec, output=replace(spec.output, schema=output_schema(spark, spec)))

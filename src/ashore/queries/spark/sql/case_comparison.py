@@ -32,7 +32,8 @@ from ashore.queries.spark.sql.views import View
 from ashore.topics.loop.assembly import JobAssembly
 from ashore.topics.loop.job import MAIN
 from ashore.topics.run.spark.causes import outermost_cause, text_of
-from ashore.topics.run.spark.reader import decode_records, record_columns
+from ashore.topics.run.spark.reader import select_decoded
+from ashore.topics.run.spark.source.record_schema import REASON
 from ashore.topics.write.batch import BatchOrder, LandingSpec
 from ashore.topics.write.data_files import OffsetRun
 from ashore.topics.write.runs import split_shards
@@ -118,9 +119,8 @@ def read_case_letters(
     write_batches(directory, view, batches)
     ranges = [each for batch in list_ranges(batches) for each in batch]
     records = open_ranges(session, directory, view, ranges).coalesce(1)
-    records = records.select(*record_columns(spec))
-    if spec.is_decoded_by_spark:
-        records = decode_records(records, spec)
+    if spec.is_selected:
+        records = select_decoded(records, spec, REASON)
     order = BatchOrder(
         lake=assembly.environment.lake,
         name=SliceName(assembly.job.job, MAIN),

@@ -11,7 +11,6 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,20 +24,20 @@ from ashore.errors import JobFileInvalid
 from ashore.jobs.file.cases import GivenBatch, GivenRecord
 from ashore.log.positions import OffsetRange, ShardKey, ShardRange
 from ashore.log.tables import HEADERS_TYPE
-from ashore.queries.spark.sql.views import View, as_view_reads, row_shape
+from ashore.queries.spark.sql.views import View
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.route.event_columns import EventColumn
 from ashore.topics.route.event_time import PER_SECOND, find_path
-from ashore.topics.run.spark.reader import HEADERS, RECORD, RECORD_DDL
+from ashore.topics.run.spark.reader import RECORD, RECORD_DDL, row_shape, with_decoded
 from ashore.topics.run.spark.source.record_batches import RowMaker
-from ashore.topics.run.spark.source.record_schema import RowShape
+from ashore.topics.run.spark.source.record_schema import HEADERS, REASON, RowShape
 from ashore.topics.write.batch import LandingSpec
 
 SOURCE = "given"  # the source of such records, where Kafka has a name
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SCHEMA = to_arrow(parse_ddl(f"{RECORD_DDL}, {HEADERS} {HEADERS_TYPE}"))
-_COLUMNS = (*RECORD, HEADERS)
+_COLUMNS = (*RECORD, HEADERS, REASON)
 
 
 def write_batches(directory: Path, view: View, batches: Sequence[GivenBatch]) -> None:
@@ -67,7 +66,7 @@ def open_records(session: SparkSession, directory: Path, view: View) -> DataFram
     """Return the records of a view as a stream. Nothing is read yet."""
     ddl = _shape_of(view).ddl
     reader = session.readStream.schema(ddl).option("maxFilesPerTrigger", "1")
-    return as_view_reads(reader.parquet(str(directory)), view.spec)
+    return with_decoded(reader.parquet(str(directory)), view.spec)
 
 
 def open_ranges(
@@ -81,11 +80,11 @@ def open_ranges(
         is_read |= is_of_it & (F.col("offset") >= start) & (F.col("offset") < end)
     ddl = _shape_of(view).ddl
     records = session.read.schema(ddl).parquet(str(directory)).where(is_read)
-    return as_view_reads(records, view.spec)
+    return with_decoded(records, view.spec)
 
 
 def _shape_of(view: View) -> RowShape:
-    return replace(row_shape(view.spec, *_COLUMNS), keeps_values=True)
+    return row_shape(view.spec, *_COLUMNS)
 
 
 def list_ranges(batches: Sequence[GivenBatch]) -> list[tuple[ShardRange, ...]]:

@@ -43,7 +43,8 @@ from ashore.topics.loop.sinks import FAR_FUTURE
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.causes import text_of
 from ashore.topics.run.spark.internals.jvm import count_partitions
-from ashore.topics.run.spark.reader import HEADERS, RECORD
+from ashore.topics.run.spark.reader import RECORD
+from ashore.topics.run.spark.source.record_schema import HEADERS
 from ashore.topics.run.spark.task import RESULT_DDL, land_letters, land_rows, read_row, try_rows
 from ashore.topics.write.batch import LettersOrder, RowsOrder, TaskResult, check_tasks
 

@@ -9,7 +9,7 @@ be decoded is in no view: it is counted, or stops the query, as the table's `on_
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -26,9 +26,10 @@ from ashore.plans.build import BELIEVED
 from ashore.plans.graph import ViewRule
 from ashore.plans.text import normalise_sql
 from ashore.queries.spark.internals.event_times import TimeMark
-from ashore.tables.ddl import json_supports, parse_ddl
+from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.loop.sinks import FAR_FUTURE, LATE, NEAR_1970, UNDECODABLE, UNTIMED
+from ashore.topics.loop.splits import split_evenly
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.route.event_time import (
     EVENT_MS_MAX,
@@ -38,14 +39,14 @@ from ashore.topics.route.event_time import (
     find_path,
 )
 from ashore.topics.run.spark.reader import (
-    DECODED,
-    HEADERS,
     RECORD,
-    decode_in_spark,
+    read_rows,
     record_columns,
+    row_shape,
     select_decoded,
+    with_decoded,
 )
-from ashore.topics.run.spark.source.record_schema import RowShape
+from ashore.topics.run.spark.source.record_schema import HEADERS, RowShape
 from ashore.topics.run.spark.source.registration import register_source
 from ashore.topics.run.spark.source.source_options import FORMAT, write_options
 from ashore.topics.write.batch import LandingSpec
@@ -121,84 +122,43 @@ def open_stream(
 
     Where it begins say `firsts`. `offsets_max`: of a batch; None: all that are there.
     """
-    options = {"subscribe": ",".join(view.topics), "startingOffsets": json.dumps(firsts)}
+    shape = row_shape(view.spec, *record_columns(view.spec), keeps_values=False)
+    options = {
+        **write_options(kafka),
+        **shape.write_options(),
+        "minPartitions": str(session.sparkContext.defaultParallelism),
+        "subscribe": ",".join(view.topics),
+        "startingOffsets": json.dumps(firsts),
+    }
     if offsets_max is not None:
         options["maxOffsetsPerTrigger"] = str(offsets_max)
     register_source(session)
-    shape = row_shape(view.spec, *record_columns(view.spec))
-    reader = session.readStream.format(FORMAT)
-    records = reader.options(**_options(session, kafka, shape), **options).load()
-    return as_view_reads(records, view.spec)
+    records = session.readStream.format(FORMAT).options(**options).load()
+    return with_decoded(records, view.spec)
 
 
 def open_ranges(
     session: SparkSession, kafka: KafkaAddress, view: View, ranges: Sequence[ShardRange]
 ) -> DataFrame:
     """Return the records of ranges as a view has them, read once, with all of their bytes."""
-    shape = replace(row_shape(view.spec, *record_columns(view.spec)), keeps_values=True)
-    records = _open_ranges(session, kafka, shape, ranges, view.topics)
-    return as_view_reads(records, view.spec)
+    shape = row_shape(view.spec, *record_columns(view.spec))
+    return with_decoded(_read(session, kafka, ranges, shape), view.spec)
 
 
 def open_raw_ranges(
     session: SparkSession, kafka: KafkaAddress, ranges: Sequence[ShardRange], *, headers: bool
 ) -> DataFrame:
-    """Return the records of ranges, which are not none, in the columns of RECORD; not decoded."""
+    """Return the records of ranges in the columns of RECORD, not decoded."""
     columns = (*RECORD, *[HEADERS] * headers)
     shape = RowShape("bytes", parse_ddl("value BINARY"), None, columns, keeps_values=True)
-    return _open_ranges(session, kafka, shape, ranges, ())
+    return _read(session, kafka, ranges, shape)
 
 
-def _open_ranges(
-    session: SparkSession,
-    kafka: KafkaAddress,
-    shape: RowShape,
-    ranges: Sequence[ShardRange],
-    topics: Sequence[str],
+def _read(
+    session: SparkSession, kafka: KafkaAddress, ranges: Sequence[ShardRange], shape: RowShape
 ) -> DataFrame:
-    """Return the rows of ranges; of none, of `topics`, so that Spark does not know it."""
-    shards: dict[str, list[int]] = {topic: [] for topic in topics}
-    starts: dict[str, dict[str, int]] = defaultdict(dict)
-    ends: dict[str, dict[str, int]] = defaultdict(dict)
-    for each in ranges:
-        stream, shard = each.key.stream, each.key.shard
-        shards.setdefault(stream, []).append(int(shard))
-        starts[stream][shard], ends[stream][shard] = each.offsets.start, each.offsets.end
-    options = {
-        "assign": json.dumps(shards),
-        "startingOffsets": json.dumps(starts),
-        "endingOffsets": json.dumps(ends),
-    }
-    register_source(session)
-    reader = session.read.format(FORMAT)
-    return reader.options(**_options(session, kafka, shape), **options).load()
-
-
-def _options(session: SparkSession, kafka: KafkaAddress, shape: RowShape) -> dict[str, str]:
-    """Return the options of the source for rows of a shape."""
-    return {
-        **write_options(kafka),
-        **shape.write_options(),
-        "minPartitions": str(session.sparkContext.defaultParallelism),
-    }
-
-
-def row_shape(spec: LandingSpec, *columns: str) -> RowShape:
-    """Return the rows in which records reach a view: some of their columns, and their values."""
-    if _is_decoded_in_spark(spec):
-        return RowShape("bytes", parse_ddl("value BINARY"), None, columns, keeps_values=True)
-    schema = parse_ddl(spec.decode_schema)
-    return RowShape(spec.decode, schema, None, (*columns, DECODED), keeps_values=False)
-
-
-def as_view_reads(records: DataFrame, spec: LandingSpec) -> DataFrame:
-    """Return records of `row_shape` with `decoded`."""
-    return decode_in_spark(records, spec) if _is_decoded_in_spark(spec) else records
-
-
-def _is_decoded_in_spark(spec: LandingSpec) -> bool:
-    """Whether JSON has no such maps: only Spark takes the texts of keys for other types."""
-    return spec.decode == "json" and bool(json_supports(parse_ddl(spec.decode_schema)))
+    splits = split_evenly(tuple(ranges), session.sparkContext.defaultParallelism)
+    return read_rows(session, kafka, splits, shape)
 
 
 def leave_out(records: DataFrame, left_out: tuple[Letter, ...]) -> DataFrame:

@@ -54,7 +54,7 @@ class ProcessRunner:
         self._pool: WorkerPool[Task, TaskResult | None] = WorkerPool(work, size)
 
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
-        """See BatchRunner. Requires: Spark decodes no topic of the plan."""
+        """See BatchRunner. Requires: no table of the plan has `select` or `where`."""
         splits = plan_splits(plan, dict(order.tables))
         tasks = [
             partial(land_split, order, self._kafka, task, each) for task, each in enumerate(splits)

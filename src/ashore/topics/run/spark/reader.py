@@ -1,36 +1,32 @@
-"""The reader seam: the offset ranges of a plan, cut for the tasks of a batch.
+"""Topics as rows of Spark.
 
-What it is: splits of ranges, each read by a task itself; and Spark's own Kafka source for topics
-that Spark decodes (`select`, `where`), with exactly the offsets to read and how to cut them.
-What it promises: every record of the plan is read by one task. `read_committed`, `failOnDataLoss`
-and the offsets are ours. Large ranges are cut into the plan's pieces, small ranges share tasks.
-Of a record that exceeds the limits only its size is looked at: it is not parsed, and not handed on.
-Nothing is read here: the frames are lazy.
+What it is: `read_rows`, the records of given offsets, which the tasks read and decode as they do
+for tables; and what Spark makes of them, by `select` and `where`.
+What it promises: every record is read by one task. None passes through the JVM before it is
+decoded. Nothing is read here: the frames are lazy.
 """
 
-import json
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from ashore.log.plan_batch import BatchPlan
-from ashore.log.positions import ShardRange
-from ashore.log.tables import HEADERS_TYPE
-from ashore.topics.loop.splits import count_tasks
+from ashore.tables.ddl import json_supports, parse_ddl
+from ashore.topics.decode.arrow_types import to_arrow
+from ashore.topics.loop.splits import Split
 from ashore.topics.read.reading import KafkaAddress
+from ashore.topics.run.spark.source.record_batches import RowMaker, read_split
+from ashore.topics.run.spark.source.record_schema import DECODED, HEADERS, RowShape
 from ashore.topics.write.batch import LandingSpec
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
 RECORD_DDL = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
 )
-TOO_LARGE = "_ashore_too_large"  # whether a record exceeds the limits; then it has no content
-HEADERS = "headers"  # the column after those of RECORD, where a table asks for it
-DECODED = "decoded"  # the struct of a record's values, null where it is invalid
 CORRUPT = "_ashore_corrupt"
 JSON_OPTIONS = {
     "mode": "PERMISSIVE",
@@ -38,9 +34,6 @@ JSON_OPTIONS = {
     # Jackson's own limit is 20 million characters: what a record may have is `limits.record`.
     "maxStringLen": f"{2**31 - 1}",
 }
-# After each fetch Spark asks for a partition's ends, and the answer comes behind a fetch that waits
-# for records to come: half a second a partition, where a batch reads up to the end, as it does.
-NO_WAIT = {"fetch.max.wait.ms": "10"}
 
 
 def record_columns(spec: LandingSpec) -> tuple[str, ...]:
@@ -48,98 +41,68 @@ def record_columns(spec: LandingSpec) -> tuple[str, ...]:
     return (*RECORD, HEADERS) if spec.headers else RECORD
 
 
-def record_ddl(spec: LandingSpec) -> str:
-    """Return the columns of `record_columns` as DDL."""
-    return f"{RECORD_DDL}, {HEADERS} {HEADERS_TYPE}" if spec.headers else RECORD_DDL
+def row_shape(spec: LandingSpec, *columns: str, keeps_values: bool = True) -> RowShape:
+    """Return the rows in which the tasks hand over records of a table.
 
-
-def headers_option(*, headers: bool) -> dict[str, str]:
-    """Return the option of Spark's source that says whether it reads headers."""
-    return {"includeHeaders": str(headers).lower()}
-
-
-def read_in_spark(
-    spark: SparkSession, kafka: KafkaAddress, plan: BatchPlan, tables: Mapping[str, LandingSpec]
-) -> list[DataFrame]:
-    """Return frames with every record of the topics that Spark decodes, each once.
-
-    They have `decoded`, `keep` and TOO_LARGE besides the columns of FETCHED.
+    `columns`: of them, beside `decoded`, which `with_decoded` adds where the tasks cannot.
+    `keeps_values`: whether all rows have their bytes; else only those of invalid records need them.
     """
-    frames, most = [], kafka.limits.record_bytes
-    for stream in sorted({each.key.stream for each in plan.ranges}):
-        if not tables[stream].is_decoded_by_spark:
-            continue
-        spec = tables[stream]
-        large = [each for each in plan.large if each.key.stream == stream]
-        small = [each for each in plan.small if each.key.stream == stream]
-        if large:
-            piece = plan.piece_records
-            frame = read_ranges(spark, kafka, large, headers=spec.headers, piece=piece)
-            frames.append(decode_records(mark_large(frame, most), spec, TOO_LARGE))
-        if small:
-            frame = read_ranges(spark, kafka, small, headers=spec.headers).coalesce(
-                count_tasks(small, plan)
-            )
-            frames.append(decode_records(mark_large(frame, most), spec, TOO_LARGE))
-    return frames
+    if _is_decoded_in_spark(spec):
+        schema = parse_ddl("value BINARY")
+        return RowShape("bytes", schema, None, columns, keeps_values=True)
+    schema = parse_ddl(spec.decode_schema)
+    return RowShape(spec.decode, schema, None, (*columns, DECODED), keeps_values)
 
 
-def mark_large(frame: DataFrame, most_bytes: int) -> DataFrame:
-    """Add TOO_LARGE to records, and take key, value and headers from those that are."""
-    sizes = [F.coalesce(F.length(name), F.lit(0)).cast("bigint") for name in ("key", "value")]
-    if HEADERS in frame.columns:
-        each = "length(h.key) + coalesce(length(h.value), 0)"
-        sizes.append(F.expr(f"coalesce(aggregate({HEADERS}, 0L, (a, h) -> a + {each}), 0L)"))
-    is_large = sum(sizes[1:], sizes[0]) > most_bytes
-    content = [name for name in ("key", "value", HEADERS) if name in frame.columns]
-    marked = frame.withColumn(TOO_LARGE, is_large)
-    return marked.withColumns({name: F.expr(f"if({TOO_LARGE}, NULL, {name})") for name in content})
-
-
-def read_ranges(
-    spark: SparkSession,
-    kafka: KafkaAddress,
-    ranges: Sequence[ShardRange],
-    *,
-    headers: bool,
-    piece: int | None = None,
+def read_rows(
+    spark: SparkSession, kafka: KafkaAddress, splits: Sequence[Split], shape: RowShape
 ) -> DataFrame:
-    """Return the records of ranges, in the columns of RECORD. `piece`: offsets of a task."""
-    shards: dict[str, list[int]] = defaultdict(list)
-    starts: dict[str, dict[str, int]] = defaultdict(dict)
-    ends: dict[str, dict[str, int]] = defaultdict(dict)
-    for each in ranges:
-        stream, shard = each.key.stream, each.key.shard
-        shards[stream].append(int(shard))
-        starts[stream][shard] = each.offsets.start
-        ends[stream][shard] = each.offsets.end
-    reader = spark.read.format("kafka").options(
-        **{f"kafka.{name}": value for name, value in {**NO_WAIT, **kafka.options}.items()},
-        **{"kafka.bootstrap.servers": kafka.bootstrap_servers},
-        **{"kafka.isolation.level": "read_committed"},
-        **headers_option(headers=headers),
-        failOnDataLoss="true",
-        assign=json.dumps(shards),
-        startingOffsets=json.dumps(starts),
-        endingOffsets=json.dumps(ends),
-    )
-    if piece is not None:
-        reader = reader.option("maxRecordsPerPartition", str(piece))
-    return reader.load().select(*RECORD, *[HEADERS] * headers)
+    """Return the records of splits, which are read once; of none, Spark does not know it."""
+    read = functools.partial(_read_numbered, kafka, splits or [()], shape)
+    return number_tasks(spark, len(splits) or 1).mapInArrow(read, shape.ddl)
 
 
-def decode_records(frame: DataFrame, spec: LandingSpec, *also: str) -> DataFrame:
-    """Decode a frame with the columns of `record_columns` by Spark; see `select_decoded`."""
-    return select_decoded(decode_in_spark(frame, spec), spec, *also)
+def number_tasks(spark: SparkSession, count: int) -> DataFrame:
+    """Return the numbers from 0 on, each in a task of its own."""
+    return spark.range(0, count, 1, count)
 
 
-def decode_in_spark(frame: DataFrame, spec: LandingSpec) -> DataFrame:
-    """Add `decoded`, the struct that Spark's own decoder makes of `value`; null: it is corrupt."""
-    columns = frame.columns
+def numbers_of(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """Yield the numbers that a task is given."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _read_numbered(
+    kafka: KafkaAddress,
+    splits: Sequence[Split],
+    shape: RowShape,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    maker = RowMaker(shape, to_arrow(parse_ddl(shape.ddl)), kafka.reader)
+    for number in numbers_of(batches):
+        yield from read_split(kafka, splits[number], maker)
+
+
+def with_decoded(records: DataFrame, spec: LandingSpec) -> DataFrame:
+    """Return records of `row_shape` with `decoded`: null where a value is invalid."""
+    if not _is_decoded_in_spark(spec):
+        return records
+    columns = records.columns
     parsed = F.col("_ashore_parsed")
     is_good = parsed.isNotNull() & parsed.getField(CORRUPT).isNull()
     decoded = F.when(is_good, parsed.dropFields(CORRUPT)).alias(DECODED)
-    return frame.select("*", _parse(spec).alias("_ashore_parsed")).select(*columns, decoded)
+    return records.select("*", _parse_json(spec).alias("_ashore_parsed")).select(*columns, decoded)
+
+
+def _is_decoded_in_spark(spec: LandingSpec) -> bool:
+    """Whether JSON has no such maps: only Spark takes the texts of keys for other types."""
+    return spec.decode == "json" and bool(json_supports(parse_ddl(spec.decode_schema)))
+
+
+def _parse_json(spec: LandingSpec) -> Column:
+    schema = f"{spec.decode_schema}, {CORRUPT} STRING"
+    return F.from_json(F.col("value").cast("string"), schema, JSON_OPTIONS)
 
 
 def select_decoded(frame: DataFrame, spec: LandingSpec, *also: str) -> DataFrame:
@@ -149,21 +112,20 @@ def select_decoded(frame: DataFrame, spec: LandingSpec, *also: str) -> DataFrame
     The record's own columns are set aside under other names meanwhile: a schema may well have a
     column `offset` or `key`, and that is what `select` and `where` mean by it.
     """
-    if not spec.is_decoded_by_spark:
+    if not spec.is_selected:
         return frame.withColumn("keep", F.lit(True))
-    record = [name for name in (*RECORD, HEADERS) if name in frame.columns]
+    record = [name for name in (*RECORD, HEADERS, *also) if name in frame.columns]
     aside = [F.col(name).alias(f"_ashore_{name}") for name in record]
-    frame = frame.select(*aside, *also, F.col(DECODED).alias("_ashore_parsed"))
-    parsed = F.col("_ashore_parsed")
-    frame = frame.select("*", "_ashore_parsed.*")
-    columns = frame.columns[len(record) + len(also) + 1 :]
+    frame = frame.select(*aside, F.col(DECODED).alias("_ashore_decoded"))
+    decoded = F.col("_ashore_decoded")
+    frame = frame.select("*", "_ashore_decoded.*")
+    columns = frame.columns[len(record) + 1 :]
     selected = [F.expr(each) for each in spec.select] or [F.col(f"`{name}`") for name in columns]
     keep = F.coalesce(F.expr(spec.where), F.lit(False)) if spec.where else F.lit(True)
     return frame.select(
         *[F.col(f"_ashore_{name}").alias(name) for name in record],
-        F.when(parsed.isNotNull(), F.struct(*selected)).alias(DECODED),
-        (parsed.isNull() | keep).alias("keep"),
-        *also,
+        F.when(decoded.isNotNull(), F.struct(*selected)).alias(DECODED),
+        (decoded.isNull() | keep).alias("keep"),
     )
 
 
@@ -203,13 +165,3 @@ def output_schema(spark: SparkSession, spec: LandingSpec) -> str:
         f"`{field.name}` {field.dataType.simpleString()}"
         for field in empty.selectExpr(*spec.select).schema.fields
     )
-
-
-def _parse(spec: LandingSpec) -> Column:
-    if spec.decode == "json":
-        schema = f"{spec.decode_schema}, {CORRUPT} STRING"
-        return F.from_json(F.col("value").cast("string"), schema, JSON_OPTIONS)
-    column = spec.decode_schema.split()[0]
-    value = F.col("value").cast("string") if spec.decode == "text" else F.col("value")
-    corrupt = F.lit(None).cast("string").alias(CORRUPT)
-    return F.when(F.col("value").isNotNull(), F.struct(value.alias(column), corrupt))

@@ -7,31 +7,29 @@ cancelled together.
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from ashore.errors import (
-    AshoreError,
-    BatchFailed,
-    OffsetsGone,
-    RecordsTooLarge,
-    StorageError,
-    WorkerCrashed,
-)
+from ashore.errors import BatchFailed, OffsetsGone, StorageError, WorkerCrashed
 from ashore.log.plan_batch import BatchPlan
-from ashore.log.positions import ShardRange, StreamShard
 from ashore.storage.open import LakeAddress
-from ashore.topics.loop.splits import plan_splits
-from ashore.topics.read.limits import refused_range
+from ashore.topics.loop.splits import Split, plan_splits
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark.causes import DETAIL_LENGTH_MAX, innermost_cause, text_of
 from ashore.topics.run.spark.internals.numbered import NumberedJobs, Work
-from ashore.topics.run.spark.reader import read_in_spark
+from ashore.topics.run.spark.reader import (
+    number_tasks,
+    record_columns,
+    row_shape,
+    select_decoded,
+    with_decoded,
+)
+from ashore.topics.run.spark.source.record_schema import REASON
 from ashore.topics.run.spark.task import (
+    READING,
     RESULT_DDL,
     Report,
     do_nothing,
@@ -40,21 +38,15 @@ from ashore.topics.run.spark.task import (
     land_splits,
     land_splits_as_rows,
     of_number,
+    read_reported,
     read_row,
+    reported_ddl,
 )
 from ashore.topics.write.batch import BatchOrder, TaskResult
 
 T = TypeVar("T")
 
 _WORKER_DIED = "Python worker exited unexpectedly"  # Spark does not say by which signal
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """What Spark's own source reads in a batch: its tasks are the first, from 0."""
-
-    tasks: int
-    ranges: tuple[ShardRange, ...]
 
 
 class SparkRunner:
@@ -68,17 +60,13 @@ class SparkRunner:
         self._lake = lake
         self._group = group
         self._jobs = NumberedJobs(spark)
-        # A record that Spark's source has no memory for ends its JVM: the batch that a start, or a
-        # failure, is followed by is looked through first.
-        self._is_looked_through = False
 
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
         """Run one Spark job and return what its tasks report. Raises BatchFailed, BadRecord."""
         self._join_group(f"batch {order.batch}")
         try:
-            reports, cut = self._land(order, plan)
+            reports = self._land(order, plan)
         except (PySparkException, Py4JError) as error:
-            self._is_looked_through = False
             text = text_of(error)
             failure = WorkerCrashed if _WORKER_DIED in text else BatchFailed
             raise failure(
@@ -87,32 +75,39 @@ class SparkRunner:
                 detail=text[:DETAIL_LENGTH_MAX],
             ) from error
         try:
-            return _vouch([read_row(*each) for each in reports], cut)
+            return [read_row(*each) for each in reports]
         except OffsetsGone as error:
             # Retention overtook the reading. The next plan sees the gap, and knows what to do.
             raise BatchFailed(f"batch {order.batch} failed: {error.message}") from error
 
-    def _land(self, order: BatchOrder, plan: BatchPlan) -> tuple[list[Report], "_Cut"]:
-        """Land the whole plan in one action; return what tasks report, and what Spark has cut."""
+    def _land(self, order: BatchOrder, plan: BatchPlan) -> list[Report]:
+        """Land the whole plan in one action; return what tasks report."""
         tables = dict(order.tables)
-        splits = plan_splits(plan, tables)
+        # What no decoder may look at, no expression may either.
+        selected = [each for each in tables if tables[each].is_selected and order.is_decoded]
+        splits = plan_splits(plan, tables.keys() - selected)
         land_mine = functools.partial(land_splits, order, self._kafka, splits)
-        decoded = tuple(each for each in plan.ranges if tables[each.key.stream].is_decoded_by_spark)
-        if not self._is_looked_through:
-            refuse_large(self._kafka, decoded)
-        frames = read_in_spark(self._spark, self._kafka, plan, tables)
+        frames = [
+            self._select(order, stream, mine)
+            for stream in selected
+            if (mine := plan_splits(plan, {stream}))
+        ]
         if not frames:
-            return self._jobs.run(len(splits), _numbered(land_mine)), _Cut(0, ())
-        cut = _Cut(sum(frame.rdd.getNumPartitions() for frame in frames), decoded)
-        land_frame = functools.partial(land, order, self._kafka.limits)
-        results = [frame.mapInArrow(land_frame, RESULT_DDL) for frame in frames]
+            return self._jobs.run(len(splits), _numbered(land_mine))
+        results = [frame.mapInArrow(functools.partial(land, order), RESULT_DDL) for frame in frames]
         if splits:
-            numbers = self._spark.range(0, len(splits), 1, len(splits))
             read = functools.partial(land_splits_as_rows, land_mine)
-            results.append(numbers.mapInArrow(read, RESULT_DDL))
+            results.append(number_tasks(self._spark, len(splits)).mapInArrow(read, RESULT_DDL))
         rows = functools.reduce(lambda left, right: left.union(right), results).collect()
-        self._is_looked_through = True
-        return [Report(row.is_error, bytes(row.content)) for row in rows], cut
+        return [Report(row.is_error, bytes(row.content)) for row in rows]
+
+    def _select(self, order: BatchOrder, stream: str, splits: list[Split]) -> DataFrame:
+        """Return the records of a stream with what `select` and `where` make of them."""
+        spec = dict(order.tables)[stream]
+        shape = row_shape(spec, *record_columns(spec), REASON)
+        read = functools.partial(read_reported, order, self._kafka, splits, shape)
+        rows = number_tasks(self._spark, len(splits)).mapInArrow(read, reported_ddl(shape))
+        return select_decoded(with_decoded(rows, spec), spec, REASON, READING)
 
     def probe(self, files: Mapping[str, bytes]) -> None:
         """Have one executor write files. Raises StorageError, BatchFailed."""
@@ -138,38 +133,6 @@ class SparkRunner:
         context = self._spark.sparkContext
         context.setJobGroup(self._group, f"{self._group} {description}", interruptOnCancel=True)
         context.setLocalProperty("spark.scheduler.pool", self._group)
-
-
-def _vouch(results: list[TaskResult], cut: _Cut) -> list[TaskResult]:
-    """Return the results, and that what Spark has cut was read, if all its tasks have reported.
-
-    Such a task does not know which ranges it reads; Spark fails it where it cannot read them.
-    """
-    if {result.task for result in results} >= set(range(cut.tasks)):
-        return [*results, TaskResult(cut.tasks, (), (), (), ()).having_read(cut.ranges)]
-    return results
-
-
-def refuse_large(kafka: KafkaAddress, ranges: Iterable[ShardRange]) -> None:
-    """Raise RecordsTooLarge where a record of ranges exceeds the limit, read without Spark.
-
-    Nothing is said of ranges that cannot be read so, and of batches of Kafka that are too large:
-    Spark's source decompresses them record by record.
-    """
-    left = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in ranges}
-    while left:
-        try:
-            for _ in kafka.read(left):
-                pass
-        except RecordsTooLarge as error:
-            shard, refused = refused_range(error)
-            if refused.size == 1:
-                raise
-            del left[shard]
-        except AshoreError:
-            return
-        else:
-            return
 
 
 def start_worker(spark: SparkSession) -> None:

@@ -7,6 +7,7 @@ repeat (a failed sync), comes back as a row, not as a failed task.
 
 import gc
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, TypeVar
@@ -25,9 +26,13 @@ from ashore.errors import (
 )
 from ashore.log.positions import ShardRange, StreamShard
 from ashore.storage.open import LakeAddress
-from ashore.topics.read.limits import ReadLimits
-from ashore.topics.read.reading import KafkaAddress, ReadReport, record_too_large
-from ashore.topics.run.spark.reader import TOO_LARGE
+from ashore.tables.ddl import parse_ddl
+from ashore.topics.decode.arrow_types import to_arrow
+from ashore.topics.loop.splits import Split
+from ashore.topics.read.reading import KafkaAddress, ReadReport
+from ashore.topics.run.spark.reader import numbers_of
+from ashore.topics.run.spark.source.record_batches import RowMaker, read_split
+from ashore.topics.run.spark.source.record_schema import RowShape
 from ashore.topics.write.batch import BatchOrder, LettersOrder, RowsOrder, TaskResult
 from ashore.topics.write.rows import check_rows, write_letters, write_rows
 from ashore.topics.write.write_task import write_probes, write_task
@@ -35,6 +40,8 @@ from ashore.topics.write.write_task import write_probes, write_task
 T = TypeVar("T")
 
 RESULT_DDL = "is_error BOOLEAN, content BINARY"
+READING = "_ashore_reading"  # the column of `read_reported`
+FINAL_ERRORS = (Stopped, InvariantBroken, SyncFailed, TooManyFiles)  # another attempt is of no use
 _SCHEMA = pa.schema([("is_error", pa.bool_()), ("content", pa.binary())])
 
 
@@ -45,30 +52,82 @@ class Report(NamedTuple):
     content: bytes
 
 
-def land(
-    order: BatchOrder, limits: ReadLimits, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Write the records that Spark gives a task and yield its result. Runs on an executor.
+class _Reading(NamedTuple):
+    """What a task has read, and how that went."""
 
-    Which ranges they are of only Spark knows, which has cut them.
+    ranges: list[ShardRange]
+    report: ReadReport
+
+
+def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the records of `read_reported` and yield the task's result. Runs on an executor.
+
     If interrupted: in-progress files remain; no entry names them.
     """
-    records = _refuse_large(batches, limits)
-    yield _row(_report(lambda task: write_task(order, order.lake.open(), task, records)))
+
+    def write(task: int) -> TaskResult:
+        readings: list[_Reading] = []
+        result = write_task(order, order.lake.open(), task, _take_readings(batches, readings))
+        ranges = [each for reading in readings for each in reading.ranges]
+        counts = sum((reading.report.counts for reading in readings), Counter())
+        by_id = {each for reading in readings for each in reading.report.by_id}
+        return result.having_read(ranges, counts, by_id)
+
+    yield _row(_report(write))
 
 
-def _refuse_large(
-    batches: Iterator[pa.RecordBatch], limits: ReadLimits
+def reported_ddl(shape: RowShape) -> str:
+    """Return the columns of `read_reported`."""
+    return f"{shape.ddl}, {READING} BINARY"
+
+
+def read_reported(
+    order: BatchOrder,
+    kafka: KafkaAddress,
+    splits: Sequence[Split],
+    shape: RowShape,
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what Spark has read; raise RecordsTooLarge for the first record that exceeds `limits`.
+    """Yield the records of the splits whose numbers a task is given, and how reading them went.
 
-    Such records have no content: see `mark_large`.
+    The last row of a task has nothing but READING: ranges and a report, or the error that another
+    attempt would meet again. Runs on an executor.
     """
+    schema = to_arrow(parse_ddl(shape.ddl))
+    maker = RowMaker(shape, schema, kafka.reader)
+    report = ReadReport()
+    ranges: list[ShardRange] = []
+    outcome: _Reading | AshoreError = _Reading(ranges, report)
+    try:
+        for number in numbers_of(batches):
+            ranges += splits[number]
+            mine = read_split(kafka, splits[number], maker, topic_ids=order.ids, report=report)
+            for rows in mine:
+                yield rows.append_column(READING, pa.nulls(rows.num_rows, pa.binary()))
+    except FINAL_ERRORS as error:
+        outcome = error
+    last = [pa.nulls(1, field.type) for field in schema]
+    yield pa.RecordBatch.from_arrays(
+        [*last, pa.array([pickle.dumps(outcome)])], [*schema.names, READING]
+    )
+
+
+def _take_readings(
+    batches: Iterator[pa.RecordBatch], readings: list[_Reading]
+) -> Iterator[pa.RecordBatch]:
+    """Yield records without READING; add what it says to `readings`, or raise the error in it."""
     for batch in batches:
-        found = batch.column(TOO_LARGE)
-        if found.true_count:
-            raise record_too_large(batch, found.index(True).as_py(), limits)
-        yield batch.drop_columns([TOO_LARGE])
+        found = batch.column(READING)
+        records = batch.drop_columns([READING])
+        if found.null_count == batch.num_rows:
+            yield records
+            continue
+        for content in found.drop_null().to_pylist():
+            outcome = pickle.loads(content)  # noqa: S301 - written by our own task a moment ago
+            if isinstance(outcome, AshoreError):
+                raise outcome
+            readings.append(outcome)
+        yield records.filter(found.is_null())
 
 
 def land_splits(
@@ -105,8 +164,8 @@ def of_number(
 def land_splits_as_rows(
     land: Callable[[Iterable[int]], Iterator[Report]], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Do as `land_splits`, for a frame of numbers: beside what Spark decodes, in one action."""
-    yield from map(_row, land(each for batch in numbers for each in batch.column(0).to_pylist()))
+    """Do as `land_splits`, for a frame of numbers: beside what Spark selects, in one action."""
+    yield from map(_row, land(numbers_of(numbers)))
 
 
 def land_rows(order: RowsOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -152,7 +211,7 @@ def _report(write: Callable[[int], TaskResult]) -> Report:
     try:
         result = write(task)
         _freeze_modules("written")
-    except (Stopped, InvariantBroken, SyncFailed, TooManyFiles) as error:
+    except FINAL_ERRORS as error:
         return Report(True, pickle.dumps(error))
     else:
         return Report(False, result.to_bytes())

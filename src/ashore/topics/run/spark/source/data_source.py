@@ -29,15 +29,13 @@ from pyspark.sql.types import StructType
 
 from ashore.base.clock import SystemClock
 from ashore.errors import JobFileInvalid, check
-from ashore.log.plan_batch import BatchPlan, divide_among_tasks
-from ashore.log.positions import BatchTime, ShardRange, StreamShard
+from ashore.log.positions import ShardRange, StreamShard
 from ashore.tables.ddl import json_supports
-from ashore.topics.loop.splits import Split, split_ranges
+from ashore.topics.loop.splits import Split, split_evenly
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.record_samples import measure_records, read_sizes
 from ashore.topics.read.stream_ends import StreamEnd
-from ashore.topics.run.spark.source.record_batches import RowMaker
-from ashore.topics.run.spark.source.record_schema import HEADERS
+from ashore.topics.run.spark.source.record_batches import RowMaker, read_split
 from ashore.topics.run.spark.source.source_options import FORMAT, SourceOptions
 from ashore.topics.run.spark.source.stream_planner import StreamPlanner
 
@@ -109,10 +107,7 @@ class _RecordReader:
         return StreamPlanner(source, self._options, SystemClock(), measure)
 
     def _split(self, ranges: tuple[ShardRange, ...], end: StreamEnd) -> list[InputPartition]:
-        if not ranges:
-            return []
-        plan = divide_among_tasks(_plan_of(ranges), self._options.parallelism or _cores())
-        splits = split_ranges(plan, plan.large, plan.small)
+        splits = split_evenly(ranges, self._options.parallelism or _cores())
         ids = {topic: each.topic_id for topic, each in end.topics.items() if each.topic_id}
         return [
             _Splits(split, {topic: ids[topic] for topic in _topics_of(split) if topic in ids})
@@ -122,14 +117,10 @@ class _RecordReader:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split. Runs in a Python worker of Spark. Raises as `KafkaAddress`."""
         check(isinstance(partition, _Splits), "a partition of another source")
-        options, split = self._options, partition.value
-        maker = RowMaker(
-            options.shape, to_arrow_schema(self._schema, timezone="UTC"), options.kafka.reader
-        )
-        ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split}
-        with_headers = _topics_of(split) if HEADERS in options.shape.columns else set()
-        for records in options.kafka.read(ranges, with_headers, partition.topic_ids):
-            yield from maker.make(records)
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        kafka = self._options.kafka
+        maker = RowMaker(self._options.shape, schema, kafka.reader)
+        yield from read_split(kafka, partition.value, maker, topic_ids=partition.topic_ids)
 
 
 class TopicStreamReader(
@@ -182,19 +173,6 @@ class TopicReader(_RecordReader, DataSourceReader):  # type: ignore[misc]
 
 def _topics_of(split: Split) -> set[str]:
     return {each.key.stream for each in split}
-
-
-def _plan_of(ranges: tuple[ShardRange, ...]) -> BatchPlan:
-    return BatchPlan(
-        batch=0,
-        time=BatchTime(0, ()),
-        ranges=ranges,
-        large=(),
-        piece_records=1,
-        small=(),
-        shared_tasks=0,
-        is_behind=False,
-    )
 
 
 def _cores() -> int:

@@ -1,24 +1,49 @@
 """Fetched records as the rows of the source `ashore`.
 
-What it is: `RowMaker`, from a batch of records to batches of Arrow with the columns of a shape.
+What it is: `read_split`, the rows of the offsets that a task reads; `RowMaker`, from a batch of
+records to batches of Arrow with the columns of a shape.
 What it promises: one row for each record, in order: with its values, or with the reason why it has
 none. Memory is bounded: what is decoded at once has few rows where rows are wide.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
 from ashore.errors import check
+from ashore.log.positions import StreamShard
 from ashore.tables.ddl import Schema
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.decode import Decoded
 from ashore.topics.decode.registry import make_decoder
-from ashore.topics.run.spark.source.record_schema import DECODED, REASON, RowShape
+from ashore.topics.loop.splits import Split
+from ashore.topics.read.reading import KafkaAddress, ReadReport
+from ashore.topics.run.spark.source.record_schema import DECODED, HEADERS, REASON, RowShape
 
 ROW_BYTES = 16 << 20  # that the columns of fixed width of a batch may have
 ROWS_MIN = 1_024
+
+
+def read_split(
+    kafka: KafkaAddress,
+    split: Split,
+    maker: "RowMaker",
+    *,
+    topic_ids: Mapping[str, str] = MappingProxyType({}),
+    report: ReadReport | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a split as rows. Runs on an executor.
+
+    `topic_ids`: as planned, where they are known. Raises as `KafkaAddress.read`.
+    """
+    ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split}
+    topics = {each.stream for each in ranges}
+    with_headers = topics if maker.has_headers else set()
+    ids = {topic: topic_ids[topic] for topic in topics if topic in topic_ids}
+    for records in kafka.read(ranges, with_headers, ids, report):
+        yield from maker.make(records)
 
 
 class RowMaker:
@@ -32,6 +57,11 @@ class RowMaker:
         self._schema = schema
         self._decoder = make_decoder(shape.decode, shape.schema, reader)
         self._rows_max = max(ROWS_MIN, ROW_BYTES // max(1, _fixed_bytes(shape.schema)))
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether rows have the headers of their records."""
+        return HEADERS in self._shape.columns
 
     def make(self, records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the rows of records, which have the columns of FETCHED."""
