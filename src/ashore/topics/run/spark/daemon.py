@@ -24,7 +24,11 @@ PLAIN = "pyspark.daemon"
 # What the workers run by which this daemon pays; those of Python data sources, say, land nothing.
 WORKER = "pyspark.worker"
 # Arrow imports pandas the first time that it is given values of Python, if it is there.
-LOADED = (WORKER, "pandas", "ashore.topics.run.spark.task", "ashore_native")
+LOADED = (
+    *(WORKER, "pandas", "ashore.topics.run.spark.task", "ashore_native"),
+    # What reads the source `ashore`.
+    *("pyspark.sql.worker.plan_data_source_read", "ashore.topics.run.spark.source.data_source"),
+)
 _FAILED = re.compile(r"^Error from python worker:\n((?:  .*\n|\s*\n)+)", re.MULTILINE)
 # What Spark runs into by Unix sockets where a task was cancelled while a daemon failed to start.
 _FAILED_BEFORE = re.compile(
