@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ashore.base.clock import SystemClock
+from ashore.base.clock import Clock, SystemClock
 from ashore.errors import JobFileInvalid, check
 from ashore.log.positions import ShardRange, StreamShard
 from ashore.tables.ddl import json_supports
@@ -35,7 +35,9 @@ from ashore.topics.loop.splits import Split, split_evenly
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.record_samples import measure_records, read_sizes
 from ashore.topics.read.stream_ends import StreamEnd
+from ashore.topics.run.spark.source.in_step import StepPlanner
 from ashore.topics.run.spark.source.record_batches import RowMaker, read_split
+from ashore.topics.run.spark.source.record_times import TimeReader
 from ashore.topics.run.spark.source.source_options import FORMAT, SourceOptions
 from ashore.topics.run.spark.source.stream_planner import StreamPlanner
 
@@ -104,7 +106,15 @@ class _RecordReader:
         def measure(nexts: Mapping[StreamShard, int]) -> float:
             return measure_records(source, nexts, functools.partial(read_sizes, kafka))
 
-        return StreamPlanner(source, self._options, SystemClock(), measure)
+        clock = SystemClock()
+        return StreamPlanner(source, self._options, clock, measure, self._steps(clock))
+
+    def _steps(self, clock: Clock) -> StepPlanner | None:
+        options = self._options
+        if options.steps is None:
+            return None
+        reader = TimeReader(options.kafka.read, options.shape, options.steps, options.kafka.reader)
+        return StepPlanner(options.steps, clock, reader.read)
 
     def _split(self, ranges: tuple[ShardRange, ...], end: StreamEnd) -> list[InputPartition]:
         splits = split_evenly(ranges, self._options.parallelism or _cores())
@@ -147,9 +157,14 @@ class TopicStreamReader(
         return self._planner.plan_next(StreamEnd.parse(start), limited=limited).to_json()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        """Return what Kafka had when the last batch was planned."""
-        newest = self._planner.newest
-        return None if newest is None else newest.to_json()
+        """Return what Kafka had when the last batch was planned, and which partition holds it back.
+
+        Spark shows it in the progress of the query, and reads nothing in it.
+        """
+        newest, waits_for = self._planner.newest, self._planner.waits_for
+        if newest is None:
+            return None
+        return newest.to_json() | ({} if waits_for is None else {"waitsFor": waits_for.to_json()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Plan no further than what is there now."""

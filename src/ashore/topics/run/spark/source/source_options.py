@@ -13,12 +13,21 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ashore.base.suggest import suggest
+from ashore.base.units import parse_duration_ms
 from ashore.errors import JobFileInvalid
 from ashore.tables.ddl import parse_ddl
+from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.read.limits import DEFAULT_LIMITS, ReadLimits
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.read.source import FirstOffset
-from ashore.topics.run.spark.source.record_schema import COLUMNS, DEFAULT_COLUMNS, RowShape
+from ashore.topics.route.event_columns import EventColumn
+from ashore.topics.route.event_time import PER_SECOND, check_event_column
+from ashore.topics.run.spark.source.record_schema import (
+    COLUMNS,
+    DECODED,
+    DEFAULT_COLUMNS,
+    RowShape,
+)
 
 T = TypeVar("T")
 
@@ -32,8 +41,14 @@ OPTIONS = (
     "columns",
     "decode",
     "endingOffsets",
+    "eventTime",
+    "eventTimeFormat",
+    "eventTimeUnit",
     "failOnDataLoss",
     "fields",
+    "futureMax",
+    "idleAfter",
+    "lateAfter",
     "maxBatchBytes",
     "maxBytesPerTrigger",
     "maxOffsetsPerTrigger",
@@ -48,6 +63,11 @@ OPTIONS = (
     "timeout",
     "values",
 )
+
+STEPS = ("eventTimeFormat", "eventTimeUnit", "futureMax", "idleAfter", "lateAfter")
+UNITS = ("ms", *(unit for unit in PER_SECOND if unit != "ms"))
+# As job files have them: `seal.idle_after` and `late.future_max`.
+IDLE_AFTER_MS, FUTURE_MAX_MS = 1_800_000, 3_600_000
 
 Offsets = Mapping[str, Mapping[str, int]]  # by topic and topic partition
 
@@ -67,6 +87,24 @@ class ReadBound:
 
 
 @dataclass(frozen=True, slots=True)
+class StepRule:
+    """How partitions are read in step.
+
+    Arguments:
+        event: where in `decoded` the event time is; None: the timestamp of the record.
+        after_ms: how much older than the newest event time a record may be.
+        idle_after_ms: a partition without new records for so long holds no other back.
+        future_max_ms: further ahead of the clock an event time is not believed.
+
+    """
+
+    event: EventColumn | None
+    after_ms: int
+    idle_after_ms: int
+    future_max_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOptions:
     """What a stream reads, and how.
 
@@ -82,6 +120,7 @@ class SourceOptions:
         size_bytes: of a batch of a stream, estimated; None: no limit.
         stops_at_gaps: whether offsets that Kafka no longer has stop the query; else it skips them.
         parallelism: tasks that a large batch is divided into; None: as many as there are cores.
+        steps: how partitions are read in step; None: each as fast as the others.
 
     """
 
@@ -96,6 +135,7 @@ class SourceOptions:
     size_bytes: int | None
     stops_at_gaps: bool
     parallelism: int | None
+    steps: StepRule | None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
@@ -131,18 +171,20 @@ class _Parser:
         assigned = self._read("assign", _parse_shards, 'write {"topic": [0, 1]}') or {}
         if [bool(topics), bool(pattern), bool(assigned)].count(True) != 1:
             self._problems.append("write one of subscribe, subscribePattern and assign")
+        shape = self._shape()
         found = SourceOptions(
             kafka=self._kafka(),
             topics=topics or tuple(assigned),
             pattern=pattern,
             shards=assigned,
-            shape=self._shape(),
+            shape=shape,
             start=self._start("startingOffsets", EARLIEST),
             end=self._start("endingOffsets", LATEST),
             records=self._number("maxOffsetsPerTrigger"),
             size_bytes=self._number("maxBytesPerTrigger"),
             stops_at_gaps=self._choice("failOnDataLoss", ("true", "false")) == "true",
             parallelism=self._number("minPartitions"),
+            steps=self._steps(shape),
         )
         if self._problems:
             raise JobFileInvalid(
@@ -211,6 +253,37 @@ class _Parser:
             columns=columns or DEFAULT_COLUMNS,
             keeps_values=self._choice("values", ("invalid", "all")) == "all",
         )
+
+    def _steps(self, shape: RowShape) -> StepRule | None:
+        path = self._text("eventTime")
+        if not path:
+            needless = [name for name in STEPS if self._text(name)]
+            self._problems.extend(f"{name}: it needs eventTime" for name in needless)
+            return None
+        after_ms = self._duration("lateAfter")
+        if after_ms is None and not self._text("lateAfter"):
+            self._problems.append("lateAfter: write the delay of the watermark, such as 10s")
+        return StepRule(
+            event=None if path == "timestamp" else self._event(path, shape),
+            after_ms=after_ms or 0,
+            idle_after_ms=self._duration("idleAfter") or IDLE_AFTER_MS,
+            future_max_ms=self._duration("futureMax") or FUTURE_MAX_MS,
+        )
+
+    def _event(self, path: str, shape: RowShape) -> EventColumn:
+        unit, form = self._choice("eventTimeUnit", UNITS), self._text("eventTimeFormat")
+        event = EventColumn(path.removeprefix(f"{DECODED}."), unit, form)
+        if event.path == path:
+            self._problems.append(f"eventTime: write timestamp or {DECODED}.NAME")
+            return event
+        try:
+            check_event_column(event, to_arrow(shape.schema))
+        except ValueError as error:
+            self._problems.append(f"eventTime: {error}")
+        return event
+
+    def _duration(self, name: str) -> int | None:
+        return self._read(name, parse_duration_ms, "write a duration, such as 10s or 5m")
 
     def _start(self, name: str, default: str) -> ReadBound:
         text = self._text(name, default)

@@ -20,6 +20,7 @@ from ashore.log.positions import OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.topics.loop.joins import EARLIEST, look_again, require_streams
 from ashore.topics.read.source import Position, Source, StreamInfo
 from ashore.topics.read.stream_ends import StreamEnd, TopicEnd
+from ashore.topics.run.spark.source.in_step import HoldBack, ShardSpan, StepPlanner
 from ashore.topics.run.spark.source.source_options import NAMED, ReadBound, SourceOptions
 
 MeasureRecords = Callable[[Mapping[StreamShard, int]], float]  # bytes of an average record
@@ -33,15 +34,22 @@ class StreamPlanner:
     """Plans one stream, as long as its query runs. Used by one thread.
 
     `measure`: how large records are from given offsets on; asked only where bytes are limited.
+    `steps`: how partitions are read in step, if they are.
     """
 
     def __init__(
-        self, source: Source, options: SourceOptions, clock: Clock, measure: MeasureRecords
+        self,
+        source: Source,
+        options: SourceOptions,
+        clock: Clock,
+        measure: MeasureRecords,
+        steps: StepPlanner | None = None,
     ) -> None:
         self._source = source
         self._options = options
         self._clock = clock
         self._measure = measure
+        self._steps = steps
         self._initial: StreamEnd | None = None
         self._target: StreamEnd | None = None  # of available-now
         self._planned: StreamEnd | None = None  # the last end; what it is made of was checked
@@ -70,6 +78,11 @@ class StreamPlanner:
         """What Kafka had when the last batch was planned; None before the first one."""
         return self._newest
 
+    @property
+    def waits_for(self) -> HoldBack | None:
+        """The partition that holds others back since the last batch; None: none does."""
+        return None if self._steps is None else self._steps.waits_for
+
     def plan_next(self, start: StreamEnd, *, limited: bool) -> StreamEnd:
         """Return where the batch ends that begins at `start`: `start` itself if nothing is new.
 
@@ -81,12 +94,11 @@ class StreamPlanner:
         )
         ends = {shard: self._stable_end(shard, each.end) for shard, each in offsets.items()}
         self._newest = _to_end(streams, ends)
-        backlog = {
-            _key(shard): OffsetRange(begins[shard], end)
+        spans = {
+            _key(shard): ShardSpan(offsets[shard].earliest, begins[shard], end)
             for shard, end in ends.items()
-            if end > begins[shard]
         }
-        ranges = self._divide(backlog, limited=limited)
+        ranges = self._divide(spans, limited=limited)
         is_first = start == self._initial
         if not ranges and not (is_first and not self._options.start.is_repeatable):
             return start
@@ -241,10 +253,17 @@ class StreamPlanner:
         return min(end, self._target.next_of(shard) or 0)
 
     def _divide(
-        self, backlog: Mapping[ShardKey, OffsetRange], *, limited: bool
+        self, spans: Mapping[ShardKey, ShardSpan], *, limited: bool
     ) -> tuple[ShardRange, ...]:
+        backlog = {
+            key: OffsetRange(each.next, each.end)
+            for key, each in spans.items()
+            if each.end > each.next
+        }
         total = sum(each.size for each in backlog.values())
         allowed = self._allowed(backlog, total) if limited else total
+        if self._steps is not None:
+            return self._steps.divide(spans, allowed, is_last=self._target is not None)
         if not backlog:
             return ()
         waiting = {key: self._turns.get(key, -1) for key in backlog}
