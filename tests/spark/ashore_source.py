@@ -18,6 +18,7 @@ class Reader:
     checkpoint: Path
     options: dict[str, str]
     batches: dict[int, list[Row]] = field(default_factory=dict)
+    latest: list[str] = field(default_factory=list)  # as the progress of each batch shows it
 
     def run(self, change: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> "Reader":
         """Read what is there, then end."""
@@ -33,6 +34,7 @@ class Reader:
             .start()
         )
         query.awaitTermination()
+        self.latest += [each.sources[0].latestOffset for each in query.recentProgress]
         return self
 
     @property

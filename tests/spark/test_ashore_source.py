@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.headers import ODD, odd_records
 from tests.kafka_tools import (
@@ -19,7 +19,7 @@ from tests.kafka_tools import (
 )
 from tests.raw_headers import produce_raw
 from tests.spark.ashore_source import Reader, open_stream, read_batch
-from tests.spark.site import SCHEMA, Site, events
+from tests.spark.site import SCHEMA, Site, event, events
 from tests.spark.streams import CLICKS, NOWHERE, topic_view
 
 from ashore.plans.graph import list_topics
@@ -197,6 +197,35 @@ def test_a_batch_read_is_what_is_between_two_offsets(site: Site) -> None:
 def test_options_that_are_wrong_are_refused_before_anything_is_read(site: Site) -> None:
     with pytest.raises(PySparkException, match="did you mean `subscribe`"):
         open_stream(site.spark, {"subscrib": "a"})
+
+
+def test_windows_do_not_depend_on_limits_if_partitions_are_read_in_step(
+    site: Site, tmp_path: Path
+) -> None:
+    topic = site.topic(partitions=3)
+    for partition, (start_s, step_ms) in enumerate(((0, 250), (0, 2_000), (70, 500))):
+        times = [1_795_000_000_000 + start_s * 1_000 + at * step_ms for at in range(80)]
+        times[1::2] = [time - 1_900 for time in times[1::2]]
+        values = [event(at, ts_ms=time) for at, time in enumerate(times)]
+        site.produce(topic, values, partition=partition)
+
+    def count(frame: DataFrame) -> DataFrame:
+        timed = frame.select(F.timestamp_millis("decoded.ts").alias("ts"))
+        windows = timed.withWatermark("ts", "4 seconds").groupBy(F.window("ts", "10 seconds"))
+        return windows.count().select("window.start", "count")
+
+    def windows(limit: int, **options: str) -> list[Row]:
+        least = {"kafka.bootstrap.servers": site.servers, "subscribe": topic, "schema": SCHEMA}
+        limits = {"maxOffsetsPerTrigger": str(limit)}
+        reader = Reader(site.spark, tmp_path / uuid4().hex, {**least, **limits, **options})
+        rows = sorted(reader.run(count).rows)
+        assert any('"waitsFor"' in each for each in reader.latest) == ("eventTime" in options)
+        return rows
+
+    large = windows(2_000_000)
+    assert sum(row["count"] for row in large) > 200
+    assert windows(40) != large
+    assert windows(40, eventTime="decoded.ts", lateAfter="4s") == large
 
 
 def test_a_checkpoint_of_sparks_own_source_continues(site: Site, reader_of: MakeReader) -> None:
