@@ -51,8 +51,18 @@ def test_a_partition_without_unread_records_holds_others_back_until_it_is_idle()
     assert query.planner.waits_for is None
 
 
+def test_a_partition_that_was_idle_before_a_start_is_idle_after_it() -> None:
+    query = Stepped(2, idleAfter="1h")
+    for shard in (0, 1):
+        query.append(shard, *seconds(0, 5))
+    query.plan()
+    query.start()
+    query.append(1, *seconds(5, 10))
+    assert query.plan() == {1: OffsetRange(5, 15)}
+
+
 def test_a_start_again_knows_how_far_a_partition_was_read() -> None:
-    query = Stepped(2)
+    query = Stepped(2, idleAfter="30d")
     query.append(0, *seconds(0, 5))
     query.append(1, *seconds(0, 20))
     query.plan()

@@ -64,6 +64,14 @@ class HoldBack(NamedTuple):
         return place if self.event_ms is None else {**place, "eventTimeMs": self.event_ms}
 
 
+class _LastEnd(NamedTuple):
+    """Where a partition ends."""
+
+    end: int
+    since_s: float
+    is_of_former_run: bool  # all of it was read before this run, which has seen no record
+
+
 @dataclass(frozen=True, slots=True)
 class LookSizes:
     """How many offsets are looked at.
@@ -98,7 +106,7 @@ class StepPlanner:
         self._read_times = read_times
         self._sizes = sizes
         self._times: dict[ShardKey, PartitionTimes] = {}
-        self._active: dict[ShardKey, tuple[int, float]] = {}  # the end, and since when it is there
+        self._last: dict[ShardKey, _LastEnd] = {}
         self.waits_for: HoldBack | None = None  # the partition that others wait for
 
     def divide(
@@ -144,14 +152,23 @@ class StepPlanner:
     def _note(self, spans: Mapping[ShardKey, ShardSpan]) -> None:
         now_s, believed_ms = self._clock.monotonic_s(), self._clock.now_ms()
         for key, span in spans.items():
-            times = self._times.setdefault(key, PartitionTimes())
+            times = self._times.get(key)
+            if times is None or times.next_offset > span.next:  # a query that began again
+                times = self._times[key] = PartitionTimes(span.next)
             times.continue_at(span.next, believed_ms + self._rule.future_max_ms)
-            if key not in self._active or self._active[key][0] != span.end:
-                self._active[key] = (span.end, now_s)
+            last = self._last.get(key)
+            if last is None or last.end != span.end:
+                self._last[key] = _LastEnd(span.end, now_s, last is None and span.next == span.end)
 
     def _is_idle(self, key: ShardKey) -> bool:
-        silent_s = self._clock.monotonic_s() - self._active[key][1]
-        return silent_s * 1000 >= self._rule.idle_after_ms
+        """Return whether no record has come for long: before this run, by the event times."""
+        last = self._last[key]
+        if (self._clock.monotonic_s() - last.since_s) * 1000 >= self._rule.idle_after_ms:
+            return True
+        newest_ms = self._times[key].newest_before(last.end) if last.is_of_former_run else None
+        return newest_ms is not None and (
+            newest_ms < self._clock.now_ms() - self._rule.idle_after_ms
+        )
 
     def _hold(self, found: HoldBack | None) -> None:
         if found is not None and (self.waits_for is None or self.waits_for.shard != found.shard):

@@ -27,22 +27,25 @@ NO_TIMES = EventTimes(np.array([], np.int64), np.array([], np.int64))
 
 
 class PartitionTimes:
-    """Grows by `add`, and forgets by `continue_at` what was read."""
+    """Grows by `add`, and forgets by `continue_at` what was read. `next_offset`: read next."""
 
-    def __init__(self) -> None:
-        self._next = 0
+    def __init__(self, next_offset: int = 0) -> None:
+        self._next = next_offset
         self._believed_ms = 0
         self._before_ms: int | None = None  # the newest time before `_next`, as far as it is known
         self._seen: list[OffsetRange] = []  # ascending, apart from each other, from `_next` on
         self._times = NO_TIMES
         self.knows_past = False  # whether what is right before `_next` was looked at
 
+    @property
+    def next_offset(self) -> int:
+        """The offset that is read next."""
+        return self._next
+
     def continue_at(self, offset: int, believed_ms: int) -> None:
         """Forget what is below `offset`, but for its newest time; believe times up to a limit."""
-        if offset < self._next:
-            self.__init__()  # type: ignore[misc]  # of another beginning
         self._believed_ms = believed_ms
-        if offset == self._next:
+        if offset <= self._next:
             return
         read = self._times.offsets < offset
         self._note_before(self._times.millis[read])
