@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from tests.spark import tasks
 from tests.spark.site import LOCAL, Site, events, table_of
 from tests.spark.sql_jobs import clicks, encode, read_only, sql_job
-from tests.spark.test_processes import ended, launched, wait_for
+from tests.spark.test_processes import ended, launched
 
 from ashore import __version__
-from ashore.jobs.events import Event, WarningEvent
+from ashore.jobs.events import Event
 from ashore.jobs.failure import Failed
 from ashore.topics.run.spark.daemon import MODULE, PLAIN, WORKER
 from ashore.topics.run.spark.session import DAEMON
@@ -131,18 +131,18 @@ def test_a_python_of_executors_without_ashore_is_named(
 
 
 @pytest.mark.long  # the test above finds it before the start
-def test_so_it_is_in_the_first_error_of_a_query(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_so_it_is_before_a_query_starts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = site.topic(1)
     site.produce(topic, encode(clicks(0, 10)))
     sql = "INSERT INTO ods.ids SELECT id FROM clicks"
     job_file = sql_job(site, sql, read_only(topic), {"table": "ods.ids"})
-    begin = without_ashore(monkeypatch)
+    without_ashore(monkeypatch)
     with launched(job_file, available_now=True) as launch:
-        warning = wait_for(launch, lambda event: isinstance(event, WarningEvent))
-    assert isinstance(warning, WarningEvent)
-    assert begin in warning.message
+        code, seen = ended(launch)
+    failed = seen[-1]
+    assert isinstance(failed, Failed)
+    assert (code, failed.code) == (1, "batch-failed")
+    assert f"its Python has no Ashore {__version__}: " in failed.message
 
 
 def test_workers_have_random_numbers_of_their_own(spark: SparkSession) -> None:

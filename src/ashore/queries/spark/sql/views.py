@@ -11,12 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
+from ashore import __version__
 from ashore.base.time_format import TimeFormat, parse_time_format
-from ashore.errors import JobFileInvalid
+from ashore.errors import BatchFailed, JobFileInvalid
 from ashore.jobs.file.tables import HEADERS_COLUMN, PROVENANCE_COLUMNS
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName, query_source
@@ -38,6 +40,8 @@ from ashore.topics.route.event_time import (
     PER_SECOND,
     find_path,
 )
+from ashore.topics.run.spark.causes import text_of
+from ashore.topics.run.spark.daemon import lacks_ashore
 from ashore.topics.run.spark.reader import (
     RECORD,
     read_rows,
@@ -133,7 +137,16 @@ def open_stream(
     if offsets_max is not None:
         options["maxOffsetsPerTrigger"] = str(offsets_max)
     register_source(session)
-    records = session.readStream.format(FORMAT).options(**options).load()
+    try:
+        records = session.readStream.format(FORMAT).options(**options).load()
+    except PySparkException as error:
+        if not lacks_ashore(text_of(error)):
+            raise
+        raise BatchFailed(
+            f"Spark cannot open the topics of {view.name}: its Python has no Ashore {__version__}:"
+            f" {session.sparkContext.pythonExec}",
+            hint="name a Python that Ashore is installed in: PYSPARK_PYTHON",
+        ) from error
     return with_decoded(records, view.spec)
 
 

@@ -92,6 +92,11 @@ def why_no_worker(error: str) -> str | None:
     return message
 
 
+def lacks_ashore(error: str) -> bool:
+    """Return whether a Python that Spark has started has no Ashore, by the text of an error."""
+    return bool(_WITHOUT_ASHORE.search(error))
+
+
 def main() -> None:
     """Load, and do what `pyspark.daemon` does; be that one where something has started a thread.
 
