@@ -249,3 +249,24 @@ def test_the_input_whose_silence_holds_a_query_back_is_named(site: Site) -> None
     assert again.queries[-1].held_by == "orders"
     assert again.queries[-1].watermark_ms == START_MS + 190_000
     assert read_per_minute(site) == expected
+
+
+def test_results_do_not_depend_on_the_limits_of_a_batch(site: Site) -> None:
+    """One partition is hours ahead of the other, offset by offset."""
+    topic = site.topic(2)
+    fast, slow = clicks(0, 120, step_ms=60_000), clicks(0, 120, step_ms=2_000)
+    site.produce(topic, encode(fast), partition=0)
+    site.produce(topic, encode(slow), partition=1)
+    reported = Reported()
+    job_file = sql_job(
+        *(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE),
+        batch={"interval": "300ms", "max_records": 50},
+    )
+
+    run(site, job_file, reported)
+
+    assert counted(site).get("late", 0) == 0
+    assert f"{topic}/1" in {each.behind for each in reported.queries}
+    assert all(each.lag is not None for each in reported.queries)
+    watermark_ms = fast[-1][2] - 10_000
+    assert read_per_minute(site) == per_minute([*fast, *slow], watermark_ms=watermark_ms)

@@ -235,6 +235,8 @@ def _show_query(head: str, query: QueryStatus, lag: str) -> None:
     if query.held_by is not None and query.held_since_ms is not None:
         since = format_time(query.held_since_ms)
         out.print(f"waits for {escape(query.held_by)}: no record since {since}")
+    if query.behind is not None:
+        out.print(f"reads partitions in step: the others wait for {escape(query.behind)}")
     reported = [f"late {query.late:,} records"]
     if query.far_future:
         reported.append(f"{query.far_future:,} too far ahead")

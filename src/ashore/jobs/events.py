@@ -138,7 +138,8 @@ class QueryProgressed:
     `progress` has `batch` (Spark's number), `watermark_ms`, `state_rows`, `state_bytes`,
     `commit_ms`, `lag` (offsets after the batch), and `dropped`: late rows that stateful operators
     have dropped since the start of the query, one per group and task for aggregates. `held_by` is
-    the silent view that holds the watermark back, `held_since_ms` its last record or the start.
+    the silent view that holds the watermark back, `held_since_ms` its last record or the start,
+    `behind` the topic partition that the others wait for.
     """
 
     kind: ClassVar[str] = "query"

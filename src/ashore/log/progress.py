@@ -194,6 +194,7 @@ class QueryProgress:
     held_by: str | None = codec.added(None)  # the view whose silence holds the watermark back
     held_since_ms: int | None = codec.added(None)  # when that brought its last record
     lag: int | None = codec.added(None)  # offsets that the batch left behind, when it was planned
+    behind: str | None = codec.added(None)  # TOPIC/PARTITION that the others are read in step with
 
 
 class StateWork(StrEnum):

@@ -88,7 +88,7 @@ def test_available_now_is_not_held_back_by_what_may_come() -> None:
 
 
 def test_a_record_from_the_future_counts_only_when_its_time_has_come() -> None:
-    query = Stepped(2, futureMax="1h")
+    query = Stepped(2, futureMax="1h", idleAfter="30m")
     ahead_ms = query.clock.now_ms() + 3_600_000 + SECOND
     for shard in (0, 1):
         query.append(shard, *seconds(0, 3), ahead_ms, *seconds(3, 3))
@@ -105,7 +105,7 @@ def test_a_record_from_the_future_counts_only_when_its_time_has_come() -> None:
 
 
 def test_a_timestamp_of_the_record_can_be_the_event_time() -> None:
-    query = Stepped(2, eventTime="timestamp")
+    query = Stepped(2, eventTime="timestamp", idleAfter="30m")
     query.append(0, 0)
     query.append(1, 0)
     query.clock.advance(10)
@@ -168,7 +168,7 @@ def test_options() -> None:
         "eventTimeUnit": "s",
         "lateAfter": "10s",
     }
-    rule = StepRule(EventColumn("meta.at", "s", ""), 10_000, 1_800_000, 3_600_000)
+    rule = StepRule(EventColumn("meta.at", "s", ""), 10_000, 0, 3_600_000)
     assert SourceOptions.parse(least).steps == rule
     for wrong in (
         {"eventTime": "ts"},

@@ -31,6 +31,7 @@ class QueryStatus:
     commit_ms: int | None  # how long it took to commit the state of the last batch
     held_by: str | None  # the view whose silence holds the watermark back
     held_since_ms: int | None  # when that brought its last record, or the query was started
+    behind: str | None  # TOPIC/PARTITION that the others of its topics are read in step with
     begins_after: int | None = None  # the batch of the savepoint that its log begins with
 
 
@@ -62,5 +63,6 @@ def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatu
         commit_ms=reported.commit_ms if reported else None,
         held_by=reported.held_by if reported else None,
         held_since_ms=reported.held_since_ms if reported else None,
+        behind=reported.behind if reported else None,
         begins_after=known.first - 1 if known and known.first else None,
     )

@@ -22,6 +22,9 @@ _ID, _NEXT, _EPOCHS, _FIRST = "id", "next", "epochs", "first"
 Offsets = Mapping[str, int]  # by topic partition
 
 
+WAITS_FOR = "waitsFor"  # beside an end in the progress of a query; no end has it
+
+
 @dataclass(frozen=True, slots=True)
 class TopicEnd:
     """Where a batch ends in one topic.

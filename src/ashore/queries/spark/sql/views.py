@@ -44,13 +44,14 @@ from ashore.topics.run.spark.causes import text_of
 from ashore.topics.run.spark.daemon import lacks_ashore
 from ashore.topics.run.spark.reader import (
     RECORD,
+    is_decoded_in_spark,
     read_rows,
     record_columns,
     row_shape,
     select_decoded,
     with_decoded,
 )
-from ashore.topics.run.spark.source.record_schema import HEADERS, RowShape
+from ashore.topics.run.spark.source.record_schema import DECODED, HEADERS, RowShape
 from ashore.topics.run.spark.source.registration import register_source
 from ashore.topics.run.spark.source.source_options import FORMAT, write_options
 from ashore.topics.write.batch import LandingSpec
@@ -130,6 +131,7 @@ def open_stream(
     options = {
         **write_options(kafka),
         **shape.write_options(),
+        **_step_options(view),
         "minPartitions": str(session.sparkContext.defaultParallelism),
         "subscribe": ",".join(view.topics),
         "startingOffsets": json.dumps(firsts),
@@ -148,6 +150,23 @@ def open_stream(
             hint="name a Python that Ashore is installed in: PYSPARK_PYTHON",
         ) from error
     return with_decoded(records, view.spec)
+
+
+def _step_options(view: View) -> dict[str, str]:
+    """Return the options by which a view's partitions are read in step; none where they cannot be.
+
+    That is where `select` or Spark makes the event time: planning knows only decoded columns.
+    """
+    spec = view.spec
+    event = spec.output.event
+    if not view.has_watermark or (event and (spec.select or is_decoded_in_spark(spec))):
+        return {}
+    times = {"eventTime": "timestamp"}
+    if event is not None:
+        times = {"eventTime": f"{DECODED}.{event.path}", "eventTimeUnit": event.unit}
+        times |= {"eventTimeFormat": event.format} if event.format else {}
+    late = {"lateAfter": f"{spec.late.after_ms}ms", "futureMax": f"{spec.late.future_max_ms}ms"}
+    return {**times, **late}
 
 
 def open_ranges(

@@ -35,7 +35,7 @@ from ashore.queries.spark.sql.row_errors import RowError
 from ashore.queries.spark.sql.views import BAD, TIMES
 from ashore.queries.state.cleaner import CheckpointCleaner
 from ashore.topics.loop.housekeeping import Housekeeping
-from ashore.topics.read.stream_ends import StreamEnd
+from ashore.topics.read.stream_ends import WAITS_FOR, StreamEnd
 from ashore.topics.run.spark.causes import outermost_cause
 
 
@@ -265,7 +265,17 @@ def read_progress(progress: Mapping[str, Any], reported: Reported) -> QueryProgr
         held_by=held_by,
         held_since_ms=held_since_ms,
         lag=_lag_of(progress.get("sources") or ()),
+        behind=_behind_of(progress.get("sources") or ()),
     )
+
+
+def _behind_of(sources: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the topic partition that others waited for when a batch was planned, if any did."""
+    for each in sources:
+        waits_for = _document(each.get("latestOffset")).get(WAITS_FOR)
+        if waits_for:
+            return f"{waits_for['topic']}/{waits_for['partition']}"
+    return None
 
 
 def _lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:
@@ -281,11 +291,16 @@ def _lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:
 
 def _offsets(offsets: object) -> dict[StreamShard, int]:
     """Return the offsets that Spark reports of a stream of topics; of others none."""
-    found = json.loads(offsets) if isinstance(offsets, str) else offsets
+    found = {name: value for name, value in _document(offsets).items() if name != WAITS_FOR}
     try:
-        return dict(StreamEnd.parse(found).shards())
+        return dict(StreamEnd.parse(found).shards()) if found else {}
     except ValueError:
         return {}
+
+
+def _document(offsets: object) -> Mapping[str, Any]:
+    found = json.loads(offsets) if isinstance(offsets, str) else offsets
+    return found if isinstance(found, Mapping) else {}
 
 
 def _size_of(operator: Mapping[str, Any]) -> int:

@@ -47,7 +47,7 @@ def row_shape(spec: LandingSpec, *columns: str, keeps_values: bool = True) -> Ro
     `columns`: of them, beside `decoded`, which `with_decoded` adds where the tasks cannot.
     `keeps_values`: whether all rows have their bytes; else only those of invalid records need them.
     """
-    if _is_decoded_in_spark(spec):
+    if is_decoded_in_spark(spec):
         schema = parse_ddl("value BINARY")
         return RowShape("bytes", schema, None, columns, keeps_values=True)
     schema = parse_ddl(spec.decode_schema)
@@ -86,7 +86,7 @@ def _read_numbered(
 
 def with_decoded(records: DataFrame, spec: LandingSpec) -> DataFrame:
     """Return records of `row_shape` with `decoded`: null where a value is invalid."""
-    if not _is_decoded_in_spark(spec):
+    if not is_decoded_in_spark(spec):
         return records
     columns = records.columns
     parsed = F.col("_ashore_parsed")
@@ -95,7 +95,7 @@ def with_decoded(records: DataFrame, spec: LandingSpec) -> DataFrame:
     return records.select("*", _parse_json(spec).alias("_ashore_parsed")).select(*columns, decoded)
 
 
-def _is_decoded_in_spark(spec: LandingSpec) -> bool:
+def is_decoded_in_spark(spec: LandingSpec) -> bool:
     """Whether JSON has no such maps: only Spark takes the texts of keys for other types."""
     return spec.decode == "json" and bool(json_supports(parse_ddl(spec.decode_schema)))
 

@@ -34,7 +34,7 @@ from ashore.tables.ddl import json_supports
 from ashore.topics.loop.splits import Split, split_evenly
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.record_samples import measure_records, read_sizes
-from ashore.topics.read.stream_ends import StreamEnd
+from ashore.topics.read.stream_ends import WAITS_FOR, StreamEnd
 from ashore.topics.run.spark.source.in_step import StepPlanner
 from ashore.topics.run.spark.source.record_batches import RowMaker, read_split
 from ashore.topics.run.spark.source.record_times import TimeReader
@@ -164,7 +164,7 @@ class TopicStreamReader(
         newest, waits_for = self._planner.newest, self._planner.waits_for
         if newest is None:
             return None
-        return newest.to_json() | ({} if waits_for is None else {"waitsFor": waits_for.to_json()})
+        return newest.to_json() | ({} if waits_for is None else {WAITS_FOR: waits_for.to_json()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Plan no further than what is there now."""

@@ -66,8 +66,7 @@ OPTIONS = (
 
 STEPS = ("eventTimeFormat", "eventTimeUnit", "futureMax", "idleAfter", "lateAfter")
 UNITS = ("ms", *(unit for unit in PER_SECOND if unit != "ms"))
-# As job files have them: `seal.idle_after` and `late.future_max`.
-IDLE_AFTER_MS, FUTURE_MAX_MS = 1_800_000, 3_600_000
+FUTURE_MAX_MS = 3_600_000  # as job files have it: `late.future_max`
 
 Offsets = Mapping[str, Mapping[str, int]]  # by topic and topic partition
 
@@ -93,7 +92,7 @@ class StepRule:
     Arguments:
         event: where in `decoded` the event time is; None: the timestamp of the record.
         after_ms: how much older than the newest event time a record may be.
-        idle_after_ms: a partition without new records for so long holds no other back.
+        idle_after_ms: how long a partition holds others back once it has no unread records.
         future_max_ms: further ahead of the clock an event time is not believed.
 
     """
@@ -260,14 +259,14 @@ class _Parser:
             needless = [name for name in STEPS if self._text(name)]
             self._problems.extend(f"{name}: it needs eventTime" for name in needless)
             return None
-        after_ms = self._duration("lateAfter")
+        after_ms, future_max_ms = self._duration("lateAfter"), self._duration("futureMax")
         if after_ms is None and not self._text("lateAfter"):
             self._problems.append("lateAfter: write the delay of the watermark, such as 10s")
         return StepRule(
             event=None if path == "timestamp" else self._event(path, shape),
             after_ms=after_ms or 0,
-            idle_after_ms=self._duration("idleAfter") or IDLE_AFTER_MS,
-            future_max_ms=self._duration("futureMax") or FUTURE_MAX_MS,
+            idle_after_ms=self._duration("idleAfter") or 0,
+            future_max_ms=FUTURE_MAX_MS if future_max_ms is None else future_max_ms,
         )
 
     def _event(self, path: str, shape: RowShape) -> EventColumn:
