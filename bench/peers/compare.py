@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ashore_lab.services.kafka import BrokerOptions, Kafka
 from bench.machine import describe_commit, describe_machine
-from bench.peers.flink_peer import ensure_flink_jars
+from bench.peers.flink_cluster import ensure_flink_jars
 from bench.peers.measure import can_trace, count_calls, trace_prefix
 from bench.peers.peer import CORES, Order
 from bench.peers.results import Calls, Fresh, Results, Run
