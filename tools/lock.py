@@ -15,12 +15,12 @@ HEADER = """\
 """
 
 
-# What `make bench-peers` needs and no other target: Flink's jars. They have a lock of their own,
-# as they are 230 MB and belong to a directory of their own.
+# What `make bench-peers` and `make bench-sql` need: Flink's jars and DuckDB. They
+# have a lock of their own, as they are 250 MB and belong to a directory of their own.
 BENCH_LOCK = LOCK.with_name("requirements-bench.lock")
-BENCH = "apache-flink-libraries==2.3.0\n"
+BENCH = "apache-flink-libraries==2.3.0\nduckdb==1.5.3\n"
 BENCH_HEADER = """\
-# What benchmarks compare with. Written by `make lock`, installed by `make bench-peers`.
+# What benchmarks compare with. Written by `make lock`, installed for `make bench-peers`.
 """
 COMPILE = (sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal")
 OPTIONS = ("--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate")
@@ -44,7 +44,7 @@ def lock_product() -> None:
 
 
 def lock_bench() -> None:
-    """Write the hashes of what is compared with; without what it asks for: only jars are used."""
+    """Write the hashes of what is compared with; without what it asks for, which nothing needs."""
     command = [*COMPILE, "-", "--no-deps", *OPTIONS]
     found = subprocess.run(
         command, cwd=ROOT, check=True, input=BENCH, capture_output=True, text=True
