@@ -25,7 +25,7 @@ PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 
 .PHONY: help setup setup-python setup-native setup-jars java lint lint-python lint-native check \
 	check-tests test test-all run-tests lint-and-test-native chromium demo drill bench bench-peers \
-	fast-tests docs lock lock-jars wheel-native test-arm clean
+	bench-sql fast-tests docs lock lock-jars wheel-native test-arm clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -126,9 +126,10 @@ drill: setup ## every drill at length, and a table of what came of them; takes h
 bench: setup ## measure
 	@$(BIN)/python -m bench
 
-# Flink's jars come as a Python package, which is kept apart: nothing of Ashore may import it.
+# Flink's jars and DuckDB come as Python packages, which are kept apart: nothing of Ashore may import
+# them.
 .venv/bench/.ashore: requirements-bench.lock .venv/.packages
-	@cmp -s $< $@ || { echo "installing Flink's jars for the comparison (230 MB)" >&2; \
+	@cmp -s $< $@ || { echo "installing Flink's jars and DuckDB for the comparison (250 MB)" >&2; \
 		rm -rf .venv/bench && $(BIN)/uv pip install --quiet --require-hashes --no-deps \
 		--python $(BIN)/python --target .venv/bench -r $<; }
 	@cp $< $@
@@ -136,6 +137,10 @@ bench: setup ## measure
 # SHAPES=wide, or names of wide shapes: those of the page on performance instead.
 bench-peers: setup .venv/bench/.ashore ## Ashore, Spark and Flink side by side; writes the README's table
 	@$(BIN)/python -m bench.peers run $(if $(SMALL),--small) $(SHAPES:%=--shape %)
+
+# SMALL=1: small topics, nothing is kept. ARGS, such as "--queries filter": see python -m bench.sql -h.
+bench-sql: setup .venv/bench/.ashore ## SQL of Ashore, Spark and Flink side by side, proven by DuckDB
+	@$(BIN)/python -m bench.sql $(if $(SMALL),--small) $(ARGS)
 
 docs: setup-python ## write the reference and the pictures from the code, and a site to build/site
 	@$(BIN)/python tools/commands.py

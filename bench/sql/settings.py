@@ -1,0 +1,57 @@
+"""What each engine is told for SQL, beside what bench/peers/settings.py has for landing.
+
+What it is: settings as data, used by the engines and printed beside the results.
+What it promises: what is printed is what was set.
+What it must not know: processes.
+"""
+
+from bench.peers.settings import FLINK_CONF as FLINK_BASE
+from bench.peers.settings import (
+    FLINK_SINK,
+    FLINK_SOURCE,
+    JVM_HEAP,
+    SPARK_SOURCE,
+)
+from bench.peers.settings import SPARK_CONF as SPARK_BASE
+
+_STORE = "spark.sql.streaming.stateStore"
+SPARK_CONF = {
+    **SPARK_BASE,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    f"{_STORE}.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STORE}.rocksdb.trackTotalNumberOfRows": "false",
+}
+FLINK_CLUSTER = {
+    "taskmanager.memory.managed.size": "512m",
+    "taskmanager.memory.network.max": "256m",
+}
+FLINK_CONF = {
+    **FLINK_BASE,
+    "state.backend.type": "rocksdb",
+    "execution.checkpointing.incremental": "true",
+    "execution.checkpointing.storage": "filesystem",
+    "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "500 ms",
+    "table.exec.mini-batch.size": "5000",
+}
+FLINK_JSON = {"json.timestamp-format.standard": "ISO-8601"}
+FLINK_TIMES = {
+    "parquet.write.int64.timestamp": "true",
+    "parquet.timestamp.time.unit": "micros",
+    "parquet.utc-timezone": "true",
+}
+ASHORE_BATCH = {"max_records": 20_000_000, "max_bytes": "8GB"}
+# Each with why it is so; what is not here is in bench/peers/settings.py or a default.
+SETTINGS = (
+    ("Ashore", ASHORE_BATCH, "a backlog is one batch, as Spark's; all else is a default"),
+    ("Spark", SPARK_CONF, "a state partition for each core, changes of state and not snapshots"),
+    ("Spark", SPARK_SOURCE, "no limit of a batch; the topic from its beginning"),
+    ("Spark", {"real-time mode": "none"}, "has no file sink and no stateful SQL in PySpark 4.2"),
+    ("Flink", {**FLINK_CONF, **FLINK_CLUSTER, "-Xmx": JVM_HEAP}, "changes of state by batches"),
+    ("Flink", {**FLINK_SOURCE, **FLINK_SINK, **FLINK_JSON, **FLINK_TIMES}, "as for landing"),
+)
