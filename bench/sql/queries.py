@@ -15,7 +15,7 @@ from bench.sql.inputs import load_example
 LATENESS_S = 4
 # Rows of windows that end later than this before the newest event are not compared: engines differ
 # in how far they let time go on after the last record.
-OPEN_MS = 10_000
+OPEN_MS = 6_000
 _NEXMARK = {
     each.name: each.select
     for each in load_example("queries").load_queries()

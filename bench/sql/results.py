@@ -7,12 +7,11 @@ What it must not know: how it was measured.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.machine import Machine, describe_machine
-from bench.sql.engines import TITLES
+from bench.sql.engines import ENGINES, TITLES
 from bench.sql.queries import QUERIES
 from bench.sql.settings import SETTINGS
 from bench.table import render_table
@@ -124,16 +123,40 @@ def render_measure(results: Results, measure: str) -> str:
     return render_table(header, rows) if rows else "Not measured.\n"
 
 
+def render_summary(results: Results) -> str:
+    """Return the rates and CPU times of the engines side by side, and Ashore's rate by theirs."""
+    rates = {
+        (each.query, each.engine): each.figures
+        for each in results.measured
+        if each.measure == "rate" and each.figures
+    }
+    rows = []
+    for query in QUERIES:
+        found = [rates.get((query.name, engine)) for engine in ENGINES]
+        if not any(found):
+            continue
+        cells = [f"{each['rate'] / 1000:,.0f}" if each else NOTHING for each in found]
+        cells += [f"{each['cpu_s_per_million']:.2f}" if each else NOTHING for each in found]
+        own, *others = found
+        cells += [
+            f"{own['rate'] / each['rate']:.2f}" if own and each else NOTHING for each in others
+        ]
+        rows.append([query.title, *cells])
+    header = [f"{what}, {TITLES[each]}" for what in ("thousand/s", "CPU s/M") for each in ENGINES]
+    header += [f"rate v. {TITLES[each]}" for each in ENGINES[1:]]
+    return render_table(["", *header], rows) if rows else "Not measured.\n"
+
+
 def render_page(results: Results) -> str:
     """Return the page: tables, what differs between the texts of a query, settings."""
-    parts = ["# SQL side by side\n", _render_machine(results)]
+    parts = ["# SQL side by side\n", _render_machine(results), render_summary(results)]
     for measure, heading in HEADINGS.items():
         parts += [f"## {heading}\n", render_measure(results, measure)]
     notes = [
-        [query.name, query.title, *(query.notes.get(each, "") for each in ("all", *_NOTED))]
+        [query.name, query.title, *(query.notes.get(each, "") for each in ("all", *ENGINES))]
         for query in QUERIES
     ]
-    names = ["all", *(TITLES[each] for each in _NOTED)]
+    names = ["all", *(TITLES[each] for each in ENGINES)]
     settings = [
         [engine, f"`{name}`", str(value), why]
         for engine, values, why in SETTINGS
@@ -143,9 +166,6 @@ def render_page(results: Results) -> str:
     header = ["engine", "setting", "value", "why"]
     parts += ["## Settings\n", render_table(header, settings, align="---")]
     return "\n".join(parts)
-
-
-_NOTED: Sequence[str] = ("ashore", "spark", "flink")
 
 
 def _render_machine(results: Results) -> str:

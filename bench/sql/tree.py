@@ -100,7 +100,9 @@ class Tree:
 
     def kill(self) -> None:
         """Kill all at once, as a power cut would."""
-        self._signal(signal.SIGKILL)
+        for pid in self._find():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._wait_until_gone()
 
     def _tail(self) -> str:
@@ -125,11 +127,6 @@ class Tree:
             self.rss_peak_bytes = max(self.rss_peak_bytes, now_bytes)
             self._look()
             self._ended.wait(LOOK_EVERY_S)
-
-    def _signal(self, number: signal.Signals) -> None:
-        for pid in self._find():
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
 
     def _wait_until_gone(self) -> bool:
         until_s = time.monotonic() + GRACE_S
@@ -159,7 +156,8 @@ class Tree:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._signal(signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            self._running().terminate()
         if not self._wait_until_gone():
             self.kill()
         self._ended.set()

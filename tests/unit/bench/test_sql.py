@@ -11,16 +11,24 @@ import pytest
 from bench.machine import Machine
 from bench.peers.streaming import list_final
 from bench.processes import ChildFailed
-from bench.sql import results
-from bench.sql.engines import ENGINES, TITLES, checkpoint_bytes
+from bench.sql.engines import ENGINES, checkpoint_bytes
 from bench.sql.flink_engine import find_checkpoint
 from bench.sql.inputs import DDL, FAMILIES, FIRST_MS, columns_of
 from bench.sql.order import Order
 from bench.sql.queries import BY_NAME, QUERIES
-from bench.sql.results import HEADINGS, MEASURES, Measured, Results, render_measure, render_page
+from bench.sql.results import (
+    HEADINGS,
+    MEASURES,
+    Measured,
+    Results,
+    render_measure,
+    render_page,
+    render_summary,
+)
 from bench.sql.tree import Tree, read_processes
 
 MACHINE = Machine("a processor", 2, 8.0, "6.1", {"Spark": "4.2.0"})
+RATE = {"rate": 1.0, "cpu_s_per_million": 4.0}
 
 
 def measure(engine: str = "ashore", measure: str = "rate", **others: object) -> Measured:
@@ -118,8 +126,8 @@ def test_flink_goes_on_from_the_newest_complete_checkpoint(tmp_path: Path) -> No
 
 
 def test_a_new_figure_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    found = Results(MACHINE).adding(measure(figures={"rate": 1.0})).adding(measure("spark"))
-    found = found.adding(measure(figures={"rate": 2.0}))
+    found = Results(MACHINE).adding(measure(figures=RATE)).adding(measure("spark"))
+    found = found.adding(measure(figures=RATE | {"rate": 2.0}))
     assert [each.figures.get("rate") for each in found.measured] == [None, 2.0]
     found.save(tmp_path / "sql")
     assert Results.load(tmp_path / "sql").measured == found.measured
@@ -135,7 +143,7 @@ def test_a_new_figure_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
 
 def test_tables_have_what_is_wrong_and_what_was_not_measured() -> None:
     found = Results(MACHINE)
-    found = found.adding(measure(figures={"rate": 123_456.0}, rows=9, missing=2))
+    found = found.adding(measure(figures=RATE | {"rate": 123_456.0}, rows=9, missing=2))
     found = found.adding(measure("flink", "latency", why_not="not measured: no time"))
     assert "of 9 rows 2 are missing" in render_measure(found, "rate")
     assert " 123 " in render_measure(found, "rate")
@@ -144,4 +152,11 @@ def test_tables_have_what_is_wrong_and_what_was_not_measured() -> None:
     assert all(heading in page for heading in HEADINGS.values())
     assert all(query.title in page for query in QUERIES)
     assert set(MEASURES) == set(HEADINGS)
-    assert set(results._NOTED) <= set(TITLES)
+
+
+def test_the_summary_has_the_rates_of_all_engines_and_ashores_by_theirs() -> None:
+    found = Results(MACHINE)
+    for engine, rate in {"ashore": 300_000.0, "flink": 200_000.0}.items():
+        found = found.adding(measure(engine, figures=RATE | {"rate": rate}))
+    cells = [cell.strip() for cell in render_summary(found).splitlines()[2].split("|")]
+    assert cells[1:-1] == ["Filter", "300", "-", "200", "4.00", "-", "4.00", "-", "1.50"]
