@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
@@ -91,8 +92,8 @@ class Comparison:
         if not why_not:
             try:
                 figures = self._figures(query, engine, measure)
-            except ChildFailed as error:
-                _say(f"{name}: {error}")
+            except Exception:  # noqa: BLE001 - whatever it is, it is shown, and the run fails
+                traceback.print_exc()
                 self._failed.append(name)
                 return
         measured = _measured(figures, why_not, (query.name, engine, measure), (began, load))

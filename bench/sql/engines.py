@@ -38,7 +38,7 @@ def start(order: Order, look: Callable[[], None] = lambda: None) -> Tree:
     """Return the command of an order, not started, and all that it will start."""
     root = Path(order.directory)
     root.mkdir(parents=True, exist_ok=True)
-    environment: Mapping[str, str] = {}
+    environment: Mapping[str, str] = {"PYSPARK_PYTHON": sys.executable}
     if order.engine == "ashore":
         ends = () if order.interval_s else ("--available-now",)
         program = Path(sys.executable).with_name("ashore")

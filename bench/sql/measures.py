@@ -28,7 +28,7 @@ from bench.sql.tree import Tree
 
 FEW = 5_000  # records of a topic over which an engine does hardly more than start
 INTERVAL_S = 1.0
-FIRST_ROW_S = 120.0  # until a stream must have given a row
+FIRST_ROW_S = 300.0  # until a stream must have given a row
 QUIET_S = 8.0  # without a new file: all rows are there
 LOOK_EVERY_S = 0.02
 WARM_S, STEADY_S, KILLED_S = 10.0, 20.0, 60.0
@@ -44,7 +44,7 @@ class Site:
     say: Callable[[str], None]
     turn: int = 0
     topics: dict[tuple[str, int], tuple[Path, dict[str, str]]] = field(default_factory=dict)
-    provers: dict[tuple[str, int], Prover] = field(default_factory=dict)
+    provers: dict[tuple[str, int], Prover] = field(default_factory=dict)  # the last one
 
     def filled(self, family: str, count: int) -> tuple[Path, dict[str, str]]:
         """Return the folder and the topics of a family with so many records."""
@@ -57,7 +57,8 @@ class Site:
     def prover(self, query: Query, count: int) -> Prover:
         """Return what proves the rows of a query over so many records."""
         if (query.name, count) not in self.provers:
-            self.provers[query.name, count] = Prover(query, self.filled(query.family, count)[0])
+            folder, _ = self.filled(query.family, count)
+            self.provers = {(query.name, count): Prover(query, folder)}
         return self.provers[query.name, count]
 
     def next_name(self) -> str:

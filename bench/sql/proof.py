@@ -86,6 +86,8 @@ class Prover:
 
     def select_files(self, files: Sequence[Path], *, with_path: bool = False) -> str:
         """Return the SELECT of the shown columns of an engine's files."""
+        if not files:
+            return "SELECT * FROM wanted LIMIT 0"
         paths = ", ".join(f"'{path}'" for path in files)
         also = ", filename" if with_path else ""
         return f"SELECT {self._query.shown}{also} FROM read_parquet([{paths}], filename = true)"
