@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from ashore_lab.services.producer import create_topics
@@ -31,7 +33,7 @@ INTERVAL_S = 1.0
 FIRST_ROW_S = 300.0  # until a stream must have given a row
 QUIET_S = 8.0  # without a new file: all rows are there
 LOOK_EVERY_S = 0.02
-WARM_S, STEADY_S, KILLED_S = 10.0, 20.0, 60.0
+WARM_S, STEADY_S, KILLED_S = 10.0, 20.0, 90.0
 WINDOW_MS, DUE_MS = 10_000, 200
 
 
@@ -128,7 +130,7 @@ def measure_latency(site: Site, query: Query, engine: str, rate: int) -> Figures
     """Run on a steady stream and see when rows become readable; the first seconds warm up."""
     stream, order, folder = site.stream(query, engine, rate, WARM_S + STEADY_S)
     with stream, start(order) as tree, _watch(order) as watcher:
-        _wait_for_file(watcher, tree, 0)
+        _wait_for_row(watcher, tree, 0)
         stream.rate, from_ms = rate, (time.time() + WARM_S) * 1000
         time.sleep(stream.seconds)
         stream.stop()
@@ -145,14 +147,14 @@ def measure_recovery(site: Site, query: Query, engine: str, rate: int) -> Figure
     stream, order, folder = site.stream(query, engine, rate, KILLED_S)
     with stream, _watch(order) as watcher:
         with start(order) as tree:
-            _wait_for_file(watcher, tree, 0)
+            _wait_for_row(watcher, tree, 0)
             stream.rate = rate
             time.sleep(WARM_S)
             _wait_until_result_is_due()
             killed_ms = time.time() * 1000
             tree.kill()
         with start(order) as tree:
-            next_ms = _wait_for_file(watcher, tree, killed_ms)
+            next_ms = _wait_for_row(watcher, tree, killed_ms)
             time.sleep(WARM_S)
             stream.stop()
             _wait_until_quiet(watcher, tree)
@@ -183,14 +185,16 @@ def _watch(order: Order) -> Watcher:
     return Watcher(partial(list_files, order), LOOK_EVERY_S)
 
 
-def _wait_for_file(watcher: Watcher, tree: Tree, after_ms: float) -> float:
-    """Wait for a file that is readable since a moment, and return since when."""
-    until_s = time.monotonic() + FIRST_ROW_S
+def _wait_for_row(watcher: Watcher, tree: Tree, after_ms: float) -> float:
+    """Wait for a row that is readable since a moment, and return since when."""
+    until_s, empty = time.monotonic() + FIRST_ROW_S, set[Path]()
     while time.monotonic() < until_s:
         tree.check()
-        found = [each for each in list(watcher.seen_ms.values()) if each > after_ms]
-        if found:
-            return min(found)
+        for path, seen_ms in sorted(watcher.seen_ms.items(), key=itemgetter(1)):
+            if seen_ms > after_ms and path not in empty:
+                if pq.read_metadata(path).num_rows:
+                    return seen_ms
+                empty.add(path)  # Spark writes one for a batch without rows
         time.sleep(LOOK_EVERY_S)
     raise ChildFailed(f"no row after {FIRST_ROW_S:g} s")
 

@@ -6,11 +6,15 @@ import sys
 import time
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from bench.machine import Machine
 from bench.peers.streaming import list_final
 from bench.processes import ChildFailed
+from bench.sql import measures
 from bench.sql.engines import ENGINES, checkpoint_bytes
 from bench.sql.flink_engine import find_checkpoint
 from bench.sql.inputs import DDL, FAMILIES, FIRST_MS, columns_of
@@ -160,3 +164,15 @@ def test_the_summary_has_the_rates_of_all_engines_and_ashores_by_theirs() -> Non
         found = found.adding(measure(engine, figures=RATE | {"rate": rate}))
     cells = [cell.strip() for cell in render_summary(found).splitlines()[2].split("|")]
     assert cells[1:-1] == ["Filter", "300", "-", "200", "4.00", "-", "4.00", "-", "1.50"]
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+def test_a_file_without_rows_is_no_result(tmp_path: Path) -> None:
+    for name, rows in {"empty": [], "before": [1], "after": [1]}.items():
+        pq.write_table(pa.table({"id": pa.array(rows, pa.int64())}), tmp_path / name)
+    seen_ms = {tmp_path / "before": 1.0, tmp_path / "after": 9.0, tmp_path / "empty": 5.0}
+    watcher, tree = SimpleNamespace(seen_ms=seen_ms), SimpleNamespace(check=lambda: None)
+    assert measures._wait_for_row(watcher, tree, 0) == 1.0
+    assert measures._wait_for_row(watcher, tree, 2) == 9.0
