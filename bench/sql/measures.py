@@ -31,7 +31,7 @@ from bench.sql.tree import Tree
 FEW = 5_000  # records of a topic over which an engine does hardly more than start
 INTERVAL_S = 1.0
 FIRST_ROW_S = 300.0  # until a stream must have given a row
-QUIET_S = 8.0  # without a new file: all rows are there
+LAST_ROW_S = 120.0  # until all rows must be there, after the stream has ended
 LOOK_EVERY_S = 0.02
 WARM_S, STEADY_S, KILLED_S = 10.0, 20.0, 90.0
 WINDOW_MS, DUE_MS = 10_000, 200
@@ -134,8 +134,8 @@ def measure_latency(site: Site, query: Query, engine: str, rate: int) -> Figures
         stream.rate, from_ms = rate, (time.time() + WARM_S) * 1000
         time.sleep(stream.seconds)
         stream.stop()
-        _wait_until_quiet(watcher, tree)
-    prover = Prover(query, folder)
+        prover = Prover(query, folder)
+        _wait_for_last_row(prover, order, tree)
     proof = _prove(prover, order)
     p50_s, p99_s = prover.waits_s(watcher.seen_ms, from_ms)
     shutil.rmtree(order.directory)
@@ -157,8 +157,9 @@ def measure_recovery(site: Site, query: Query, engine: str, rate: int) -> Figure
             next_ms = _wait_for_row(watcher, tree, killed_ms)
             time.sleep(WARM_S)
             stream.stop()
-            _wait_until_quiet(watcher, tree)
-    proof = _prove(Prover(query, folder), order)
+            prover = Prover(query, folder)
+            _wait_for_last_row(prover, order, tree)
+    proof = _prove(prover, order)
     shutil.rmtree(order.directory)
     return Figures(stream.count, {"next_result_s": (next_ms - killed_ms) / 1000}, proof)
 
@@ -199,14 +200,12 @@ def _wait_for_row(watcher: Watcher, tree: Tree, after_ms: float) -> float:
     raise ChildFailed(f"no row after {FIRST_ROW_S:g} s")
 
 
-def _wait_until_quiet(watcher: Watcher, tree: Tree) -> None:
-    """Wait until no more files come."""
-    until_s = time.monotonic() + FIRST_ROW_S
-    while time.time() * 1000 - max(watcher.seen_ms.values()) < QUIET_S * 1000:
+def _wait_for_last_row(prover: Prover, order: Order, tree: Tree) -> None:
+    """Wait until all rows are there that must be, or for too long: the proof says which."""
+    until_s = time.monotonic() + LAST_ROW_S
+    while not _prove(prover, order).is_right and time.monotonic() < until_s:
         tree.check()
-        if time.monotonic() > until_s:
-            raise ChildFailed(f"files still come after {FIRST_ROW_S:g} s")
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(1)
 
 
 def _wait_until_result_is_due() -> None:
