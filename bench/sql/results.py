@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.machine import Machine, describe_machine
 from bench.sql.engines import ENGINES, TITLES
 from bench.sql.queries import QUERIES
-from bench.sql.settings import SETTINGS
+from bench.sql.settings import REMARKS, SETTINGS
 from bench.table import render_table
 
 FORMAT_VERSION = 1
@@ -158,13 +158,13 @@ def render_page(results: Results) -> str:
     ]
     names = ["all", *(TITLES[each] for each in ENGINES)]
     settings = [
-        [engine, f"`{name}`", str(value), why]
-        for engine, values, why in SETTINGS
+        [engine, f"`{name}`", str(value)]
+        for engine, values in SETTINGS
         for name, value in values.items()
     ]
     parts += ["## Queries\n", render_table(["", "query", *names], notes, align="---")]
-    header = ["engine", "setting", "value", "why"]
-    parts += ["## Settings\n", render_table(header, settings, align="---")]
+    header = ["engine", "setting", "value"]
+    parts += ["## Settings\n", REMARKS, render_table(header, settings, align="---")]
     return "\n".join(parts)
 
 

@@ -46,12 +46,18 @@ FLINK_TIMES = {
     "parquet.utc-timezone": "true",
 }
 ASHORE_BATCH = {"max_records": 20_000_000, "max_bytes": "8GB"}
-# Each with why it is so; what is not here is in bench/peers/settings.py or a default.
+# What is not here is a default.
 SETTINGS = (
-    ("Ashore", ASHORE_BATCH, "a backlog is one batch, as Spark's; all else is a default"),
-    ("Spark", SPARK_CONF, "a state partition for each core, changes of state and not snapshots"),
-    ("Spark", SPARK_SOURCE, "no limit of a batch; the topic from its beginning"),
-    ("Spark", {"real-time mode": "none"}, "has no file sink and no stateful SQL in PySpark 4.2"),
-    ("Flink", {**FLINK_CONF, **FLINK_CLUSTER, "-Xmx": JVM_HEAP}, "changes of state by batches"),
-    ("Flink", {**FLINK_SOURCE, **FLINK_SINK, **FLINK_JSON, **FLINK_TIMES}, "as for landing"),
+    ("Ashore", ASHORE_BATCH),
+    ("Spark", {**SPARK_CONF, **SPARK_SOURCE}),
+    ("Flink", {**FLINK_CONF, **FLINK_CLUSTER, "-Xmx": JVM_HEAP}),
+    ("Flink", {**FLINK_SOURCE, **FLINK_SINK, **FLINK_JSON, **FLINK_TIMES}),
 )
+REMARKS = """\
+- Ashore and Spark read a backlog as one batch; Flink takes a checkpoint each ten seconds.
+- Spark and Flink have a state partition or a slot for each core, and keep changes of state, not
+  copies of it, with each checkpoint. Flink's mini-batches are on.
+- Spark's real-time mode cannot write these tables: in Spark 4.2 its sinks are Kafka, foreach and
+  the console, and it has no operator with state, no shuffle and no watermark.
+- Settings for Kafka and Parquet are those of `make bench-peers`, which names their documents.
+"""
