@@ -116,7 +116,7 @@ class Comparison:
     def _half_rate(self, query: Query, engine: str) -> int:
         place = query.name, engine, "rate"
         for each in self._results.measured:
-            if each.place == place:
+            if each.place == place and each.figures:
                 return min(int(each.figures["rate"] / 2), LATENCY_RATE_MAX)
         raise ChildFailed("measure the rate first, or give one by --rate")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers.flink_cluster import FlinkCluster, options
-from bench.peers.settings import CHECKPOINT_INTERVAL_S, FLINK_SINK, FLINK_SOURCE
+from bench.peers.settings import FLINK_SINK, FLINK_SOURCE
 from bench.sql.inputs import columns_of
 from bench.sql.order import CORES, Order
 from bench.sql.queries import LATENESS_S
@@ -33,7 +33,6 @@ def make_environment(cluster: FlinkCluster, order: Order) -> Any:
     """Return the environment of the query."""
     settings = {
         **FLINK_CONF,
-        "execution.checkpointing.interval": f"{order.interval_s or CHECKPOINT_INTERVAL_S} s",
         "execution.checkpointing.dir": f"file://{order.checkpoint}",
         "table.local-time-zone": "UTC",
     }
