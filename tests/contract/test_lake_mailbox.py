@@ -17,7 +17,8 @@ from ashore.jobs.heartbeat import Heart, Heartbeat, ProcessMark
 from ashore.jobs.lake_mailbox import LakeMailbox
 from ashore.jobs.listener import Listener, Verb
 from ashore.jobs.mailbox import AnswerState, Request, RequestAnswer
-from ashore.storage import Storage
+from ashore.storage import MemoryStorage, Storage
+from ashore_lab.testing import FakeClock
 
 PATIENCE = Patience(done_s=60.0)
 CLOCK = SystemClock()
@@ -135,3 +136,21 @@ def test_a_request_that_is_withdrawn_while_the_job_looks_is_none(
     assert next(found)[0] == "a"
     box.withdraw("b")
     assert list(found) == []
+
+
+def test_a_request_that_follows_the_announcement_is_kept(
+    own: Heartbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The storage's clock is far behind, so that all that is there looks old."""
+    storage = MemoryStorage(FakeClock())
+    box = LakeMailbox(storage, "clicks", own)
+    request = Request("a", "count", "{}", own.pid, own.started_ms, "ann", CLOCK.now_ms() + 60_000)
+    create = storage.create
+
+    def create_and_be_asked(path: str, data: bytes) -> None:
+        create(path, data)
+        if path.endswith(".process"):
+            LakeMailbox(storage, "clicks").ask(request)
+
+    monkeypatch.setattr(storage, "create", create_and_be_asked)
+    assert list(box.requests()) == [("a", request)]

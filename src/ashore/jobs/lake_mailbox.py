@@ -103,15 +103,17 @@ class LakeMailbox:
     def _announce(self) -> None:
         if self._own is None:
             return
-        self._create(_process_name(self._own), self._own)
-        self._is_open = True
         old_ms = SystemClock().now_ms() - KEEP_S * 1000
         with _as_os_error():
-            for each in self._storage.list(self.path):
-                name = names.leaf(each.path)
-                is_other = name.endswith(_PROCESS) and name != _process_name(self._own)
-                if is_other or (each.modified_ms < old_ms and not name.endswith(_PROCESS)):
-                    self._delete(name)
+            # What comes once this process is known is for it, whatever the storage's clock says.
+            before = self._storage.list(self.path)
+        self._create(_process_name(self._own), self._own)
+        self._is_open = True
+        for each in before:
+            name = names.leaf(each.path)
+            is_other = name.endswith(_PROCESS) and name != _process_name(self._own)
+            if is_other or (each.modified_ms < old_ms and not name.endswith(_PROCESS)):
+                self._delete(name)
 
     def _names(self, suffix: str) -> list[str]:
         with _as_os_error():
