@@ -138,7 +138,8 @@ class Heart:
         self._thread = threading.Thread(target=self._beat, name="heart", daemon=True)
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Write the first heartbeat, so that the job can be asked from here on; then beat on."""
+        self._write(self.last)
         self._thread.start()
 
     def end(self, why: str | None) -> None:
