@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi.routing import APIRoute
+from tests.served import wait_for
 from tests.unit.cli.test_commands import invoke
 from tests.unit.fleet.conftest import Served, serving_app
 from tests.unit.fleet.test_access import OPEN, all_routes
@@ -114,6 +115,14 @@ def admin(teams: Served) -> Asker:
     return Asker(teams, "admin")
 
 
+def validate(admin: Asker, job: str) -> str:
+    """Begin an operation of a job, once one that was begun before has ended; return its id."""
+    path = f"/api/jobs/{job}/operations/validate"
+    answer = wait_for(lambda: admin.ask("POST", path, {}), lambda each: each.status_code == 202)
+    found: str = answer.json()["id"]
+    return found
+
+
 def routes_of(served: Served) -> list[tuple[str, APIRoute]]:
     found = [each for each in all_routes(served.app.routes) if isinstance(each, APIRoute)]
     return [(method, each) for each in found for method in sorted(each.methods or ())]
@@ -150,7 +159,7 @@ def test_no_route_lets_a_team_at_another_job(
     teams: Served, admin: Asker, role: UserRole, job: str
 ) -> None:
     """Each route, asked by somebody of another team, for a job that is there, broken, or not."""
-    made = admin.ask("POST", "/api/jobs/returns/operations/validate", {}).json()["id"]
+    made = validate(admin, "returns")
     asker = Asker(teams, "eve", f"payments-{role}")
     asker.send("/ui/logout")  # which finds the word of forms
     before = {each: each.read_text() for each in teams.files.jobs.glob("*.yaml")}
@@ -210,7 +219,7 @@ def test_audit_lines_name_the_user_and_the_rule(teams: Served, operator: Asker) 
 
 def test_lists_show_what_the_caller_may_read(teams: Served, reader: Asker, admin: Asker) -> None:
     for job in ("payouts", "returns"):
-        assert admin.ask("POST", f"/api/jobs/{job}/operations/validate", {}).status_code == 202
+        validate(admin, job)
         teams.context.journal.take(Happened("changed", job, 1, {}))
     listed = reader.ask("GET", "/api/jobs")
     assert [each["name"] for each in listed.json()["jobs"]] == ["payouts"]
@@ -260,8 +269,7 @@ def test_pages_show_what_the_caller_may_read(teams: Served, reader: Asker, admin
 
 
 def test_streams_tell_nothing_of_other_jobs(teams: Served, reader: Asker, admin: Asker) -> None:
-    made = admin.ask("POST", "/api/jobs/returns/operations/validate", {}).json()["id"]
-    own = admin.ask("POST", "/api/jobs/payouts/operations/validate", {}).json()["id"]
+    made, own = validate(admin, "returns"), validate(admin, "payouts")
     for query in ("job=returns", "job=no-such-job", f"command={made}", "command=no-such-one"):
         with teams.client.stream("GET", f"/ui/events?{query}", headers=reader.headers) as stream:
             assert stream.status_code == 403, query

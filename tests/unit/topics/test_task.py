@@ -294,12 +294,16 @@ def test_unknown_fields_are_counted():
 
 
 def spark_batch(*records):
-    """Return a batch as Spark delivers one that it has decoded: (offset, value, struct, keep)."""
+    """Return a batch as Spark has selected it: (offset, value, struct, keep), and the reason.
+
+    The reason comes last, where Ashore has decoded the value; it is missing where Spark has.
+    """
     struct = pa.struct([("id", pa.int64()), ("ts", pa.int64()), ("country", pa.string())])
-    schema = FETCHED.append(pa.field("decoded", struct)).append(pa.field("keep", pa.bool_()))
+    added = {"decoded": struct, "keep": pa.bool_(), "reason": pa.string()}
+    schema = pa.schema([*FETCHED, *map(pa.field, added, added.values())])
     rows = [
-        {**a_record(offset, value), "decoded": decoded, "keep": keep}
-        for offset, value, decoded, keep in records
+        {**a_record(offset, value), **dict(zip(added, values, strict=False))}
+        for offset, value, *values in ([*record, None] for record in records)
     ]
     return a_batch(rows, schema)
 
@@ -319,6 +323,7 @@ def test_what_spark_has_decoded_is_taken_over():
             (6, b"e", {**good, "country": None}, True),
             (7, b"f", {**good, "id": 7}, True),
             (8, b' {"id":"x"}', None, None),
+            (9, b"{broken", None, None, "not-json"),
         ),
     )
     main, dead = landed.files
@@ -328,9 +333,10 @@ def test_what_spark_has_decoded_is_taken_over():
         5: "empty",
         6: "null",
         8: 'wrong-type: id BIGINT "x"',
+        9: "not-json",
     }
     (read,) = landed.result.reads
-    assert (read.fetched, read.landed, read.dead, read.filtered) == (8, 2, 4, 2)
+    assert (read.fetched, read.landed, read.dead, read.filtered) == (9, 2, 5, 2)
 
 
 @pytest.mark.parametrize("extension", ["parquet", "orc", "jsonl"])
@@ -346,6 +352,7 @@ def test_a_time_of_spark_that_no_table_can_hold_makes_a_record_bad(extension):
             fields=list(struct),
         ),
         "keep": pa.array([True, True, True, False]),
+        "reason": pa.nulls(4, pa.string()),
     }
     table = spec(where="true", schema="at TIMESTAMP, day DATE", format=extension, event_column=None)
     landed = Landed(an_order({"clicks": table}), pa.RecordBatch.from_pydict(columns))
