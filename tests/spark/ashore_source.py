@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-import ashore
+from ashore.topics.run.spark.source.registration import register_source
 from ashore.topics.run.spark.source.source_options import FORMAT
 
 
@@ -53,11 +53,11 @@ class Reader:
 
 def open_stream(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     """Return the stream. Nothing is read yet."""
-    spark.dataSource.register(ashore.SparkSource)
+    register_source(spark)
     return spark.readStream.format(FORMAT).options(**options).load()
 
 
 def read_batch(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     """Return topics as they are now."""
-    spark.dataSource.register(ashore.SparkSource)
+    register_source(spark)
     return spark.read.format(FORMAT).options(**options).load()

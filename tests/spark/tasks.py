@@ -20,7 +20,6 @@ from ashore.log.positions import ShardRange
 from ashore.storage import DeadlineStorage, MemoryStorage
 from ashore.storage.calls import HANGING_MAX
 from ashore.storage.open import LakeAddress
-from ashore.topics.read.limits import ReadLimits
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.run.spark import task as task_module
 from ashore.topics.run.spark.task import Report, land, land_probes, land_rows, land_splits
@@ -73,11 +72,11 @@ def measured(
 
 
 def land_where_calls_hang(
-    order: BatchOrder, limits: ReadLimits, batches: Iterator[pa.RecordBatch]
+    order: BatchOrder, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Land, on the first attempt in a worker in which too many calls hang."""
     _hang_on_first_attempt(order.lake, "batch")
-    yield from land(order, limits, batches)
+    yield from land(order, batches)
 
 
 def probe_where_calls_hang(
