@@ -25,6 +25,8 @@ from tests.spark.streams import CLICKS, NOWHERE, topic_view
 from ashore.plans.graph import list_topics
 from ashore.plans.operator_graph import describe_graph
 from ashore.queries.spark.internals.reading import read_plan
+from ashore.topics.run.spark.internals import jvm
+from ashore.topics.run.spark.source.registration import register_source
 
 MakeReader = Callable[..., Reader]
 
@@ -197,6 +199,20 @@ def test_a_batch_read_is_what_is_between_two_offsets(site: Site) -> None:
 def test_options_that_are_wrong_are_refused_before_anything_is_read(site: Site) -> None:
     with pytest.raises(PySparkException, match="did you mean `subscribe`"):
         open_stream(site.spark, {"subscrib": "a"})
+
+
+def test_registering_leaves_the_active_session_as_it_was(site: Site) -> None:
+    registered, other = site.spark.newSession(), site.spark.newSession()
+    jvm.CLEAR_ACTIVE(site.spark)
+    register_source(registered)
+    assert not jvm.IS_DEFINED(jvm.GET_ACTIVE(site.spark))
+    jvm.SET_ACTIVE(other, jvm.session_of(other))
+    try:
+        register_source(site.spark.newSession())
+        active = jvm.OPTION_GET(jvm.GET_ACTIVE(site.spark))
+        assert active.equals(jvm.session_of(other))
+    finally:
+        jvm.CLEAR_ACTIVE(site.spark)
 
 
 def test_windows_do_not_depend_on_limits_if_partitions_are_read_in_step(

@@ -12,6 +12,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.topics.run.spark.internals import jvm
+from ashore.topics.run.spark.internals.active_session import active_session
 from ashore.topics.run.spark.internals.spark_version import require_known_spark
 
 _SINGLE, _INSERT, _VIEW = "SingleStatement", "InsertIntoStatement", "CreateViewCommand"
@@ -47,7 +48,8 @@ def parse_statements(spark: SparkSession, script: str) -> list[Statement]:
     """Return the statements of a script, `BEGIN ... END`. Raises ParseException, SparkUnknown."""
     require_known_spark(spark)
     parser = jvm.SQL_PARSER(jvm.SESSION_STATE(jvm.session_of(spark)))
-    found = jvm.SCRIPT_STATEMENTS(jvm.PARSE_PLAN(parser, script))
+    with active_session(spark):
+        found = jvm.SCRIPT_STATEMENTS(jvm.PARSE_PLAN(parser, script))
     return [_read(each, script) for each in jvm.items(found)]
 
 
@@ -57,12 +59,9 @@ def parse_query(session: SparkSession, insert: str) -> JavaObject:
     A cast is one that fails or one that gives NULL from then on. Raises ParseException.
     """
     require_known_spark(session)
-    java = jvm.session_of(session)
-    jvm.SET_ACTIVE(session, java)
-    try:
-        return jvm.INSERT_QUERY(jvm.PARSE_PLAN(jvm.SQL_PARSER(jvm.SESSION_STATE(java)), insert))
-    finally:
-        jvm.CLEAR_ACTIVE(session)
+    parser = jvm.SQL_PARSER(jvm.SESSION_STATE(jvm.session_of(session)))
+    with active_session(session):
+        return jvm.INSERT_QUERY(jvm.PARSE_PLAN(parser, insert))
 
 
 def plan_select(session: SparkSession, query: JavaObject) -> DataFrame:

@@ -125,6 +125,7 @@ INSERT_COLUMNS = Method(INSERT, "userSpecifiedCols", SEQ)
 INSERT_PARTITION = Method(INSERT, "partitionSpec", MAP)
 TABLE_NAME = Method(f"{CATALYST}.analysis.UnresolvedRelation", "multipartIdentifier", SEQ)
 SET_ACTIVE = Static(CLASSIC_SESSION, "setActiveSession", "void", (f"{SQL}.SparkSession",))
+GET_ACTIVE = Static(CLASSIC_SESSION, "getActiveSession", OPTION)
 CLEAR_ACTIVE = Static(CLASSIC_SESSION, "clearActiveSession", "void")
 MAP_IS_EMPTY = Method(MAP, "isEmpty", "boolean")
 DATASET = f"{SQL}.classic.Dataset"

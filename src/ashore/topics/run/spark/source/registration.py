@@ -8,7 +8,7 @@ the session itself, whether a source of that name exists, and refuses it then.
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from ashore.topics.run.spark.internals import jvm
+from ashore.topics.run.spark.internals.active_session import active_session
 from ashore.topics.run.spark.source.data_source import SparkSource
 
 _KNOWN = "DATA_SOURCE_ALREADY_EXISTS"
@@ -16,13 +16,9 @@ _KNOWN = "DATA_SOURCE_ALREADY_EXISTS"
 
 def register_source(spark: SparkSession) -> None:
     """Let a session know the source; one that was cloned from such a session does."""
-    active = SparkSession.getActiveSession()
-    jvm.SET_ACTIVE(spark, jvm.session_of(spark))
-    try:
-        spark.dataSource.register(SparkSource)
-    except AnalysisException as error:
-        if error.getCondition() != _KNOWN:
-            raise
-    finally:
-        if active is not None:
-            jvm.SET_ACTIVE(spark, jvm.session_of(active))
+    with active_session(spark):
+        try:
+            spark.dataSource.register(SparkSource)
+        except AnalysisException as error:
+            if error.getCondition() != _KNOWN:
+                raise
