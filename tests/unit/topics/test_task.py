@@ -45,9 +45,8 @@ class Landed:
         self.order = order
         self.result = write_task(order, self.storage, 7, batches, **settings)
         self.files = read_back(self.storage, order, self.result)
-        merge_results(
-            order, [self.result.having_read(order.ranges)]
-        )  # raises where something does not add up
+        # Raises where something does not add up.
+        merge_results(order, [self.result.having_read(order.ranges)])
 
     @property
     def by_directory(self):
@@ -294,18 +293,14 @@ def test_unknown_fields_are_counted():
 
 
 def spark_batch(*records):
-    """Return a batch as Spark has selected it: (offset, value, struct, keep), and the reason.
-
-    The reason comes last, where Ashore has decoded the value; it is missing where Spark has.
-    """
+    """Return what Spark has selected: (offset, value, struct, keep), and a reason if known."""
     struct = pa.struct([("id", pa.int64()), ("ts", pa.int64()), ("country", pa.string())])
     added = {"decoded": struct, "keep": pa.bool_(), "reason": pa.string()}
-    schema = pa.schema([*FETCHED, *map(pa.field, added, added.values())])
     rows = [
-        {**a_record(offset, value), **dict(zip(added, values, strict=False))}
-        for offset, value, *values in ([*record, None] for record in records)
+        {**a_record(offset, value), **dict(zip(added, [*values, None], strict=False))}
+        for offset, value, *values in records
     ]
-    return a_batch(rows, schema)
+    return a_batch(rows, pa.schema([*FETCHED, *map(pa.field, added, added.values())]))
 
 
 def test_what_spark_has_decoded_is_taken_over():
