@@ -209,7 +209,8 @@ def _maturin(*options: str) -> None:
 def _run(*command: str, quiet: bool = False) -> None:
     """Run in the crate, with what is built kept in .venv. Exits as the command does."""
     environment = {**os.environ, "CARGO_TARGET_DIR": str(BUILT / "target")}
-    environment.pop("MAKEFLAGS", None)  # cargo would warn that it has no part in make -j
+    for name in ("MAKEFLAGS", "MFLAGS"):  # cargo would warn that it has no part in make -j
+        environment.pop(name, None)
     done = subprocess.run(command, cwd=CRATE, env=environment, capture_output=quiet, check=False)
     if done.returncode:
         sys.stderr.buffer.write(done.stderr or b"")

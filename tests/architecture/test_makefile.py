@@ -23,10 +23,14 @@ COLLECTED = re.compile(r"=* ?(?:\d+/)?(?P<found>\d+) tests collected")
 LEAVING_OUT = re.compile(r"-k|--(deselect|ignore|ignore-glob|lf|ff|sw|last-failed|maxfail|co)\b")
 
 
+# What a `make test` around this test would choose for the one that is asked.
+_OF_MAKE = ("M", "TIMES", "CHOSEN")
+
+
 @cache
 def commands(target: str) -> list[list[str]]:
     """Return the calls of pytest that a target makes, each from its first argument on."""
-    own = {name: text for name, text in os.environ.items() if not name.startswith(("M", "TIMES"))}
+    own = {name: text for name, text in os.environ.items() if not name.startswith(_OF_MAKE)}
     command = ["make", "--dry-run", "--no-print-directory", target]
     answer = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=True)
     lines = answer.stdout.replace("\\\n", " ").splitlines()

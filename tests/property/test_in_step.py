@@ -84,7 +84,7 @@ class Watermark:
     SIZES,
     st.lists(st.booleans(), min_size=20, max_size=20),
 )
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_backlog_is_read_whole_and_nothing_in_time_is_late(
     records: list[list[bytes]], limit: int, sizes: LookSizes, restarts: list[bool]
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_backlog_is_read_whole_and_nothing_in_time_is_late(
     SIZES,
     st.lists(st.tuples(st.integers(0, SHARDS - 1), st.integers(1, 15)), max_size=20),
 )
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_comes_meanwhile_is_not_late_either(
     records: list[list[bytes]],
     limit: int,
