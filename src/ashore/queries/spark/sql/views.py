@@ -45,6 +45,7 @@ from ashore.topics.run.spark.daemon import lacks_ashore
 from ashore.topics.run.spark.reader import (
     RECORD,
     is_decoded_in_spark,
+    raw_shape,
     read_rows,
     record_columns,
     row_shape,
@@ -181,9 +182,7 @@ def open_raw_ranges(
     session: SparkSession, kafka: KafkaAddress, ranges: Sequence[ShardRange], *, headers: bool
 ) -> DataFrame:
     """Return the records of ranges in the columns of RECORD, not decoded."""
-    columns = (*RECORD, *[HEADERS] * headers)
-    shape = RowShape("bytes", parse_ddl("value BINARY"), None, columns, keeps_values=True)
-    return _read(session, kafka, ranges, shape)
+    return _read(session, kafka, ranges, raw_shape(*RECORD, *[HEADERS] * headers))
 
 
 def _read(

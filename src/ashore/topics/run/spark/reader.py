@@ -48,10 +48,14 @@ def row_shape(spec: LandingSpec, *columns: str, keeps_values: bool = True) -> Ro
     `keeps_values`: whether all rows have their bytes; else only those of invalid records need them.
     """
     if is_decoded_in_spark(spec):
-        schema = parse_ddl("value BINARY")
-        return RowShape("bytes", schema, None, columns, keeps_values=True)
+        return raw_shape(*columns)
     schema = parse_ddl(spec.decode_schema)
     return RowShape(spec.decode, schema, None, (*columns, DECODED), keeps_values)
+
+
+def raw_shape(*columns: str) -> RowShape:
+    """Return rows that have some columns of records as they are: nothing is decoded."""
+    return RowShape("bytes", parse_ddl("value BINARY"), None, columns, keeps_values=True)
 
 
 def read_rows(
