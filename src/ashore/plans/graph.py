@@ -40,7 +40,11 @@ UNITS = (
     (1_000, "millisecond"),
     (1, "microsecond"),
 )
+# The record as a whole, decoded. Its term has no type: a query is the same query over a source that
+# decodes more columns, or hands over fewer.
+DECODED = "decoded"
 UNITED = "Union"  # the name of a call: a column of a union, over those of its inputs
+NULL_CHECKS = {"IsNull", "IsNotNull"}  # calls
 NULLABLE = "NullExtended"  # of a call: a column of an outer join, NULL where no row matches
 OF_BRANCH = "OfBranch"  # of a call: what one input of a join computes of no column of a source
 BY_GROUP = "ByGroup"  # of a call: what an aggregate over another one computes, and its keys
@@ -105,7 +109,7 @@ class TermKind(StrEnum):
     """What an expression is."""
 
     COLUMN = "column"  # of a source; of Kafka's: of the record that its value holds
-    RECORD = "record"  # of Kafka, before it is decoded: its value, key, topic ...
+    RECORD = "record"  # of Kafka, as the source has it: its value, key, topic ...; DECODED
     MADE = (
         "made"  # a column that an operator makes: of a generator, or of what Spark does not write
     )
@@ -198,7 +202,7 @@ def list_fixed(sources: tuple[PlanSource, ...]) -> dict[int, str]:
 
 
 # How plans are read: another number where the same plan of Spark's would give another graph.
-GRAPH_FORM = 7
+GRAPH_FORM = 8
 
 # Names of expressions: what an operator groups by, and what it computes of each group.
 KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "sessionExpression", "groupingAttributes")
@@ -289,6 +293,27 @@ class PlanGraph:
     terms: tuple[Term, ...]
     nodes: tuple[PlanNode, ...]
     columns: tuple[PlanColumn, ...]
+
+
+def columns_read(graph: PlanGraph, topics: Iterable[str]) -> frozenset[str] | None:
+    """Return the columns of topics that a query computes with or hands on.
+
+    None where it may be all: something takes the record as a whole, not only whether there is one.
+    """
+    reads = ",".join(topics)
+    places = {place for place, each in enumerate(graph.sources) if each.reads == reads}
+    whole, names = set[int](), set[str]()
+    for place, term in enumerate(graph.terms):
+        if term.source in places and term.kind is TermKind.COLUMN:
+            names.add(term.name)
+        if term.source in places and term.kind is TermKind.RECORD and term.name == DECODED:
+            whole.add(place)
+    taken = {part for term in graph.terms if term.name not in NULL_CHECKS for part in term.parts}
+    taken |= {column.term for column in graph.columns}
+    for node in graph.nodes:
+        taken |= {place for _, places in node.expressions for place in places}
+        taken |= {column.term for column in node.state.columns} if node.state else set()
+    return None if whole & taken else frozenset(names)
 
 
 def split_condition(graph: PlanGraph, place: int) -> Iterator[int]:

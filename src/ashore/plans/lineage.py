@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from ashore.plans.column_ids import UnionColumn
 from ashore.plans.graph import (
     BY_GROUP,
+    DECODED,
     OF_BRANCH,
     RANDOM,
     UNION_NUMBER,
@@ -47,7 +48,7 @@ _NO_OPTIONS = {
 }
 _TYPED = {"Cast"}  # functions whose type is what they do
 _RESULTS = "aggregateAttributes"
-_RECORDS = {"value", "key", "decoded"}  # of Kafka's records: what is decoded, and the result
+_RECORDS = {"value", "key", DECODED}  # of Kafka's records: what is decoded, and the result
 
 
 @dataclass(slots=True)
@@ -151,6 +152,8 @@ class Lineage:
             return self._made(Term(TermKind.MADE, node.text("name"), type_), number)
         is_kafka = self.planned.sources[source].is_kafka
         kind = TermKind.RECORD if is_kafka else TermKind.COLUMN
+        if is_kafka and node.text("name") == DECODED:
+            type_ = ""
         copy = self.planned.copies.get(number, 0)
         return self._add(Term(kind, node.text("name"), type_, source=source, copy=copy))
 

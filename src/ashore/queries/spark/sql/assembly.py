@@ -274,7 +274,8 @@ def read_views_of(job: Job, existing: Sequence[str]) -> tuple[View, ...]:
 
 def _query(parts: SparkJob, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQuery:
     name = sink_slice(parts.job.job, item)
-    frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY).frame
+    frame, graph = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
+    plan = replace(plan, views=tuple(view.narrow(graph) for view in plan.views))
     output, remember_ms = None, SealSection().remember_ms
     if isinstance(item, Table):
         has_headers = any(view.spec.headers for view in plan.read_views)

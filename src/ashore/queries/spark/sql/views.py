@@ -9,7 +9,7 @@ be decoded is in no view: it is counted, or stops the query, as the table's `on_
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,10 +25,10 @@ from ashore.log.names import SliceName, query_source
 from ashore.log.positions import ShardRange
 from ashore.log.query import Letter
 from ashore.plans.build import BELIEVED
-from ashore.plans.graph import ViewRule
+from ashore.plans.graph import PlanGraph, ViewRule, columns_read
 from ashore.plans.text import normalise_sql
 from ashore.queries.spark.internals.event_times import TimeMark
-from ashore.tables.ddl import parse_ddl
+from ashore.tables.ddl import parse_ddl, type_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.loop.sinks import FAR_FUTURE, LATE, NEAR_1970, UNDECODABLE, UNTIMED
 from ashore.topics.loop.splits import split_evenly
@@ -64,6 +64,7 @@ BAD = "undecodable"  # the metric of a view: records that are in none
 # The metric of a view: what is late, too far ahead, without time, near 1970; newest.
 TIMES = "times"
 TIME_COUNTERS = (LATE, FAR_FUTURE, UNTIMED, NEAR_1970)  # its first numbers
+NOT_READ = "is not read from its topic: Ashore took it for a column that the query does not use"
 BAD_RECORD = "a record cannot be decoded: "
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
 
@@ -76,6 +77,22 @@ class View:
     topics: tuple[str, ...]
     spec: LandingSpec
     has_watermark: bool
+    columns: tuple[str, ...] | None = None  # that a query reads, of those decoded; None: all
+
+    def narrow(self, graph: PlanGraph) -> "View":
+        """Return the view without the columns that a query does not read. `graph`: of the query.
+
+        Expressions of `select` and `where` read columns that no graph knows, so that such a view
+        stays as it is.
+        """
+        spec = self.spec
+        read = columns_read(graph, self.topics)
+        if read is None or spec.is_selected or is_decoded_in_spark(spec):
+            return self
+        names = parse_ddl(spec.decode_schema).names
+        columns = tuple(each for each in names if each in read)
+        # Spark has no struct of nothing.
+        return replace(self, columns=columns or (names[0],)) if len(columns) < len(names) else self
 
     def describe(self) -> list[object]:
         """Return what its rows depend on, for the digest of a query."""
@@ -129,6 +146,8 @@ def open_stream(
     Where it begins say `firsts`. `offsets_max`: of a batch; None: all that are there.
     """
     shape = row_shape(view.spec, *record_columns(view.spec), keeps_values=False)
+    if view.columns is not None:
+        shape = replace(shape, fields=view.columns)
     options = {
         **write_options(kafka),
         **shape.write_options(),
@@ -151,6 +170,15 @@ def open_stream(
             hint="name a Python that Ashore is installed in: PYSPARK_PYTHON",
         ) from error
     return with_decoded(records, view.spec)
+
+
+def open_nothing(session: SparkSession, view: View) -> DataFrame:
+    """Return no records in the columns of `open_stream`: of a view that a query does not read.
+
+    To open a stream costs a process of Python, half a second of CPU time.
+    """
+    shape = row_shape(view.spec, *record_columns(view.spec), keeps_values=False)
+    return with_decoded(session.createDataFrame([], shape.ddl), view.spec)
 
 
 def _step_options(view: View) -> dict[str, str]:
@@ -219,7 +247,7 @@ def make_view(view: View, records: DataFrame, mark: TimeMark, now: Column | None
         rows = rows.where(F.when(is_bad, refused.cast("boolean")).otherwise(F.col("keep")))
     else:
         rows = rows.where(~is_bad & F.col("keep"))
-    columns = [F.col("decoded.*")]
+    columns = _decoded_columns(view)
     if view.spec.provenance:
         pairs = zip(RECORD, PROVENANCE_COLUMNS, strict=False)
         columns += [F.col(own).alias(shown) for own, shown in pairs]
@@ -233,6 +261,20 @@ def make_view(view: View, records: DataFrame, mark: TimeMark, now: Column | None
         # Spark holds a row late that is not after the watermark.
         rows = rows.withWatermark(name, f"{view.spec.late.after_ms} milliseconds")
     rows.drop("_ashore_timestamp").createOrReplaceTempView(view.name)
+
+
+def _decoded_columns(view: View) -> list[Column]:
+    """Return the columns of a view; those that are not read stop a query that would read them."""
+    if view.columns is None:
+        return [F.col(f"{DECODED}.*")]
+    return [
+        F.col(f"{DECODED}.`{each.name.replace('`', '``')}`").alias(each.name)
+        if each.name in view.columns
+        else F.raise_error(F.lit(f"{view.name}.{each.name} {NOT_READ}"))
+        .cast(type_ddl(each.type))
+        .alias(each.name)
+        for each in parse_ddl(view.spec.decode_schema).fields
+    ]
 
 
 def read_far_future(
