@@ -242,11 +242,10 @@ def _show_query(head: str, query: QueryStatus, lag: str) -> None:
         reported.append(f"{query.far_future:,} too far ahead")
     if query.watermark_ms is not None:
         reported.insert(0, f"watermark {format_time(query.watermark_ms)}")
-    if query.state_rows is not None and query.state_bytes is not None:
+    if query.state_bytes is not None:
+        rows = "" if query.state_rows is None else f"{query.state_rows:,} rows, "
         size = format_size(query.state_bytes)
-        reported.append(
-            f"state {query.state_rows:,} rows, {size}, committed in {query.commit_ms:,} ms"
-        )
+        reported.append(f"state {rows}{size}, committed in {query.commit_ms:,} ms")
     if query.dropped:
         reported.append(f"{query.dropped:,} rows dropped as too late since the start")
     out.print(", ".join(reported))

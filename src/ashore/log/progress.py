@@ -187,7 +187,7 @@ class QueryProgress:
 
     batch: int  # Spark's number
     watermark_ms: int | None  # None: it has none
-    state_rows: int
+    state_rows: int | None  # None: Spark does not count them
     state_bytes: int  # of memory and of files that are whole
     commit_ms: int  # how long it took to commit the state of the batch
     dropped: int  # rows that were left out as too late, since the query was started

@@ -151,7 +151,11 @@ MOVES = _counter(
 
 # ---- queries
 
-STATE_ROWS = _gauge("ashore_state_rows", ("slice",), "rows of the state of a query")
+STATE_ROWS = _gauge(
+    "ashore_state_rows",
+    ("slice",),
+    "rows of the state of a query, where `spark.conf` has Spark count them",
+)
 STATE_BYTES = _gauge(
     "ashore_state_bytes",
     ("slice",),

@@ -172,7 +172,8 @@ class JobMetrics:
     def _query(self, name: str, progress: QueryProgress) -> None:
         known = self._slice(name)
         known.is_query = True
-        self._gauge(families.STATE_ROWS, name).set(progress.state_rows)
+        if progress.state_rows is not None:
+            self._gauge(families.STATE_ROWS, name).set(progress.state_rows)
         self._gauge(families.STATE_BYTES, name).set(progress.state_bytes)
         if progress.watermark_ms is not None:
             self._gauge(families.WATERMARK, name).set(progress.watermark_ms / 1000)

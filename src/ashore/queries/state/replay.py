@@ -11,7 +11,7 @@ nothing, and a load of many small ones is expected too slow. A network is slower
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-REPLAY_BYTES_PER_S = 2.5e6  # of changelogs, a core: each record is put, and looked up to be counted
+REPLAY_BYTES_PER_S = 2.5e6  # of changelogs, a core; with each record looked up to be counted
 REPLAY_FILE_S = 0.02  # for each of them besides, on a core
 
 

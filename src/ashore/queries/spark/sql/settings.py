@@ -44,6 +44,7 @@ _STREAMING = "spark.sql.streaming."
 _STORE = f"{_STREAMING}stateStore."
 FORMAT = f"{_STORE}checkpointFormatVersion"
 CHANGELOG = f"{_STORE}rocksdb.changelogCheckpointing.enabled"
+ROW_COUNT = f"{_STORE}rocksdb.trackTotalNumberOfRows"
 BOUNDED_MEMORY = f"{_STORE}rocksdb.boundedMemoryUsage"
 MAINTENANCE_INTERVAL = f"{_STORE}maintenanceInterval"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -53,6 +54,9 @@ STATE = {
     CHANGELOG: "true",
     # A changelog needs no flush, so that a store keeps in memory what came since its last snapshot.
     BOUNDED_MEMORY: "true",
+    # To count its rows, a store looks each key up before it writes it: two fifths of what a join
+    # spends on its state. Without, `status` shows bytes alone, and snapshots do not say how many.
+    ROW_COUNT: "false",
     MAINTENANCE_INTERVAL: f"{MAINTENANCE_S}s",
     FORMAT: str(STATE_FORMAT),
     # One store a partition instead of four. A checkpoint notes which it has, and keeps it.

@@ -32,6 +32,7 @@ from ashore.queries.spark.sql.batches import POLL_S, QueryBatches, RunAgain
 from ashore.queries.spark.sql.memory import no_answer
 from ashore.queries.spark.sql.refusals import explain_failure
 from ashore.queries.spark.sql.row_errors import RowError
+from ashore.queries.spark.sql.settings import ROW_COUNT
 from ashore.queries.spark.sql.views import BAD, TIMES
 from ashore.queries.state.cleaner import CheckpointCleaner
 from ashore.topics.loop.housekeeping import Housekeeping
@@ -86,6 +87,7 @@ class Reported:
     """The last batch that was reported, and rows left out as too late up to it."""
 
     inputs: Inputs = field(default_factory=Inputs)
+    counts_rows: bool = True  # whether Spark counts the rows of the state
     batch_id: int = -1
     dropped: int = 0
     last: QueryProgress | None = None
@@ -107,7 +109,8 @@ class StreamWatch:
         """Wait for the end of the query. Raises as `SqlQuery.tick`."""
         views = (view for view in self.plan.read_views if view.has_watermark)
         delays_ms = {view.name: view.spec.late.after_ms for view in views}
-        reported = Reported(Inputs(delays_ms, self.batches.passed_ms))
+        counts_rows = self.plan.settings.get(ROW_COUNT) == "true"
+        reported = Reported(Inputs(delays_ms, self.batches.passed_ms), counts_rows)
         clock, refresh_s = self.parts.environment.clock, self.plan.refresh_ms / 1000
         refresher = Refresher(frame, refresh_s, clock, self.parts.say)
         try:
@@ -255,10 +258,11 @@ def read_progress(progress: Mapping[str, Any], reported: Reported) -> QueryProgr
     held_by, held_since_ms = reported.inputs.held_by()
     operators = progress["stateOperators"]
     watermark = (progress.get("eventTime") or {}).get("watermark")
+    rows = sum(int(each["numRowsTotal"]) for each in operators)
     return QueryProgress(
         batch=int(progress["batchId"]),
         watermark_ms=_to_ms(watermark) if watermark else None,
-        state_rows=sum(int(each["numRowsTotal"]) for each in operators),
+        state_rows=rows if reported.counts_rows else None,
         state_bytes=sum(_size_of(each) for each in operators),
         commit_ms=sum(int(each["commitTimeMs"]) for each in operators),
         dropped=reported.dropped,
