@@ -165,7 +165,11 @@ def _move_state(state: OperatorState, terms: int, states: int) -> OperatorState:
         columns=tuple(replace(each, term=each.term + terms) for each in state.columns),
         keys=tuple(replace(each, term=each.term + terms) for each in state.keys),
         sides=tuple(
-            replace(each, early=None if each.early is None else each.early + terms)
+            replace(
+                each,
+                early=None if each.early is None else each.early + terms,
+                times=tuple(time + terms for time in each.times),
+            )
             for each in state.sides
         ),
     )

@@ -27,7 +27,8 @@ windows = st.builds(
     Window, st.sampled_from(WindowKind), numbers, numbers, st.integers(0, 9), st.none() | texts
 )
 sources = st.builds(PlanSource, texts, texts, texts, st.booleans())
-sides = st.builds(JoinSide, st.booleans(), st.none() | places)
+some_places = st.lists(places, max_size=2).map(tuple)
+sides = st.builds(JoinSide, st.booleans(), st.none() | places, some_places)
 kept = st.builds(KeptColumn, texts, places, texts, texts)
 states = st.builds(
     OperatorState,

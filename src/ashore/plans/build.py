@@ -203,13 +203,16 @@ class _Builder:
             for side, child in zip(("left", "right"), planned.children, strict=True)
             for each in child.columns
         ]
-        return replace(made, columns=tuple(columns), sides=self._sides(planned.join))
+        return replace(made, columns=tuple(columns), sides=self._sides(planned, planned.join))
 
-    def _sides(self, join: PlannedJoin) -> tuple[JoinSide, JoinSide]:
-        return self._side(join.left), self._side(join.right)
+    def _sides(self, planned: PlannedNode, join: PlannedJoin) -> tuple[JoinSide, JoinSide]:
+        left, right = planned.children
+        return self._side(join.left, left), self._side(join.right, right)
 
-    def _side(self, side: PlannedSide) -> JoinSide:
-        return JoinSide(side.is_bounded, self.term(side.early) if side.early else None)
+    def _side(self, side: PlannedSide, rows: PlannedNode) -> JoinSide:
+        early = self.term(side.early) if side.early else None
+        times = (each for each in rows.columns if each.number_of("exprId") in rows.watermarked)
+        return JoinSide(side.is_bounded, early, tuple(dict.fromkeys(self.all(times))))
 
     def _source(self, leaf: Node) -> tuple[int | None, int]:
         """Return the source that a leaf reads, and which copy of it the leaf is."""

@@ -201,7 +201,8 @@ def list_fixed(sources: tuple[PlanSource, ...]) -> dict[int, str]:
     }
 
 
-# How plans are read: another number where the same plan of Spark's would give another graph.
+# How plans are read: another number where the same plan of Spark's would give another graph. A new
+# field that no comparison of two plans reads, such as `JoinSide.times`, needs none.
 GRAPH_FORM = 8
 
 # Names of expressions: what an operator groups by, and what it computes of each group.
@@ -245,6 +246,8 @@ class JoinSide:
     is_bounded: bool  # whether Spark forgets them
     # the event time by which it forgets them while they can still match
     early: int | None = added(None)
+    # its columns that are event time: Spark drops rows that are late by the first of them
+    times: tuple[int, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,8 @@ def test_what_is_too_far_ahead_to_be_believed_is_no_part_of_what_a_plan_means() 
 
 
 def test_a_join_keeps_the_columns_of_both_sides() -> None:
-    left = replace(planned("ShuffleExchangeExec", leaf(VALUE)), columns=(VALUE,))
+    left = replace(planned("ShuffleExchangeExec", leaf(VALUE)), columns=(attribute("n", 3), VALUE))
+    left = replace(left, watermarked=frozenset({1}))
     right = replace(planned("ShuffleExchangeExec", leaf(OTHER)), columns=(OTHER,))
     join = planned(
         "StreamingSymmetricHashJoinExec",
@@ -168,11 +169,12 @@ def test_a_join_keeps_the_columns_of_both_sides() -> None:
     assert [name for name, _ in made.expressions] == ["leftKeys", "rightKeys", "condition"]
     assert made.state is not None
     assert [(each.side, each.type) for each in made.state.columns] == [
+        ("left", "bigint"),
         ("left", "binary"),
         ("right", "binary"),
     ]
-    early = made.state.columns[0].term
-    assert made.state.sides == (JoinSide(True, early), JoinSide(False))
+    early = made.state.columns[1].term
+    assert made.state.sides == (JoinSide(True, early, (early,)), JoinSide(False))
 
 
 def test_an_operator_that_is_not_known_is_a_node_and_is_not_described() -> None:

@@ -1,5 +1,6 @@
 """Verdicts on Nexmark's queries: each keeps its own state, and none takes another's."""
 
+import json
 from dataclasses import replace
 from itertools import permutations
 
@@ -9,7 +10,7 @@ from tests.unit.plans.test_version_changes import NAMES, graph_of
 from ashore.cli.migrate_view import judged_document, judged_lines
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.verdicts import StateVerdict, worst_verdict
-from ashore.plans.graph import StoredPlan
+from ashore.plans.graph import StoredPlan, read_stored, write_stored
 from ashore.plans.matching import MappingEdits
 from ashore.plans.operators import keeps_state
 from ashore.queries.change.check import JudgedQuery
@@ -41,6 +42,25 @@ def test_plans_of_two_releases_are_not_compared() -> None:
     found = judge_query(plan, replace(plan, planner="another"))
     assert found.verdict is StateVerdict.REFUSED
     assert "cannot be compared" in found.why[0]
+
+
+@pytest.mark.parametrize("name", ["q7", "q9", "q20"])
+def test_a_plan_without_the_event_times_of_joins_is_the_same(name: str) -> None:
+    """Logs of before do not have them."""
+    plan = PLANS[name]
+    document = json.loads(write_stored(plan))
+    sides = [
+        side
+        for node in document["graph"]["nodes"]
+        for side in node.get("state", {}).get("sides", ())
+    ]
+    assert [bool(side.pop("times")) for side in sides] == [True, True]
+    before = read_stored(json.dumps(document))
+    assert before != plan
+    for old, new in ((before, plan), (plan, before)):
+        found = judge_query(old, new)
+        assert found.verdict is StateVerdict.FULL
+        assert not any(each.why or each.differs_from_replay for each in found.operators)
 
 
 def test_a_forbidden_pair_is_lost_and_starts_anew() -> None:
