@@ -28,6 +28,7 @@ from ashore.log.progress import QueryProgress, Step
 from ashore.log.store.reader import read_log
 from ashore.proof.status.health import Allowed, read_job, worst_ailment
 from ashore.proof.verify.job import verify_job
+from ashore.queries.spark.sql.validate import describe_queries
 from ashore.topics.open_job import open_job
 from ashore.topics.use.preflight import check_job
 
@@ -196,6 +197,36 @@ def test_a_join_with_an_empty_topic_tells_what_has_no_match(site: Site) -> None:
     assert found == list(range(len(found)))
     assert 120 <= len(found) <= 130, "189 s less the minute in which a match could still come"
     site.prove(job_file)
+
+
+SELECTED = {"kept": "a.id", "dropped": "a.id, a.event_time"}
+UNBOUNDED = "".join(
+    f"INSERT INTO ods.{table} SELECT {columns} FROM clicks a JOIN orders b ON a.id = b.id;"
+    for table, columns in SELECTED.items()
+)
+
+
+def test_what_validate_says_of_late_rows_of_a_join_is_what_happens(site: Site) -> None:
+    first, second = site.topic(1), site.topic(1)
+    sinks = [{"table": f"ods.{table}"} for table in SELECTED]
+    job_file = sql_job(
+        *(site, UNBOUNDED, read_only(first), read_only(second, "orders"), *sinks),
+        batch={"interval": "300ms", "max_records": 40},
+    )
+    warned = {each.table: each.warnings for each in describe_queries(site.writer(job_file).job)}
+    by_clicks = {table: each[0] for table, each in warned.items()}
+    assert all("`clicks.event_time`" in each for each in by_clicks.values())
+    assert "keeps rows" in by_clicks["ods.kept"]
+    assert "drops rows" in by_clicks["ods.dropped"]
+    assert all("keeps rows" in each[1] for each in warned.values()), "of orders nothing is selected"
+
+    late, in_time = (1000, "DE", START_MS), (1000, "DE", START_MS + 40_000)
+    site.produce(first, encode([*clicks(0, 40), late]))  # in the third batch: 20 of each topic
+    site.produce(second, encode([*clicks(0, 40), in_time]))
+    run(site, job_file)
+
+    found = {table: {row.id for row in site.read(f"ods.{table}").collect()} for table in SELECTED}
+    assert found == {"kept": {*range(40), 1000}, "dropped": {*range(40)}}
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
 """What Spark would run, and not rightly.
 
 What it is: a second look at what Spark's own check lets through: a query that fails with its first
-batch, and one that silently loses rows.
+batch, one that silently loses rows, and one whose columns decide which rows it has.
 What it promises: pure.
 
 Of a join of two streams Spark takes any comparison of a side's columns with the other side's event
@@ -10,10 +10,10 @@ the comparison was about. And rows without a match are emitted when they are for
 they never are.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ashore.errors import QueryRefused
-from ashore.plans.graph import KEYS, RANDOM, PlanGraph, PlanNode
+from ashore.plans.graph import EVENT_TIME, KEYS, RANDOM, WATERMARK, PlanGraph, PlanNode, TermKind
 from ashore.plans.operators import GROUPED, JOIN, OperatorKind, describe_operators, join_type
 from ashore.plans.text import find_outside_literals
 from ashore.plans.words import Words
@@ -163,3 +163,81 @@ def _clock(texts: Iterable[str]) -> Iterator[str]:
                 f"`{found[1]}` is the time of a batch: it is the same when the batch is run again, "
                 "but not when the table is built again from its topics"
             )
+
+
+def warn_of_late_rows(graph: PlanGraph, known: Mapping[str, str]) -> tuple[str, ...]:
+    """Return which joins keep or drop late rows by the columns of the query, each in a sentence.
+
+    Spark drops a late row where a join takes it in, and only if its event time is among the columns
+    there. A join that compares event times has it always; any other has it only where it is used
+    after the join, so that one more column of the SELECT takes rows away.
+
+    `known`: names of event times, by what their source reads; without one it is named by its
+    formula.
+
+    Raises SparkUnknown.
+    """
+    names = {each.operator_id: each.name for each in describe_operators(graph)}
+    words = Words(graph.terms, graph.sources, is_qualified=True)
+
+    def name_time(place: int) -> str:
+        reads = {graph.sources[each].reads for each in words.roots(graph.terms[place])}
+        is_window = graph.terms[place].kind is TermKind.WINDOW
+        name = known.get(reads.pop()) if len(reads) == 1 and not is_window else None
+        return f"`{name or words.of(place)}`"
+
+    found = list[str]()
+    for join in (each for each in graph.nodes if each.kind == JOIN):
+        if join.state is None:
+            continue
+        name, compared = names[join.state.operator_id], _find_compared(graph, join)
+        for place, side in zip(join.inputs, join.state.sides, strict=True):
+            times = tuple(dict.fromkeys(_find_times(graph, place)))
+            if times and compared.isdisjoint(side.times):
+                late = " and ".join(map(name_time, side.times or times))
+                found.append(_warn_of_late(name, late, is_dropped=bool(side.times)))
+    return tuple(found)
+
+
+def _warn_of_late(join: str, late: str, *, is_dropped: bool) -> str:
+    if is_dropped:
+        return (
+            f"`{join}` drops rows that are late by {late}, because the query uses their event time "
+            "after the join; a query that does not use it keeps them"
+        )
+    return (
+        f"`{join}` keeps rows that are late by {late}, because the query does not use their event "
+        "time after the join; a query that uses it drops them"
+    )
+
+
+def _find_compared(graph: PlanGraph, join: PlanNode) -> frozenset[int]:
+    """Return the columns that a join itself needs: those in its keys and in its condition."""
+    columns = {term for some in join.taken for term in some}
+    found = set[int]()
+    waiting = [each for name in ("leftKeys", "rightKeys", "condition") for each in join.terms(name)]
+    while waiting:
+        term = waiting.pop()
+        if term in columns:  # what it is made of may be no column here
+            found.add(term)
+        else:
+            waiting += graph.terms[term].parts
+    return frozenset(found)
+
+
+def _find_times(graph: PlanGraph, place: int) -> Iterator[int]:
+    """Yield the event times by which rows of a node may be late.
+
+    State that a watermark bounds has no late rows to hand on.
+    """
+    node = graph.nodes[place]
+    if node.kind == WATERMARK:
+        yield from node.terms(EVENT_TIME)
+    elif node.state is None or _is_endless_join(node):
+        for each in node.inputs:
+            yield from _find_times(graph, each)
+
+
+def _is_endless_join(node: PlanNode) -> bool:
+    sides = node.state.sides if node.state else ()
+    return node.kind == JOIN and not all(each.is_bounded for each in sides)

@@ -24,6 +24,7 @@ from ashore.plans.graph import (
     UNION_NUMBER,
     UNION_READS,
     UNITED,
+    WATERMARK,
     OperatorState,
     PlanGraph,
     PlanNode,
@@ -45,7 +46,6 @@ ALIKE = {
 }
 COUNTS = {"CollectMetricsExec"}  # they count rows, and change none
 FILTER = "FilterExec"
-WATERMARK = "EventTimeWatermarkExec"
 # Of these Spark does not write what they compute.
 _UNSEEN = {
     *("ScalarSubquery", "InSubqueryExec", "Exists", "InSubquery", "DynamicPruningExpression"),

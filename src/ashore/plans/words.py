@@ -177,11 +177,11 @@ class Words:
     def _qualify(self, name: str, term: Term) -> str:
         if not self.is_qualified:
             return name
-        owners = {self.sources[each].name for each in self._roots(term)}
+        owners = {self.sources[each].name for each in self.roots(term)}
         return f"{owners.pop()}.{name}" if len(owners) == 1 else name
 
-    def _roots(self, term: Term) -> set[int]:
-        """Return the sources whose columns a term is over; what a generator makes is of none."""
+    def roots(self, term: Term) -> set[int]:
+        """Return the sources whose columns a term is over; a generator's rows are of none."""
         found: set[int] = set()
         waiting, seen = [term], set[int]()
         while waiting:

@@ -21,6 +21,7 @@ from ashore.plans.graph import (
     KEYS,
     NULLABLE,
     SESSION_PLACE,
+    WATERMARK,
     KeptColumn,
     OperatorState,
     PlanGraph,
@@ -35,7 +36,6 @@ from ashore.plans.operator_graph import Operator, OperatorGraph, State, describe
 from ashore.plans.operators import OperatorKind
 from ashore.plans.regions import (
     FILTER,
-    WATERMARK,
     Region,
     find_below,
     find_regions,

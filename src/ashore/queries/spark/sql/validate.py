@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from ashore.base.clock import SystemClock
 from ashore.errors import AshoreError, QueryRefused
@@ -17,7 +18,7 @@ from ashore.jobs.file.tables import Table
 from ashore.log.fold import EMPTY
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_log
-from ashore.plans.checks import warn_of_replays
+from ashore.plans.checks import warn_of_late_rows, warn_of_replays
 from ashore.plans.graph import PlanGraph, list_topics
 from ashore.plans.operators import describe_operators
 from ashore.plans.query import (
@@ -33,6 +34,7 @@ from ashore.queries.spark.sql.assembly import SparkJob, plan_queries
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.refusals import do_all
 from ashore.queries.spark.sql.start_checks import check_query
+from ashore.queries.spark.sql.views import name_event_time
 from ashore.queries.state.checkpoint import Checkpoint, open_directory
 from ashore.queries.state.layout import STATE, OffsetsFile, Settings
 from ashore.queries.state.outline import copy_outline
@@ -107,7 +109,8 @@ def _describe(parts: SparkJob, item: Sink, plan: QueryPlan) -> DescribedQuery:
     operators = tuple(describe_operators(graph))
     storage = parts.assembly.environment.storage
     check_query(plan, name, read_log(storage, name), planned, storage)
-    warnings = warn_of_replays(graph, plan.texts)
+    late = warn_of_late_rows(graph, _event_times(plan, planned.frame.sparkSession))
+    warnings = (*warn_of_replays(graph, plan.texts), *late)
     common = (name.slice, columns, plan.attempts.uri, graph.sources, operators, warnings)
     # What is promised of a table is not promised of a topic.
     if isinstance(item, Table):
@@ -115,6 +118,17 @@ def _describe(parts: SparkJob, item: Sink, plan: QueryPlan) -> DescribedQuery:
         return TableQuery(output.table, tuple(output.partition_by), ONCE, *common)
     guarantee = UPSERT if item.mode == "upsert" else APPEND
     return TopicQuery(item.topic, item.mode, tuple(item.key), guarantee, *common)
+
+
+def _event_times(plan: QueryPlan, session: SparkSession) -> dict[str, str]:
+    """Return the event time of each view, by its topics; none of topics that two views read."""
+    views = [each for each in plan.read_views if each.has_watermark]
+    reads = [",".join(each.topics) for each in views]
+    return {
+        topics: f"{view.name}.{name_event_time(session.table(view.name), view)}"
+        for topics, view in zip(reads, views, strict=True)
+        if reads.count(topics) == 1
+    }
 
 
 # Of these Spark compares all operators at once; any other is of the first one that it meets.

@@ -295,20 +295,25 @@ def choose_far_future(records: DataFrame, view: View, now: Column) -> DataFrame:
     return rows.where(is_future).select("_ashore_record.*")
 
 
+def name_event_time(rows: DataFrame, view: View) -> str:
+    """Return the name of the column of a view that is its event time."""
+    column = view.spec.output.event_column
+    is_time = column is not None and dict(rows.dtypes).get(column) == "timestamp"
+    return column if column is not None and is_time else EVENT_TIME
+
+
 def _with_event_time(rows: DataFrame, view: View) -> tuple[DataFrame, str]:
     """Add the event time, where it is none of the columns; return its name too."""
     column, kinds = view.spec.output.event_column, dict(rows.dtypes)
-    if column is not None and kinds.get(column) == "timestamp":
-        name = column
-    else:
-        name = EVENT_TIME
-        if name in kinds:
-            raise JobFileInvalid(
-                f"table {view.spec.table} has a column {name}, which SQL adds by itself",
-                hint=f"make it the event_time column, as TIMESTAMP, or rename it: {column}",
-            )
-        rows = rows.withColumn(name, _event_time(rows, view.spec))
-    return rows, name
+    name = name_event_time(rows, view)
+    if name == column and kinds.get(name) == "timestamp":
+        return rows, name
+    if name in kinds:
+        raise JobFileInvalid(
+            f"table {view.spec.table} has a column {name}, which SQL adds by itself",
+            hint=f"make it the event_time column, as TIMESTAMP, or rename it: {column}",
+        )
+    return rows.withColumn(name, _event_time(rows, view.spec)), name
 
 
 def _most(view: View, now: Column) -> Column:
