@@ -17,7 +17,7 @@ from ashore.base.time_format import parse_time_format
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.registry import make_decoder
 from ashore.topics.route.event_columns import EventColumn
-from ashore.topics.route.event_time import check_event_column, read_event_times, text_millis
+from ashore.topics.route.placement import check_event_column, read_event_times, text_millis
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A pattern, and how Python writes the same.

@@ -19,8 +19,15 @@ from ashore.topics.decode import json as json_module
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.json import JsonDecoder
 from ashore.topics.decode.plain import TextDecoder
-from ashore.topics.route.buckets import Bucketer, split_rows
-from ashore.topics.route.event_time import EVENT_MS_MAX, EVENT_MS_MIN, Lateness, event_millis, place
+from ashore.topics.route.placement import (
+    EVENT_MS_MAX,
+    EVENT_MS_MIN,
+    Bucketer,
+    Lateness,
+    event_millis,
+    place,
+    split_rows,
+)
 
 names = st.one_of(st.sampled_from(["a", "b", "date", "INT"]), st.text(min_size=1, max_size=5))
 atoms = st.sampled_from(list(ddl.Atom))

@@ -14,7 +14,7 @@ from ashore.base.time_format import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US, pars
 from ashore.queries.spark.sql.views import _to_time, _within_calendar, read_times
 from ashore.topics.decode.registry import open_encoder
 from ashore.topics.decode.times import null_unwritable
-from ashore.topics.route.event_time import PER_SECOND, event_millis, text_millis
+from ashore.topics.route.placement import PER_SECOND, event_millis, text_millis
 
 DAY_US = 86_400_000_000
 NOON_MS = 1_795_003_200_000

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from ashore.tables.names import DEFAULT_PARTITION
-from ashore.topics.route.buckets import Bucketer
+from ashore.topics.route.placement import Bucketer
 
 SCHEMA = pa.schema(
     [

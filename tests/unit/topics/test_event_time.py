@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from ashore.topics.route.event_time import EVENT_MS_MAX, EVENT_MS_MIN, event_millis
+from ashore.topics.route.placement import EVENT_MS_MAX, EVENT_MS_MIN, event_millis
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from ashore.topics.route.event_time import Lateness, place
+from ashore.topics.route.placement import Lateness, place
 
 NOW = 1_000_000
 LATE, FUTURE, FINE = 100, 2_000_000, 999_000

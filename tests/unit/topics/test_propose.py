@@ -17,7 +17,7 @@ from ashore.topics.decode.registry import make_decoder
 from ashore.topics.loop.job import columns_of
 from ashore.topics.read.source import Record
 from ashore.topics.route.event_columns import EventColumn
-from ashore.topics.route.event_time import check_event_column, read_event_times
+from ashore.topics.route.placement import check_event_column, read_event_times
 from ashore.topics.use.propose import TopicSample, propose_table, sample_topic
 from ashore.topics.use.proposed_file import (
     JobProposal,

@@ -1,6 +1,6 @@
 import pyarrow as pa
 
-from ashore.topics.route.buckets import Buckets, split_rows
+from ashore.topics.route.placement import Buckets, split_rows
 
 
 def split(table, buckets):

@@ -16,8 +16,7 @@ from ashore.jobs.file.sql_checks import sink_partitions
 from ashore.tables.ddl import Schema, json_supports, parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.registry import make_decoder, open_encoder
-from ashore.topics.route.buckets import Bucketer
-from ashore.topics.route.event_time import check_event_column
+from ashore.topics.route.placement import Bucketer, check_event_column
 from ashore.topics.write.batch import LandingSpec, OutputSpec
 
 

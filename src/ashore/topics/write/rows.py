@@ -26,8 +26,7 @@ from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.decode import BadRows
 from ashore.topics.decode.times import TimeInKey, null_unwritable, with_writable_times
-from ashore.topics.route.buckets import Bucketer, split_rows
-from ashore.topics.route.event_time import Lateness, place, read_event_times
+from ashore.topics.route.placement import Bucketer, Lateness, place, read_event_times, split_rows
 from ashore.topics.write.batch import LettersOrder, RowsOrder, TaskResult, add_reads, sort_counters
 from ashore.topics.write.data_files import FilePool, OffsetRun, RowSpan, TargetRows
 from ashore.topics.write.runs import TopicRun, split_shards

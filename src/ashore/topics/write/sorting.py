@@ -40,13 +40,15 @@ from ashore.topics.decode.reasons import (
 from ashore.topics.decode.registry import make_decoder
 from ashore.topics.decode.times import find_unwritable, with_writable_times
 from ashore.topics.decode.wire import find_nulls
-from ashore.topics.route.buckets import Bucketer, Buckets, split_rows
-from ashore.topics.route.event_time import (
+from ashore.topics.route.placement import (
+    Bucketer,
+    Buckets,
     Lateness,
     Placement,
     event_millis,
     place,
     read_event_times,
+    split_rows,
 )
 from ashore.topics.write.batch import (
     BatchOrder,

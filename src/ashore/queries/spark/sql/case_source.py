@@ -28,7 +28,7 @@ from ashore.queries.spark.sql.views import View
 from ashore.tables.ddl import parse_ddl
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.route.event_columns import EventColumn
-from ashore.topics.route.event_time import PER_SECOND, find_path
+from ashore.topics.route.placement import PER_SECOND, find_path
 from ashore.topics.run.spark.reader import RECORD, RECORD_DDL, row_shape, with_decoded
 from ashore.topics.run.spark.source.record_batches import RowMaker
 from ashore.topics.run.spark.source.record_schema import HEADERS, REASON, RowShape

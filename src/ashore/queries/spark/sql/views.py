@@ -33,7 +33,7 @@ from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.loop.sinks import FAR_FUTURE, LATE, NEAR_1970, UNDECODABLE, UNTIMED
 from ashore.topics.loop.splits import split_evenly
 from ashore.topics.read.reading import KafkaAddress
-from ashore.topics.route.event_time import (
+from ashore.topics.route.placement import (
     EVENT_MS_MAX,
     EVENT_MS_MIN,
     NEAR_1970_MS,

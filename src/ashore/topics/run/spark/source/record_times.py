@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.decode.registry import make_decoder
-from ashore.topics.route.event_time import event_millis, read_event_times
+from ashore.topics.route.placement import event_millis, read_event_times
 from ashore.topics.run.spark.source.partition_times import NO_TIMES, EventTimes
 from ashore.topics.run.spark.source.record_schema import RowShape
 from ashore.topics.run.spark.source.source_options import StepRule

@@ -21,7 +21,7 @@ from ashore.topics.read.limits import DEFAULT_LIMITS, ReadLimits
 from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.read.source import FirstOffset
 from ashore.topics.route.event_columns import EventColumn
-from ashore.topics.route.event_time import PER_SECOND, check_event_column
+from ashore.topics.route.placement import PER_SECOND, check_event_column
 from ashore.topics.run.spark.source.record_schema import (
     COLUMNS,
     DECODED,
