@@ -14,8 +14,7 @@ from ashore.log.names import query_source
 from ashore.log.positions import ShardKey, StreamShard
 from ashore.log.store.reader import read_history, read_log
 from ashore.topics.loop.gaps import SkipWish, find_skip, skip
-from ashore.topics.loop.histories import find_truncated, history_truncated
-from ashore.topics.loop.joins import LAG_S
+from ashore.topics.loop.joins import LAG_S, find_truncated, history_truncated
 from ashore.topics.loop.worker import Tick
 
 CLICKS_0 = StreamShard(CLICKS, "0")

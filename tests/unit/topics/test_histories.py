@@ -13,8 +13,7 @@ from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import StreamShard
 from ashore.log.store.reader import read_history, read_log
 from ashore.topics.loop.gaps import SkipWish, find_skip, skip
-from ashore.topics.loop.histories import Histories
-from ashore.topics.loop.joins import LAG_S
+from ashore.topics.loop.joins import LAG_S, Histories
 from ashore.topics.loop.slice_loop import SliceLoop
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.source import Position

@@ -48,8 +48,8 @@ from ashore.proof.verify.verdict import judge_orphan
 from ashore.storage.base import FileStat
 from ashore.tables.catalog import Catalog
 from ashore.tables.readable import LISTING_THREADS
-from ashore.topics.loop.histories import Histories, history_truncated
 from ashore.topics.loop.job import lake_of
+from ashore.topics.loop.joins import Histories, history_truncated
 from ashore.topics.open_job import OpenJob
 
 RECENT_MS = 3_600_000  # directories that an entry has filled since are listed every interval

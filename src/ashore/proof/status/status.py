@@ -27,8 +27,8 @@ from ashore.log.store.clock_guard import show_time
 from ashore.proof.evidence.lost_logs import find_lost_logs, read_current
 from ashore.proof.evidence.record_shares import find_warnings
 from ashore.proof.status.queries import QueryStatus, read_query
-from ashore.topics.loop.histories import Histories, history_truncated
 from ashore.topics.loop.job import landing_spec, retire_rules, seal_rules
+from ashore.topics.loop.joins import Histories, history_truncated
 from ashore.topics.loop.slices import find_slices
 from ashore.topics.loop.waiting_topics import show_waiting
 from ashore.topics.open_job import OpenJob

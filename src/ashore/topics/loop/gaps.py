@@ -20,7 +20,7 @@ from ashore.log.positions import OffsetRange, ShardRange, StreamShard
 from ashore.log.store.committer import Committer
 from ashore.log.store.reader import read_log
 from ashore.storage.base import Storage
-from ashore.topics.loop.histories import find_truncated
+from ashore.topics.loop.joins import find_truncated
 from ashore.topics.read.source import Source, StreamInfo
 
 TooLarge = Callable[[StreamShard, OffsetRange], OffsetRange | None]

@@ -55,8 +55,7 @@ from ashore.topics.loop.definitions import (
     record,
     require_readable,
 )
-from ashore.topics.loop.histories import Histories
-from ashore.topics.loop.joins import look_again, shards_of, went_back
+from ashore.topics.loop.joins import Histories, look_again, shards_of, went_back
 from ashore.topics.loop.shares import ShareWindow
 from ashore.topics.loop.sinks import SENT, require_log_of
 from ashore.topics.read.source import Source

@@ -64,8 +64,8 @@ from ashore.topics.loop.definitions import (
     record,
     require_readable,
 )
-from ashore.topics.loop.histories import Histories
 from ashore.topics.loop.joins import (
+    Histories,
     check_streams,
     find_replaced,
     look_again,

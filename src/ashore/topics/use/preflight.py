@@ -28,9 +28,15 @@ from ashore.log.store.owner import require_directories, require_free
 from ashore.log.store.reader import read_log
 from ashore.storage.base import Storage
 from ashore.tables.catalog import open_catalog
-from ashore.topics.loop.histories import Histories
 from ashore.topics.loop.job import lake_of, landing_spec, slow_reasons, tables_of
-from ashore.topics.loop.joins import check_streams, look_again, refuse_gaps, shards_of, went_back
+from ashore.topics.loop.joins import (
+    Histories,
+    check_streams,
+    look_again,
+    refuse_gaps,
+    shards_of,
+    went_back,
+)
 from ashore.topics.loop.sinks import sink_slice
 from ashore.topics.loop.slices import find_removed
 from ashore.topics.loop.waiting_topics import naming_waiting
