@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ashore.fleet.machine import recorder
-from ashore.fleet.machine.recorder import RunRecorder
+from ashore.fleet.machine import run
+from ashore.fleet.machine.run import RunRecorder
 from ashore.fleet.records.layout import RunFiles
 from ashore.fleet.records.store import read_record
 from ashore.fleet.records.values import RunSeen
@@ -22,8 +22,8 @@ LINE_BYTES_MAX = 1_000
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFiles:
-    monkeypatch.setattr(recorder, "LOG_BYTES", BYTES)
-    monkeypatch.setattr(recorder, "LOGS_KEPT", KEPT)
+    monkeypatch.setattr(run, "LOG_BYTES", BYTES)
+    monkeypatch.setattr(run, "LOGS_KEPT", KEPT)
     return RunFiles(tmp_path)
 
 
