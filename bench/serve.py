@@ -26,8 +26,7 @@ import httpx
 import psutil
 
 from ashore.fleet.operate.verbs import Verbs
-from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.records.values import Asker
+from ashore.fleet.records.server_files import Asker, ServerFiles
 from ashore.storage import LocalStorage
 from ashore_lab.testing.simulation import write_simulated_job
 from bench.log_start import FEW, make_log

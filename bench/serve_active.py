@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.producer import create_topics
 from bench.serve import cpu_percent, phases, serving

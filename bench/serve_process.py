@@ -6,7 +6,7 @@ Its operations are simulated too: they take so many seconds and then have a resu
 import sys
 from pathlib import Path
 
-from ashore.fleet.records.layout import OperationFiles
+from ashore.fleet.records.server_files import OperationFiles
 from ashore.fleet.server.serve import ServerSettings, serve
 from ashore_lab.testing.simulation import simulated_command
 

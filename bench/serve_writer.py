@@ -18,17 +18,19 @@ from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.fleet.machine.locks import take_lock
 from ashore.fleet.records.job_files import digest_job_file
-from ashore.fleet.records.layout import RunFiles, ServerFiles, desired_name
-from ashore.fleet.records.store import write_hint, write_record
-from ashore.fleet.records.values import (
+from ashore.fleet.records.server_files import (
     BatchSeen,
     Desired,
     DesiredState,
     ProcessRecord,
+    RunFiles,
     RunSeen,
+    ServerFiles,
     SliceSeen,
     StepTaken,
+    desired_name,
 )
+from ashore.fleet.records.store import write_hint, write_record
 from ashore.jobs.file import Job
 from ashore.jobs.heartbeat import Heartbeat, heartbeat_path
 from ashore.log.entries import Commit, Draft, Join, Joined, Open, Prepare, ShardRead, write_entry

@@ -15,9 +15,8 @@ import psutil
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import RunSeen, ServerFiles
 from ashore.fleet.records.store import read_record
-from ashore.fleet.records.values import RunSeen
 from ashore.log.entries import Prepare
 from ashore.log.store.reader import read_history
 from ashore.topics.open_job import open_job

@@ -10,7 +10,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.errors import ServerRefused
 from ashore.fleet.access.tokens import Caller
 from ashore.fleet.operate.operations import Operations
-from ashore.fleet.records.values import Asker
+from ashore.fleet.records.server_files import Asker
 from ashore.fleet.server.condition import SeenJob
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.pages.job_text import Drafts

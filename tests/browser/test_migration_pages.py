@@ -17,7 +17,7 @@ from tests.unit.plans.test_kept_edits import plan_of
 from ashore.cli.migrate_view import judged_document
 from ashore.fleet.operate.commands import CommandTwin, Value
 from ashore.fleet.operate.operations import Operations, OperationState, OperationView
-from ashore.fleet.records.values import OperationEnd, OperationProcess, OperationRequest
+from ashore.fleet.records.server_files import OperationEnd, OperationProcess, OperationRequest
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.verdicts import LostState
 from ashore.queries.change.check import JudgedQuery, Losses

@@ -15,8 +15,7 @@ import psutil
 from bench.serve import end_jobs, phases
 
 from ashore.fleet.operate.verbs import Verbs
-from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.records.values import Asker
+from ashore.fleet.records.server_files import Asker, ServerFiles
 from ashore_lab.testing.simulation import write_simulated_job
 
 ROOT = Path(__file__).parents[2]

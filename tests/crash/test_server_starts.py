@@ -16,8 +16,7 @@ import pytest
 
 from ashore.fleet.machine.processes import Processes
 from ashore.fleet.operate.verbs import Verbs
-from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.records.values import Asker
+from ashore.fleet.records.server_files import Asker, ServerFiles
 from ashore.fleet.supervise.decide import Phase
 from ashore.fleet.supervise.supervisor import Supervisor
 from ashore_lab.testing.simulation import simulated_command, write_simulated_job

@@ -22,7 +22,7 @@ from ashore.errors import ServerRefused
 from ashore.fleet.records import index as index_module
 from ashore.fleet.records.index import EventQuestion, Index
 from ashore.fleet.records.journal import Happened, Journal
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 
 SECRET = "not-shown"
 

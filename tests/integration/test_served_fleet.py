@@ -22,9 +22,8 @@ from tests.kafka_tools import create_topic, produce
 from tests.served import ended, kill_jobs, serving, wait_for
 from tests.spark.site import SHORT_LIVED
 
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import RunSeen, ServerFiles
 from ashore.fleet.records.store import read_record
-from ashore.fleet.records.values import RunSeen
 from ashore.jobs.heartbeat import read_heartbeat
 from ashore.log.store.reader import read_history
 from ashore.topics.open_job import open_job

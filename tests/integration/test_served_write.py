@@ -14,7 +14,7 @@ from tests.kafka_tools import create_topic, produce
 from tests.served import ended, kill_jobs, serving, wait_for
 from tests.unit.cli.test_commands import invoke
 
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 from ashore_lab.services.kafka import Kafka
 
 RECORDS = 200

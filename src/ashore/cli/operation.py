@@ -17,9 +17,13 @@ from ashore.cli.signals import sigterm_does
 from ashore.errors import ExitCode, check
 from ashore.fleet.machine.processes import own_start_ms
 from ashore.fleet.operate.operations import CANCELLED
-from ashore.fleet.records.layout import OperationFiles
+from ashore.fleet.records.server_files import (
+    OperationEnd,
+    OperationFiles,
+    OperationProcess,
+    OperationRequest,
+)
 from ashore.fleet.records.store import read_record, write_record
-from ashore.fleet.records.values import OperationEnd, OperationProcess, OperationRequest
 
 
 def main(arguments: list[str] | None = None) -> int:

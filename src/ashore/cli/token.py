@@ -12,7 +12,7 @@ import typer
 from ashore.cli.options import AsJson, Debug, Directory, new_group
 from ashore.cli.output import print_answer, reported_errors, say
 from ashore.fleet.access.tokens import Grant, TokenFile, UserRole
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 
 State = Annotated[
     Path | None, typer.Option(help="Where the server keeps its state; by default .ashore in DIR.")

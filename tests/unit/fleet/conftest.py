@@ -29,7 +29,7 @@ from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.records.index import Index
 from ashore.fleet.records.job_files import JobFiles
 from ashore.fleet.records.journal import Journal
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 from ashore.fleet.server.context import Context
 from ashore.fleet.server.doorway import Doorway
 from ashore.fleet.server.serve import ClientConnection, create_app

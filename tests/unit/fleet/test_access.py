@@ -22,7 +22,7 @@ from ashore.errors import RequestInvalid
 from ashore.fleet.access.guard import Admits
 from ashore.fleet.access.requests import TrustedProxy
 from ashore.fleet.access.tokens import LOOK_S, UserRole
-from ashore.fleet.records.layout import desired_name
+from ashore.fleet.records.server_files import desired_name
 from ashore.fleet.records.store import read_lines
 from ashore.fleet.server.doorway import is_page
 from ashore.fleet.server.pages.frame import PageRoute

@@ -24,7 +24,7 @@ from ashore.fleet.machine.check_process import PROCESSES, WAITING_MAX, CheckProc
 from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.records import job_files
 from ashore.fleet.records.job_files import BYTES_MAX, read_job_file
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 from ashore.fleet.server.pages import job_text, write_routes
 from ashore.fleet.server.pages.write_routes import PROBLEMS_MAX
 from ashore.jobs.file import document

@@ -25,17 +25,18 @@ from ashore.fleet.machine.processes import Processes
 from ashore.fleet.operate.operations import Operations
 from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.records.job_files import read_job_file
-from ashore.fleet.records.layout import ServerFiles, desired_name
-from ashore.fleet.records.store import write_record
-from ashore.fleet.records.values import (
+from ashore.fleet.records.server_files import (
     Desired,
     DesiredState,
     ExitRecord,
     ProcessRecord,
     RetryRecord,
     RunSeen,
+    ServerFiles,
     SliceSeen,
+    desired_name,
 )
+from ashore.fleet.records.store import write_record
 from ashore.fleet.server.condition import LAG_MS_MAX, JobCondition, Need, judge_condition
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.models import JobDocument

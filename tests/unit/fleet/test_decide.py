@@ -7,7 +7,7 @@ import pytest
 
 from ashore.errors import JobFileInvalid
 from ashore.fleet.records.job_files import JobFile
-from ashore.fleet.records.values import Desired, DesiredState, ExitRecord, RetryRecord
+from ashore.fleet.records.server_files import Desired, DesiredState, ExitRecord, RetryRecord
 from ashore.fleet.supervise.decide import (
     CONTINUES,
     FIRST_WAIT_MS,

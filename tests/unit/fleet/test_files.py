@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ashore.fleet.machine.locks import is_locked, take_lock
+from ashore.fleet.records.server_files import RetryRecord
 from ashore.fleet.records.store import LocalRecords
-from ashore.fleet.records.values import RetryRecord
 
 
 def test_a_lock_is_held_by_one_and_looking_takes_it_from_nobody(tmp_path: Path) -> None:

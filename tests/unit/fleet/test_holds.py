@@ -15,8 +15,7 @@ from ashore.errors import JobUnknown, OperationUnknown
 from ashore.fleet.machine.processes import Processes
 from ashore.fleet.operate.operations import Operations, OperationState
 from ashore.fleet.operate.verbs import Verbs
-from ashore.fleet.records.layout import OperationFiles, ServerFiles
-from ashore.fleet.records.values import Asker, OperationProcess
+from ashore.fleet.records.server_files import Asker, OperationFiles, OperationProcess, ServerFiles
 from ashore.fleet.supervise.decide import Phase
 from ashore.fleet.supervise.supervisor import Supervisor
 from ashore_lab.testing.simulation import simulated_command, write_simulated_job

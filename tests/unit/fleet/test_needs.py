@@ -7,7 +7,7 @@ import pytest
 from tests.unit.proof.lakes import make_lake
 
 from ashore.errors import JobFileInvalid
-from ashore.fleet.records.values import Desired, DesiredState, ProcessRecord
+from ashore.fleet.records.server_files import Desired, DesiredState, ProcessRecord
 from ashore.fleet.server.condition import Level, SeenJob, find_needs
 from ashore.fleet.server.pages.fleet_page import SORTS, view_fleet, view_row
 from ashore.fleet.server.pages.render import coded

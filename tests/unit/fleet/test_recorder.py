@@ -9,9 +9,8 @@ import pytest
 
 from ashore.fleet.machine import run
 from ashore.fleet.machine.run import RunRecorder
-from ashore.fleet.records.layout import RunFiles
+from ashore.fleet.records.server_files import RunFiles, RunSeen
 from ashore.fleet.records.store import read_record
-from ashore.fleet.records.values import RunSeen
 from ashore.jobs.events import Landed, Recovered, StepBegun, WarningEvent
 from ashore.log.progress import Retrying, SliceMeasured, Step
 from ashore_lab.testing.clock import FakeClock

@@ -19,9 +19,8 @@ from ashore.fleet.machine.processes import Command, Processes, StartOrder
 from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.records.job_files import JobFiles
 from ashore.fleet.records.journal import Happened
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import Asker, ExitRecord, ServerFiles
 from ashore.fleet.records.store import read_record
-from ashore.fleet.records.values import Asker, ExitRecord
 from ashore.fleet.server.serve import ServerSettings, serve
 from ashore.fleet.supervise.decide import Phase
 from ashore.fleet.supervise.supervisor import Supervisor

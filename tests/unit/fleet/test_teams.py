@@ -22,7 +22,7 @@ from ashore.fleet.access.permissions import JOBS, OPERATIONS, OWN, Reach
 from ashore.fleet.access.requests import TrustedProxy
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.records.journal import Happened
-from ashore.fleet.records.layout import desired_name
+from ashore.fleet.records.server_files import desired_name
 from ashore.fleet.records.store import read_lines
 from ashore.fleet.server.pages.frame import PageRoute
 from ashore_lab.testing.simulation import write_simulated_job

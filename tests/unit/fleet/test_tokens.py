@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from ashore.cli.app import app
 from ashore.errors import NotAllowed, RequestInvalid
 from ashore.fleet.access.tokens import TokenFile, UserRole
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 
 
 def run(*arguments: object) -> tuple[int, str]:

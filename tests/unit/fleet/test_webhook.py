@@ -16,7 +16,7 @@ from tests.unit.proof.lakes import JOB, TABLE, Lake, make_lake
 
 from ashore.fleet.operate.webhook import Webhook, WebhookAddress, notice_of
 from ashore.fleet.records.journal import Happened, Journal
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.log_follower import LogFollower
 from ashore.log.entries import Commit, Define, Seal, SealedPartition

@@ -25,7 +25,7 @@ from ashore.errors import NotAllowed
 from ashore.fleet.access.permissions import JobAccess, note_caller, noted_caller, require_operator
 from ashore.fleet.access.requests import SAFE, RequestAccess
 from ashore.fleet.access.tokens import Caller, Tokens
-from ashore.fleet.records.values import Asker
+from ashore.fleet.records.server_files import Asker
 
 COOKIE = "ashore_session"
 KEPT_MS = 12 * 3_600_000

@@ -8,7 +8,7 @@ runs is ended for another. What processes use is looked at now and then: each lo
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashore.fleet.records.values import ProcessRecord
+from ashore.fleet.records.server_files import ProcessRecord
 
 LOOK_EVERY_MS = 10_000
 _PAGE = 4096

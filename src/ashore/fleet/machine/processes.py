@@ -21,9 +21,8 @@ import psutil
 from ashore.base.http_post import ALLOW
 from ashore.base.unique import unique
 from ashore.fleet.machine.locks import is_locked, take_lock
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import Desired, OperationProcess, ProcessRecord, ServerFiles
 from ashore.fleet.records.store import read_record
-from ashore.fleet.records.values import Desired, OperationProcess, ProcessRecord
 from ashore.jobs.heartbeat import SAME_START_S
 
 

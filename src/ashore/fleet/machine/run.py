@@ -30,16 +30,16 @@ from ashore.errors import AshoreError, ExitCode
 from ashore.fleet.machine.background import Background
 from ashore.fleet.machine.processes import StartOrder, own_start_ms
 from ashore.fleet.records.job_files import JobFile, read_job_file
-from ashore.fleet.records.layout import RunFiles
-from ashore.fleet.records.store import append_line, write_hint, write_record
-from ashore.fleet.records.values import (
+from ashore.fleet.records.server_files import (
     BatchSeen,
     ExitRecord,
     ProcessRecord,
+    RunFiles,
     RunSeen,
     SliceSeen,
     StepTaken,
 )
+from ashore.fleet.records.store import append_line, write_hint, write_record
 from ashore.jobs.events import (
     BatchSteps,
     Beat,

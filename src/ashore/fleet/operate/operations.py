@@ -26,14 +26,14 @@ from ashore.fleet.machine.background import END_S, Background
 from ashore.fleet.machine.locks import is_locked, take_lock
 from ashore.fleet.machine.processes import Children, child_environment, open_process
 from ashore.fleet.operate.commands import CommandTwin, Value
-from ashore.fleet.records.layout import OperationFiles
-from ashore.fleet.records.store import read_record, write_record
-from ashore.fleet.records.values import (
+from ashore.fleet.records.server_files import (
     OperationEnd,
+    OperationFiles,
     OperationProcess,
     OperationProgress,
     OperationRequest,
 )
+from ashore.fleet.records.store import read_record, write_record
 
 AT_ONCE, WAITING_MAX, KEPT_MAX = 4, 100, 1_000
 KEPT_MS = 30 * 86_400_000

@@ -24,9 +24,16 @@ from ashore.errors import (
     ServerRefused,
 )
 from ashore.fleet.records.job_files import BYTES_MAX, find_job_files, read_job_file
-from ashore.fleet.records.layout import JOB_SUFFIXES, ServerFiles, desired_name, is_name
+from ashore.fleet.records.server_files import (
+    JOB_SUFFIXES,
+    Asker,
+    Desired,
+    DesiredState,
+    ServerFiles,
+    desired_name,
+    is_name,
+)
 from ashore.fleet.records.store import FileMark, mark_of, replace_text
-from ashore.fleet.records.values import Asker, Desired, DesiredState
 from ashore.jobs.file import Job
 from ashore.topics.loop.job import load_job_file
 

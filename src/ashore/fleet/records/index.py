@@ -37,7 +37,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from ashore.errors import ServerRefused
-from ashore.fleet.records.layout import EVENTS, ServerFiles
+from ashore.fleet.records.server_files import EVENTS, ServerFiles
 
 T = TypeVar("T")
 VERSION = 1  # of the tables: another one is made again

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ashore.errors import AshoreError, JobFileInvalid
-from ashore.fleet.records.layout import JOB_SUFFIXES, is_name
+from ashore.fleet.records.server_files import JOB_SUFFIXES, is_name
 from ashore.fleet.records.store import FileMark, mark_of
 from ashore.jobs.file import Job
 from ashore.topics.loop.job import load_job_file

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ashore.base.units import format_time
 from ashore.errors import KILLED
-from ashore.fleet.records.layout import EVENTS, ServerFiles
+from ashore.fleet.records.server_files import EVENTS, ServerFiles
 
 BYTES_MAX, KEPT = 20_000_000, 5
 IN_MEMORY = 2_000

@@ -15,7 +15,7 @@ from typing import TypeGuard
 
 from ashore.base.units import format_duration
 from ashore.errors import AshoreError, JobFileInvalid
-from ashore.fleet.records.values import DesiredState, SliceSeen
+from ashore.fleet.records.server_files import DesiredState, SliceSeen
 from ashore.fleet.supervise.decide import CONTINUES, FILE, NEVER, PERSON, Phase
 from ashore.fleet.supervise.supervisor import ManagedJob
 from ashore.jobs.state import JobState

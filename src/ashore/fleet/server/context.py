@@ -21,7 +21,7 @@ from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.operate.webhook import Webhook
 from ashore.fleet.records.index import Index
 from ashore.fleet.records.journal import Journal
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 from ashore.fleet.server.pages.supervision import SupervisedJobs
 from ashore.fleet.supervise.supervisor import Supervisor
 

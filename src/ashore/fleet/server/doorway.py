@@ -23,7 +23,7 @@ from ashore.errors import AshoreError, NotAllowed, RequestInvalid
 from ashore.fleet.access.permissions import noted_caller, noted_rule
 from ashore.fleet.access.requests import SAFE, RequestAccess
 from ashore.fleet.operate.commands import COMMANDS
-from ashore.fleet.records.layout import AUDIT, REFUSED, ServerFiles
+from ashore.fleet.records.server_files import AUDIT, REFUSED, ServerFiles
 from ashore.fleet.records.store import Records
 from ashore.fleet.server.problems import answer, disk_failed
 

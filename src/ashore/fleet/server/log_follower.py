@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
 from ashore.fleet.records.journal import Happened
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 from ashore.fleet.records.store import read_record, write_record
 from ashore.log.entries import Define, Entry, Migrate, Rollback, Seal
 from ashore.log.names import SliceName

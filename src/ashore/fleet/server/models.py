@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ashore.fleet.operate.operations import OperationState, OperationView
-from ashore.fleet.records.values import DesiredState, ProcessRecord
+from ashore.fleet.records.server_files import DesiredState, ProcessRecord
 from ashore.fleet.server.condition import JobCondition
 from ashore.fleet.supervise.decide import Phase
 from ashore.fleet.supervise.supervisor import ManagedJob

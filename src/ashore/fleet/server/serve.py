@@ -41,7 +41,7 @@ from ashore.fleet.operate.webhook import Webhook, WebhookAddress
 from ashore.fleet.records.index import Index
 from ashore.fleet.records.job_files import JobFiles, KnownJobs
 from ashore.fleet.records.journal import Journal
-from ashore.fleet.records.layout import ServerFiles
+from ashore.fleet.records.server_files import ServerFiles
 from ashore.fleet.server.api import jobs, operations, server
 from ashore.fleet.server.certificate import PASSWORD, ServerCertificate
 from ashore.fleet.server.context import Context

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from ashore.errors import ExitCode
 from ashore.fleet.records.job_files import JobFile
-from ashore.fleet.records.values import Desired, DesiredState, ExitRecord, RetryRecord
+from ashore.fleet.records.server_files import Desired, DesiredState, ExitRecord, RetryRecord
 
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 1_000, 300_000
 STEADY_MS = 600_000  # a run that lasted so long was no failure in a row

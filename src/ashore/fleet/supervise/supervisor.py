@@ -22,17 +22,21 @@ from ashore.fleet.machine.limits import Memory, ServerLimits
 from ashore.fleet.machine.processes import LivingProcess, Processes
 from ashore.fleet.records.job_files import JobFile, JobFiles
 from ashore.fleet.records.journal import Happened
-from ashore.fleet.records.layout import DESIRED, RUNS, RunFiles, ServerFiles, desired_name
-from ashore.fleet.records.store import FileMark, mark_of, read_record, write_hint, write_record
-from ashore.fleet.records.values import (
+from ashore.fleet.records.server_files import (
+    DESIRED,
+    RUNS,
     Desired,
     DesiredState,
     ExitRecord,
     PhaseRecord,
     ProcessRecord,
     RetryRecord,
+    RunFiles,
     RunSeen,
+    ServerFiles,
+    desired_name,
 )
+from ashore.fleet.records.store import FileMark, mark_of, read_record, write_hint, write_record
 from ashore.fleet.supervise.decide import NEEDING, Act, Decision, Facts, Phase, after_exit, decide
 
 LOOK_S = 1.0

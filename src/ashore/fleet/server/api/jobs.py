@@ -16,7 +16,7 @@ from ashore.errors import JobUnknown, RequestInvalid
 from ashore.fleet.access.guard import GuardedRoute
 from ashore.fleet.access.permissions import note_caller
 from ashore.fleet.access.tokens import Caller, Grant, is_in_scope
-from ashore.fleet.records.values import Asker
+from ashore.fleet.records.server_files import Asker
 from ashore.fleet.server.condition import judge_condition
 from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, plane_of
 from ashore.fleet.server.models import DeployChange, JobChange, JobDocument, JobList, PauseChange

@@ -24,7 +24,7 @@ from ashore.fleet.access.permissions import JobAccess
 from ashore.fleet.access.tokens import Caller
 from ashore.fleet.operate.commands import COMMANDS, CommandTwin, Parameter, Value
 from ashore.fleet.operate.operations import OperationState, OperationView
-from ashore.fleet.records.values import Asker
+from ashore.fleet.records.server_files import Asker
 from ashore.fleet.server.api.jobs import Name
 from ashore.fleet.server.context import Asking, Context, Shared, job_access_of, may_read_of
 from ashore.fleet.server.models import OperationDocument, OperationList

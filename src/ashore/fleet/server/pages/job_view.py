@@ -10,7 +10,7 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from ashore.base.units import format_duration
-from ashore.fleet.records.values import BatchSeen
+from ashore.fleet.records.server_files import BatchSeen
 from ashore.fleet.server.condition import SeenJob
 from ashore.fleet.server.pages.drawing import chart, named
 from ashore.fleet.server.pages.fleet_page import view_row

@@ -20,8 +20,7 @@ from ashore.fleet.machine.background import END_S, Background
 from ashore.fleet.operate.commands import BY_NAME, Value
 from ashore.fleet.operate.operations import Operations
 from ashore.fleet.operate.verbs import Verbs
-from ashore.fleet.records.layout import ServerFiles
-from ashore.fleet.records.values import Asker, RunSeen
+from ashore.fleet.records.server_files import Asker, RunSeen, ServerFiles
 from ashore.fleet.server.condition import LAG_MS_MAX, FreshNumbers, RateSample, SeenJob
 from ashore.fleet.server.job_watch import FleetWatch, Marks
 from ashore.fleet.server.pages.job_text import Drafts

@@ -13,7 +13,7 @@ from ashore.fleet.access.guard import Admits, form_of, require_operate, visitor_
 from ashore.fleet.access.permissions import note_caller
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.records.job_files import check_name
-from ashore.fleet.records.layout import is_name
+from ashore.fleet.records.server_files import is_name
 from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.job_text import check_size, read_masked
 from ashore.jobs.file import Job, parse_job
