@@ -24,12 +24,12 @@ from ashore.plans.change.rewriting import (
     RewriteKind,
     ValueSource,
 )
-from ashore.queries.spark.internals.buffers import StatefulAggregate
 from ashore.queries.spark.internals.state import (
     FAMILY,
     KEY,
     PARTITION_KEY,
     VALUE,
+    StatefulAggregate,
     StateStores,
     encode_struct,
     read_decoded,

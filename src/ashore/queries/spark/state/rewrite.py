@@ -19,11 +19,11 @@ from ashore.log import names
 from ashore.log.progress import StateWork
 from ashore.plans.change.backfill import is_filled
 from ashore.plans.change.rewriting import OperatorRewrite, RewriteKind, StateRewrite
-from ashore.queries.spark.internals.buffers import find_aggregates
 from ashore.queries.spark.internals.planning import write_state_schemas
 from ashore.queries.spark.internals.state import (
     StateStores,
     StoreIds,
+    find_aggregates,
     read_state,
     reported_progress,
     rewrite_state,
