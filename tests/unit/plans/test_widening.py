@@ -2,7 +2,7 @@
 
 import pytest
 
-from ashore.plans.change.equivalence import is_lossless
+from ashore.plans.change.columns import is_lossless
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,13 @@ from enum import StrEnum
 
 from ashore.base.codec import added
 from ashore.errors import QueryRefused
-from ashore.plans.change.columns import find_source, is_wider, only_widens_keys
-from ashore.plans.change.equivalence import (
+from ashore.plans.change.columns import (
     find_same_state,
+    find_source,
     find_widened,
     find_widened_columns,
+    is_wider,
+    only_widens_keys,
 )
 from ashore.plans.change.side import SESSIONS, WITHIN, KeptOperator, compare_plans
 from ashore.plans.change.sources import match_sources
