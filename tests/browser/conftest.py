@@ -24,7 +24,7 @@ from tests.browser.only_watched import OnlyWatched
 from tests.unit.proof.lakes import Lake
 
 from ashore.base.clock import SystemClock
-from ashore.fleet.access.requests import RequestAccess
+from ashore.fleet.access.guard import RequestAccess
 from ashore.fleet.access.tokens import TokenFile
 from ashore.fleet.machine.check_process import CheckProcesses
 from ashore.fleet.records.store import write_text

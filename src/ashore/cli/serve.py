@@ -17,7 +17,7 @@ from ashore.fleet.machine.limits import ServerLimits
 from ashore.fleet.operate.webhook import WebhookAddress
 
 if TYPE_CHECKING:
-    from ashore.fleet.access.requests import TrustedProxy
+    from ashore.fleet.access.guard import TrustedProxy
     from ashore.fleet.server.serve import ServerSettings
 
 
@@ -139,7 +139,7 @@ def _proxy(proxies: list[str], user_header: str, groups_header: str) -> "Trusted
         raise RequestInvalid(
             f"--trusted-proxy: {error}", hint="an address or a network, as 10.0.0.0/24"
         ) from None
-    made: TrustedProxy = import_module("ashore.fleet.access.requests").TrustedProxy(
+    made: TrustedProxy = import_module("ashore.fleet.access.guard").TrustedProxy(
         networks, user_header.lower(), groups_header.lower()
     )
     return made

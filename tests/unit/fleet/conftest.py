@@ -19,7 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ashore.base.clock import SystemClock
-from ashore.fleet.access.requests import RequestAccess, TrustedProxy, names_of
+from ashore.fleet.access.guard import RequestAccess, TrustedProxy, names_of
 from ashore.fleet.access.tokens import TokenFile
 from ashore.fleet.machine.check_process import CheckProcesses
 from ashore.fleet.machine.processes import Processes

@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 
 from ashore.cli.app import app
 from ashore.errors import RequestInvalid
-from ashore.fleet.access.guard import Admits
-from ashore.fleet.access.requests import TrustedProxy
+from ashore.fleet.access.guard import Admits, TrustedProxy
 from ashore.fleet.access.tokens import LOOK_S, UserRole
 from ashore.fleet.records.server_files import desired_name
 from ashore.fleet.records.store import read_lines

@@ -17,9 +17,8 @@ from tests.unit.fleet.conftest import Served, serving_app
 from tests.unit.fleet.test_access import OPEN, all_routes
 
 from ashore.errors import NotAllowed, ServerRefused
-from ashore.fleet.access.guard import Admits, GuardedRoute
+from ashore.fleet.access.guard import Admits, GuardedRoute, TrustedProxy
 from ashore.fleet.access.permissions import JOBS, OPERATIONS, OWN, Reach
-from ashore.fleet.access.requests import TrustedProxy
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.records.journal import Happened
 from ashore.fleet.records.server_files import desired_name

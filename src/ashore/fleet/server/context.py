@@ -11,8 +11,8 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from ashore.base.clock import Clock
+from ashore.fleet.access.guard import RequestAccess
 from ashore.fleet.access.permissions import JobAccess
-from ashore.fleet.access.requests import RequestAccess
 from ashore.fleet.access.tokens import Caller, UserRole
 from ashore.fleet.machine.check_process import CheckProcesses
 from ashore.fleet.operate.operations import Operations

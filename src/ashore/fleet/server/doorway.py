@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ashore.base.clock import Clock
 from ashore.base.units import format_time
 from ashore.errors import AshoreError, NotAllowed, RequestInvalid
+from ashore.fleet.access.guard import SAFE, RequestAccess
 from ashore.fleet.access.permissions import noted_caller, noted_rule
-from ashore.fleet.access.requests import SAFE, RequestAccess
 from ashore.fleet.operate.commands import COMMANDS
 from ashore.fleet.records.server_files import AUDIT, REFUSED, ServerFiles
 from ashore.fleet.records.store import Records

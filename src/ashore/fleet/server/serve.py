@@ -27,8 +27,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ashore import __version__
 from ashore.base.clock import SystemClock
 from ashore.errors import RequestInvalid, ServerDiskFailed, ServerRefused, ServerRuns
+from ashore.fleet.access.guard import RequestAccess, TrustedProxy, names_of
 from ashore.fleet.access.permissions import JobAccess
-from ashore.fleet.access.requests import RequestAccess, TrustedProxy, names_of
 from ashore.fleet.access.tokens import TokenFile
 from ashore.fleet.machine.check_process import CheckProcesses
 from ashore.fleet.machine.limits import ServerLimits

@@ -24,11 +24,11 @@ from ashore.fleet.access.guard import (
     Admits,
     LoginNeeded,
     PageGuard,
+    RequestAccess,
     read_form,
     visitor_of,
 )
 from ashore.fleet.access.permissions import JobAccess
-from ashore.fleet.access.requests import RequestAccess
 from ashore.fleet.access.tokens import UserRole
 from ashore.fleet.machine.check_process import CheckProcesses
 from ashore.fleet.server.pages.command_routes import command_routes
