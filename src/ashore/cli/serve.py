@@ -13,7 +13,6 @@ from rich.markup import escape
 from ashore.cli.options import Debug, Directory, parse_size
 from ashore.cli.output import reported_errors, say
 from ashore.errors import NotInstalled, RequestInvalid
-from ashore.fleet.machine.limits import ServerLimits
 from ashore.fleet.operate.webhook import WebhookAddress
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
     debug: Debug = False,
 ) -> None:
     """Run the jobs of a directory, and serve REST, metrics and pages over them."""
-    limits = ServerLimits(jobs_max, _size(memory_max), _size(job_memory_max))
+    limits = (jobs_max, _size(memory_max), _size(job_memory_max))
     tls = certificate, certificate_key
     with reported_errors(as_json=False, debug=debug):
         hook = None if webhook is None else _address(webhook)
@@ -119,7 +118,7 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
             roots=tuple(roots or ()),
             webhook=hook,
             index=index,
-            limits=limits,
+            limits=server.ServerLimits(*limits),
         )
         server.serve(settings, lambda url: _say_address(settings, url))
 

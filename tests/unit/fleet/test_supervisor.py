@@ -14,8 +14,13 @@ import pytest
 
 from ashore.base.http_post import ALLOW
 from ashore.errors import KILLED, ServerDiskFailed
-from ashore.fleet.machine.limits import LOOK_EVERY_MS, ServerLimits
-from ashore.fleet.machine.processes import Command, Processes, StartOrder
+from ashore.fleet.machine.processes import (
+    LOOK_EVERY_MS,
+    Command,
+    Processes,
+    ServerLimits,
+    StartOrder,
+)
 from ashore.fleet.operate.verbs import Verbs
 from ashore.fleet.records.job_files import JobFiles
 from ashore.fleet.records.journal import Happened

@@ -31,9 +31,8 @@ from ashore.fleet.access.guard import RequestAccess, TrustedProxy, names_of
 from ashore.fleet.access.permissions import JobAccess
 from ashore.fleet.access.tokens import TokenFile
 from ashore.fleet.machine.check_process import CheckProcesses
-from ashore.fleet.machine.limits import ServerLimits
 from ashore.fleet.machine.locks import take_lock
-from ashore.fleet.machine.processes import Command, Processes, run_command
+from ashore.fleet.machine.processes import Command, Processes, ServerLimits, run_command
 from ashore.fleet.operate.operations import Operations, Starter, operation_command
 from ashore.fleet.operate.roots import Roots
 from ashore.fleet.operate.verbs import Verbs

@@ -18,8 +18,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.errors import KILLED, AshoreError
 from ashore.fleet.machine.background import END_S, Background
-from ashore.fleet.machine.limits import Memory, ServerLimits
-from ashore.fleet.machine.processes import LivingProcess, Processes
+from ashore.fleet.machine.processes import LivingProcess, Memory, Processes, ServerLimits
 from ashore.fleet.records.job_files import JobFile, JobFiles
 from ashore.fleet.records.journal import Happened
 from ashore.fleet.records.server_files import (
