@@ -31,8 +31,8 @@ from ashore.fleet.records.job_files import JobFiles
 from ashore.fleet.records.journal import Journal
 from ashore.fleet.records.server_files import ServerFiles
 from ashore.fleet.server.context import Context
-from ashore.fleet.server.doorway import Doorway
-from ashore.fleet.server.serve import ClientConnection, create_app
+from ashore.fleet.server.doorway import ClientConnection, Doorway
+from ashore.fleet.server.serve import create_app
 from ashore.fleet.supervise.supervisor import Supervisor
 from ashore_lab.testing.simulation import simulated_command, write_simulated_job
 

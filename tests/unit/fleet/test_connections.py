@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from ashore.cli.app import app
 from ashore.errors import RequestInvalid, ServerRefused
 from ashore.fleet.server import doorway
-from ashore.fleet.server.serve import ClientConnection
+from ashore.fleet.server.doorway import ClientConnection
 from ashore_lab.testing.simulation import write_simulated_job
 
 ROOT = Path(__file__).parents[3]

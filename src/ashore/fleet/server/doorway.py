@@ -1,21 +1,25 @@
-"""What every request passes: who asks, from where, how much is sent, what is written down.
+"""What every request passes: how long it takes, who asks, how much is sent, what is written down.
 
-What it is: `Doorway`, a layer of ASGI around the application.
-What it promises: no address but those of the pages, which have a guard of their own, is reached
-without a token; for which jobs that holds, the route asks (see `access`). Another site's
-requests reach nothing; a body is bounded in size and time as a whole; each change leaves an audit
-line with who, by which rule, what and how it ended, and so does each request that is refused to
-a caller who is known, and each login. No body and no token is written down.
+What it is: `ClientConnection`, on which a request comes; `Doorway`, a layer of ASGI around the
+application.
+What it promises: a client that sends nothing keeps no place. No address but those of the pages,
+which have a guard of their own, is reached without a token; for which jobs that holds, the route
+asks (see `access`). Another site's requests reach nothing; a body is bounded in size and time as a
+whole; each change leaves an audit line with who, by which rule, what and how it ended, and so does
+each request that is refused to a caller who is known, and each login. No body and no token is
+written down.
 """
 
 import asyncio
 import re
 from contextlib import suppress
 
+import h11
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ashore.base.clock import Clock
 from ashore.base.units import format_time
@@ -27,10 +31,69 @@ from ashore.fleet.records.server_files import AUDIT, REFUSED, ServerFiles
 from ashore.fleet.records.store import Records
 from ashore.fleet.server.problems import answer, disk_failed
 
+HEAD_S_MAX = 20.0
+REST_S_MAX = 5.0  # of a body, after its answer
 AUDIT_BYTES, AUDITS_KEPT = 50_000_000, 10
 REFUSED_BYTES, REFUSED_KEPT = 10_000_000, 3
 PATH_MAX = 1_000
 NOT_KNOWN = ""  # who asked, where there was no valid token
+
+
+class ClientConnection(H11Protocol):
+    """A connection of a client, whose heads have to come in time. Uvicorn cuts idle ones off.
+
+    A client that sends nothing, or a head byte by byte, is cut off, at its first request and at
+    each later one, and so is one that keeps sending a body that has been answered. So no client
+    keeps a place for ever, or others from an answer: there is no thread of its own.
+    """
+
+    head_s_max = HEAD_S_MAX
+    rest_s_max = REST_S_MAX
+    _waits: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the head of a request."""
+        super().connection_made(transport)
+        self._wait(self.head_s_max)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Take what has come. A head that is there in part has to be whole in time."""
+        super().handle_events()
+        if self.conn.their_state is not h11.IDLE:
+            if not self._is_answered():
+                self._wait_no_more()
+        elif self.conn.trailing_data[0] and self._waits is None:
+            self._wait(self.head_s_max)
+
+    def on_response_complete(self) -> None:
+        """Let the next request come, or give up one that has been answered and still comes."""
+        super().on_response_complete()
+        if self._is_answered():
+            self._wait(self.rest_s_max)
+
+    def _is_answered(self) -> bool:
+        """Return whether a body still comes of a request that has its answer."""
+        is_coming = self.conn.their_state is h11.SEND_BODY
+        return is_coming and self.cycle is not None and self.cycle.response_complete
+
+    def _wait(self, seconds: float) -> None:
+        self._wait_no_more()
+        self._waits = self.loop.call_later(seconds, self._give_up)
+
+    def _wait_no_more(self) -> None:
+        if self._waits is not None:
+            self._waits.cancel()
+            self._waits = None
+
+    def _give_up(self) -> None:
+        self._waits = None
+        if not self.transport.is_closing():
+            self.transport.close()
 
 
 class AuditLog:

@@ -3,7 +3,6 @@
 What it promises: one server per state directory. Jobs continue when it ends, however it ends.
 """
 
-import asyncio
 import gc
 import os
 import resource
@@ -19,10 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import h11
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ashore import __version__
 from ashore.base.clock import SystemClock
@@ -44,7 +41,7 @@ from ashore.fleet.records.server_files import ServerFiles
 from ashore.fleet.server.api import jobs, operations, server
 from ashore.fleet.server.certificate import PASSWORD, ServerCertificate
 from ashore.fleet.server.context import Context
-from ashore.fleet.server.doorway import Doorway
+from ashore.fleet.server.doorway import ClientConnection, Doorway
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.log_follower import LogFollower
 from ashore.fleet.server.pages.routes import pages_router
@@ -252,67 +249,8 @@ def _alone(files: ServerFiles) -> Iterator[None]:
         os.close(handle)
 
 
-HEAD_S_MAX = 20.0
-REST_S_MAX = 5.0  # of a body, after its answer
 CONNECTIONS_MAX = 4_000  # with more, requests are answered with 503
 FILES_MAX = 3 * CONNECTIONS_MAX
-
-
-class ClientConnection(H11Protocol):
-    """A connection of a client, whose heads have to come in time. Uvicorn cuts idle ones off.
-
-    A client that sends nothing, or a head byte by byte, is cut off, at its first request and at
-    each later one, and so is one that keeps sending a body that has been answered. So no client
-    keeps a place for ever, or others from an answer: there is no thread of its own.
-    """
-
-    head_s_max = HEAD_S_MAX
-    rest_s_max = REST_S_MAX
-    _waits: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the head of a request."""
-        super().connection_made(transport)
-        self._wait(self.head_s_max)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self._wait_no_more()
-        super().connection_lost(exc)
-
-    def handle_events(self) -> None:
-        """Take what has come. A head that is there in part has to be whole in time."""
-        super().handle_events()
-        if self.conn.their_state is not h11.IDLE:
-            if not self._is_answered():
-                self._wait_no_more()
-        elif self.conn.trailing_data[0] and self._waits is None:
-            self._wait(self.head_s_max)
-
-    def on_response_complete(self) -> None:
-        """Let the next request come, or give up one that has been answered and still comes."""
-        super().on_response_complete()
-        if self._is_answered():
-            self._wait(self.rest_s_max)
-
-    def _is_answered(self) -> bool:
-        """Return whether a body still comes of a request that has its answer."""
-        is_coming = self.conn.their_state is h11.SEND_BODY
-        return is_coming and self.cycle is not None and self.cycle.response_complete
-
-    def _wait(self, seconds: float) -> None:
-        self._wait_no_more()
-        self._waits = self.loop.call_later(seconds, self._give_up)
-
-    def _wait_no_more(self) -> None:
-        if self._waits is not None:
-            self._waits.cancel()
-            self._waits = None
-
-    def _give_up(self) -> None:
-        self._waits = None
-        if not self.transport.is_closing():
-            self.transport.close()
 
 
 def allow_files() -> None:
