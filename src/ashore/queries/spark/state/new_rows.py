@@ -3,19 +3,25 @@
 What it is: `Maker`: for each store of each operator, the rows that it is to have; `recode`, the
 rows of an operator from the form of the old plan to that of the new one: decoded by Spark, computed
 anew, and encoded by Spark; `find_null`, whether a column that is never NULL from now on has one.
+`replay` runs the new query over all records up to the last batch, once, into a checkpoint of its
+own; `fill` takes what the replay has for the keys of an old state.
 What it promises: the source is only read. What it has decoded and made anew, it keeps a list of, so
 that it can be verified. No byte of a row is made here. A column goes to its place as the rewrite
-says, and only to one of the same type, or of a wider one where the rewrite says so.
+says, and only to one of the same type, or of a wider one where the rewrite says so. A replay lands
+nothing. Whatever both keep is compared, key by key, and a difference refuses the backfill: records
+are gone, came late, or were read by other SQL.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
 
-from ashore.errors import CheckpointUnfit, fail
+from ashore.errors import CheckpointUnfit, check, fail
 from ashore.plans.change.backfill import is_filled
 from ashore.plans.change.rewriting import (
     KeySource,
@@ -36,9 +42,9 @@ from ashore.queries.spark.internals.state import (
     read_state,
     with_schema_of,
 )
-from ashore.queries.spark.state.backfilling import BATCH, fill
 from ashore.queries.spark.state.forms import ONLY, deal_out, number_fields, struct_fields
 from ashore.queries.state.checkpoint import Checkpoint
+from ashore.queries.state.layout import OffsetsFile
 
 _SIDES = {"left", "right"}  # of a join
 _WAITING = "{}-keyWithIndexToValue"  # the store, or the column family, of a side's rows
@@ -372,3 +378,95 @@ def _last(rows: DataFrame) -> DataFrame:
     keys = [each for each in rows.columns if each.startswith("k")]
     values = [each for each in rows.columns if each.startswith("v")]
     return rows.groupBy(*keys).agg(*(F.max(each).alias(each) for each in values))
+
+
+# ---- state that is filled of a replay
+
+BATCH = 0  # of the replay
+_KEY, _VALUE = "key", "value"
+_TOLERANCE = 1e-9  # sums of a DOUBLE depend on the order of rows in their last digits
+_OPAQUE = ("binary", "array", "map", "struct")  # what a function writes in an order of its own
+
+
+def replay(frame: DataFrame, mode: str, offsets: OffsetsFile, scratch: Checkpoint) -> None:
+    """Run a query once, from where its topics begin up to the end of a batch.
+
+    `offsets`: of that batch, in the order of the query's sources. `scratch`: gets the state; it has
+    a query's id, and nothing else.
+    Raises what Spark raises where a record is not there any more.
+    """
+    settings = offsets.settings
+    # Nothing is late: what has come is in the state, and each window that it has.
+    everything = replace(settings, watermark_ms=0) if settings else None
+    scratch.plan(BATCH, replace(offsets, settings=everything))
+    writer = frame.writeStream.format("noop").outputMode(mode).trigger(once=True)
+    writer.option("checkpointLocation", scratch.uri).start().awaitTermination()
+    check(scratch.read_position().committed == BATCH, "the replay has done its batch")
+
+
+def fill(
+    rows: DataFrame | None, replayed: DataFrame, rewrite: OperatorRewrite
+) -> tuple[DataFrame, OperatorRewrite]:
+    """Return decoded rows of state with what is filled beside it, and where that is.
+
+    `rows`: of the old operator; None: it is a new one. `replayed`: of the new one.
+    Raises CheckpointUnfit where the replay has other values than the state.
+    """
+    if rows is None:
+        values = tuple(ValueSource(place) for place in range(len(rewrite.values)))
+        return replayed, replace(rewrite, values=values)
+    old = rows.select(number_fields(rows, _KEY), number_fields(rows, _VALUE))
+    new = replayed.select(
+        number_fields(replayed, _KEY, "replayed_key"), number_fields(replayed, _VALUE, "replayed")
+    )
+    met = [
+        F.col(_KEY)[f"c{key.column}"].eqNullSafe(F.col("replayed_key")[f"c{place}"])
+        for place, key in enumerate(rewrite.keys)
+    ]
+    joined = old.join(new, met or F.lit(True), "left")
+    _require_same(joined, rows, rewrite)
+    filled = [place for place, each in enumerate(rewrite.values) if each.is_filled]
+    count = len(struct_fields(rows.schema[_VALUE].dataType))
+    value = F.struct(
+        *(F.col(_VALUE)[f"c{place}"].alias(f"c{place}") for place in range(count)),
+        *(
+            F.col("replayed")[f"c{place}"].alias(f"c{count + number}")
+            for number, place in enumerate(filled)
+        ),
+    )
+    places = {place: count + number for number, place in enumerate(filled)}
+    values = tuple(
+        ValueSource(places[place]) if place in places else each
+        for place, each in enumerate(rewrite.values)
+    )
+    return joined.select(F.col(_KEY), value.alias(_VALUE)), replace(rewrite, values=values)
+
+
+def _require_same(joined: DataFrame, rows: DataFrame, rewrite: OperatorRewrite) -> None:
+    """Raise CheckpointUnfit where a group is not in the replay, or has other values there."""
+    kinds = [each.dataType for each in struct_fields(rows.schema[_VALUE].dataType)]
+    differs = [F.col("replayed_key").isNull()]
+    differs += [
+        ~_is_same(F.col(_VALUE)[f"c{each.column}"], F.col("replayed")[f"c{place}"], kind)
+        for place, each in enumerate(rewrite.values)
+        if each.column is not None
+        and not (kind := kinds[each.column]).simpleString().startswith(_OPAQUE)
+    ]
+    counted = joined.agg(F.count("*").alias("all"), F.count_if(reduce(or_, differs)).alias("other"))
+    found = counted.collect()[0]
+    if found["other"]:
+        raise CheckpointUnfit(
+            f"`{rewrite.name}`: a replay gives other values for {found['other']:,} of "
+            f"{found['all']:,} groups; nothing was changed",
+            hint="the state does not have all records of the topic, or has some that the topic no "
+            "longer has: records came late, were skipped, or were read by different SQL. Without "
+            "`--backfill` the new functions begin empty",
+            why="backfill_differs",
+        )
+
+
+def _is_same(one: Column, other: Column, kind: DataType) -> Column:
+    if not isinstance(kind, DoubleType | FloatType):
+        return one.eqNullSafe(other)
+    is_near = F.abs(one - other) <= F.greatest(F.abs(one), F.abs(other)) * F.lit(_TOLERANCE)
+    return one.eqNullSafe(other) | F.coalesce(is_near, F.lit(False))

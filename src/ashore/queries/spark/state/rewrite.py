@@ -28,9 +28,8 @@ from ashore.queries.spark.internals.state import (
     reported_progress,
     rewrite_state,
 )
-from ashore.queries.spark.state.backfilling import replay
 from ashore.queries.spark.state.forms import ONLY, Forms, store_of_schema
-from ashore.queries.spark.state.new_rows import Maker
+from ashore.queries.spark.state.new_rows import Maker, replay
 from ashore.queries.spark.state.rescaling import measure_stores
 from ashore.queries.spark.state.verifying import (
     Rewritten,
