@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ashore.errors import check
-from ashore.plans.column_ids import HANDED_ON, separate_branches, separate_unions
 from ashore.plans.graph import (
     DELAY,
     FUNCTIONS,
@@ -27,6 +26,7 @@ from ashore.plans.graph import (
 )
 from ashore.plans.lineage import Lineage, learn_lineage
 from ashore.plans.physical import (
+    HANDED_ON,
     Node,
     Planned,
     PlannedJoin,
@@ -34,6 +34,8 @@ from ashore.plans.physical import (
     PlannedSide,
     StateInfo,
     expressions_in,
+    separate_branches,
+    separate_unions,
     type_name,
     write_option,
 )

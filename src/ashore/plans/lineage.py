@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ashore.plans.column_ids import UnionColumn
 from ashore.plans.graph import (
     BY_GROUP,
     DECODED,
@@ -30,6 +29,7 @@ from ashore.plans.physical import (
     Node,
     Planned,
     PlannedNode,
+    UnionColumn,
     expressions_in,
     field_of,
     type_name,

@@ -5,9 +5,8 @@ from dataclasses import replace
 from tests.unit.plans.trees import CLICKS, alias, attribute, leaf, literal, node, planned
 
 from ashore.plans.build import build_graph
-from ashore.plans.column_ids import HANDED_ON, separate_branches
 from ashore.plans.graph import NULLABLE, OF_BRANCH, Term, TermKind
-from ashore.plans.physical import Node, Planned, PlannedNode
+from ashore.plans.physical import HANDED_ON, Node, Planned, PlannedNode, separate_branches
 
 ID, OTHER = attribute("id", 1), attribute("other", 2)
 READING = replace(leaf(ID), columns=(ID,))
