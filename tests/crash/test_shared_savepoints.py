@@ -17,7 +17,8 @@ from ashore.queries.state import files
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.queries.state.files import CheckpointStore
 from ashore.queries.state.savepoints import pool as pools
-from ashore.queries.state.savepoints import share, store, sweep, transfer
+from ashore.queries.state.savepoints import save as saving
+from ashore.queries.state.savepoints import store, sweep, transfer
 from ashore.queries.state.savepoints.manifest import Manifest, SavepointKind
 from ashore.queries.state.savepoints.pool import Pool
 from ashore.queries.state.savepoints.restore import restore
@@ -53,7 +54,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Contents:
 @pytest.fixture(autouse=True)
 def _one_call_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call has the same number in every run."""
-    for module in (files, pools, share, store, sweep, transfer):
+    for module in (files, pools, saving, store, sweep, transfer):
         monkeypatch.setattr(module, "WORKERS", 1)
 
 

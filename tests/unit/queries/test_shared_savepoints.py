@@ -25,8 +25,7 @@ from ashore.queries.state.savepoints.manifest import (
     write_references,
 )
 from ashore.queries.state.savepoints.restore import restore
-from ashore.queries.state.savepoints.save import Saved, Shelf, save
-from ashore.queries.state.savepoints.share import is_named_once
+from ashore.queries.state.savepoints.save import Saved, Shelf, is_named_once, save
 from ashore.queries.state.savepoints.store import Savepoint, list_savepoints
 from ashore.queries.state.savepoints.sweep import count_removed, remove_savepoint
 from ashore.queries.state.survey import take_survey

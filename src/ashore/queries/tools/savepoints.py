@@ -13,8 +13,7 @@ from ashore.queries.state.checkpoint import Checkpoint, open_directory
 from ashore.queries.state.required_files import Required
 from ashore.queries.state.savepoints.manifest import Manifest, SavedFile, SavepointKind
 from ashore.queries.state.savepoints.restore import Restored, require_empty, restore
-from ashore.queries.state.savepoints.save import Saved, Shelf, save
-from ashore.queries.state.savepoints.share import plan_sharing
+from ashore.queries.state.savepoints.save import Saved, Shelf, plan_sharing, save
 from ashore.queries.state.savepoints.store import (
     FoundSavepoint,
     Savepoint,
