@@ -31,8 +31,7 @@ from ashore.topics.loop.job import (
     tables_of,
     waiting_tables,
 )
-from ashore.topics.loop.sinks import sink_slice
-from ashore.topics.loop.slices import find_slices
+from ashore.topics.loop.sinks import find_slices, sink_slice
 from ashore.topics.read.lazy import open_later
 from ashore.topics.read.source import Source
 

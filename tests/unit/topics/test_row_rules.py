@@ -31,7 +31,7 @@ from ashore.proof.status.status import read_status
 from ashore.topics.loop.assembly import JobAssembly
 from ashore.topics.loop.definitions import plan_define
 from ashore.topics.loop.job import rules_of
-from ashore.topics.loop.slices import REMOVED, find_removed
+from ashore.topics.loop.sinks import REMOVED, find_removed
 from ashore.topics.open_job import OpenJob
 from ashore.topics.use.table_changes import check_table_changes, describe_pending
 

@@ -15,7 +15,7 @@ from ashore.log.store.reader import read_history
 from ashore.proof.evidence.ledger import Ledger, LedgerBuilder
 from ashore.proof.evidence.result import Progress, SliceRead, quiet
 from ashore.storage.base import Storage
-from ashore.topics.loop.slices import find_slices
+from ashore.topics.loop.sinks import find_slices
 
 
 def read_ledger(storage: Storage, job: str) -> Ledger:

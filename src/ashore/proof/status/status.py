@@ -29,7 +29,7 @@ from ashore.proof.evidence.record_shares import find_warnings
 from ashore.proof.status.queries import QueryStatus, read_query
 from ashore.topics.loop.job import landing_spec, retire_rules, seal_rules
 from ashore.topics.loop.joins import Histories, history_truncated
-from ashore.topics.loop.slices import find_slices
+from ashore.topics.loop.sinks import find_slices
 from ashore.topics.loop.waiting_topics import show_waiting
 from ashore.topics.open_job import OpenJob
 from ashore.topics.read.source import OpenTransaction, Source, StreamInfo

@@ -34,8 +34,8 @@ from ashore.topics.loop.query_sink import QuerySink, QuerySlice
 from ashore.topics.loop.registrar import Registrar
 from ashore.topics.loop.retention import Retirer
 from ashore.topics.loop.retirement import forget_partitions
+from ashore.topics.loop.sinks import read_others
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts
-from ashore.topics.loop.slices import read_others
 from ashore.topics.loop.worker import Worker
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.limits import ReadLimits

@@ -37,8 +37,7 @@ from ashore.topics.loop.joins import (
     shards_of,
     went_back,
 )
-from ashore.topics.loop.sinks import sink_slice
-from ashore.topics.loop.slices import find_removed
+from ashore.topics.loop.sinks import find_removed, sink_slice
 from ashore.topics.loop.waiting_topics import naming_waiting
 from ashore.topics.open_job import OpenJob
 from ashore.topics.use.table_changes import check_table_changes

@@ -15,7 +15,7 @@ from ashore.log.entries import Commit
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_log, read_number
 from ashore.storage.base import Storage
-from ashore.topics.loop.slices import find_slices
+from ashore.topics.loop.sinks import find_slices
 from ashore.topics.open_job import OpenJob
 from ashore.topics.use.stop import JobStopped
 

@@ -20,7 +20,7 @@ from ashore.topics.loop.definitions import (
     require_readable,
 )
 from ashore.topics.loop.job import define_tables, landing_spec
-from ashore.topics.loop.slices import find_removed, read_others
+from ashore.topics.loop.sinks import find_removed, read_others
 from ashore.topics.open_job import OpenJob
 
 
