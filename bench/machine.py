@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from ashore.jobs.java import find_java
+from ashore.jobs.jars import find_java
 
 ROOT = Path(__file__).parent.parent
 

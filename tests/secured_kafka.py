@@ -11,7 +11,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from ashore.jobs.java import SHORT_LIVED
+from ashore.jobs.jars import SHORT_LIVED
 from ashore.topics.read.client import Cluster
 from ashore_lab.services.kafka import BrokerOptions, Kafka
 from ashore_lab.services.ports import LOOPBACK, find_free_ports

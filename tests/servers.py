@@ -11,8 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from ashore.jobs.jars import locked
-from ashore.jobs.java import SHORT_LIVED
+from ashore.jobs.jars import SHORT_LIVED, locked
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.hive import Hive, HiveOptions
 from ashore_lab.services.kafka import BrokerOptions, Kafka

@@ -7,7 +7,7 @@ Java hears of it before packages are downloaded.
 import sys
 
 from ashore.errors import AshoreError
-from ashore.jobs.java import find_java
+from ashore.jobs.jars import find_java
 
 
 def main() -> None:

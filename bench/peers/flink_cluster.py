@@ -15,8 +15,14 @@ from typing import Any, Self
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
 
-from ashore.jobs.jars import Progress, cache_directory, ensure_jars, parse_jar
-from ashore.jobs.java import find_java, find_pyspark_home
+from ashore.jobs.jars import (
+    Progress,
+    cache_directory,
+    ensure_jars,
+    find_java,
+    find_pyspark_home,
+    parse_jar,
+)
 from bench.peers.settings import JVM_HEAP
 
 HERE = Path(__file__).parent

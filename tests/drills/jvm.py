@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from ashore.jobs.java import find_java
+from ashore.jobs.jars import find_java
 
 COLLECTIONS = 3  # a batch under way reaches some megabytes
 _CLASS = re.compile(r"\s*\d+:\s+(\d+)\s+(\d+)\s+(\S+)")

@@ -12,8 +12,7 @@ from tests.hdfs_tools import mend
 
 from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
-from ashore.jobs.jars import class_path
-from ashore.jobs.java import find_java
+from ashore.jobs.jars import class_path, find_java
 from ashore_lab.services import registry
 from ashore_lab.services.hdfs import Hdfs, HdfsOptions
 from ashore_lab.services.hdfs_ha import NameNodeRole

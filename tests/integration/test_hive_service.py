@@ -10,7 +10,7 @@ import pytest
 from hdfs_native import Client
 
 from ashore.errors import ServiceError
-from ashore.jobs.java import find_java, pyspark_classpath
+from ashore.jobs.jars import find_java, pyspark_classpath
 from ashore_lab.services import registry
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.hive import CALL, REPLY, Hive, HiveOptions, is_answering

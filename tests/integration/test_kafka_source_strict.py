@@ -33,7 +33,7 @@ from ashore.errors import (
     SourceError,
     SourceUnreachable,
 )
-from ashore.jobs.java import SHORT_LIVED, find_java
+from ashore.jobs.jars import SHORT_LIVED, find_java
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read.kafka import KafkaSource

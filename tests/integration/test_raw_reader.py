@@ -28,7 +28,7 @@ from tests.tampering import (
 from tests.three_brokers import ThreeBrokers
 
 from ashore.errors import OffsetsGone, SourceError
-from ashore.jobs.java import SHORT_LIVED
+from ashore.jobs.jars import SHORT_LIVED
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.topics.read import native as raw
 from ashore.topics.read.client import Cluster

@@ -13,8 +13,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ashore.errors import JarMismatch, ServiceError
-from ashore.jobs.jars import cache_directory, jar_paths, load_lock
-from ashore.jobs.java import SHORT_LIVED
+from ashore.jobs.jars import SHORT_LIVED, cache_directory, jar_paths, load_lock
 from ashore_lab.services import registry
 from ashore_lab.services.kafka import BrokerOptions, Kafka
 from ashore_lab.services.ports import is_listening

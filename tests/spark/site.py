@@ -16,7 +16,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.kafka_tools import create_topic, produce
 
-from ashore.jobs import java
+from ashore.jobs import jars
 from ashore.log.entries import Entry
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
@@ -39,10 +39,10 @@ from ashore.topics.write.batch import BatchOrder, BatchRunner, TaskResult
 SCHEMA = "id BIGINT, country STRING, ts BIGINT"
 DEADLINE_S = 30.0
 # Tests end before the second compiler of the JVM pays: a job process starts in half the time.
-SHORT_LIVED = {DRIVER_OPTIONS: " ".join(java.SHORT_LIVED)}
+SHORT_LIVED = {DRIVER_OPTIONS: " ".join(jars.SHORT_LIVED)}
 # Of the session that all tests of a process share, which compiles more than the 48 MB that a JVM
 # keeps for one compiler, and would compile again what it threw away.
-SHARED = {DRIVER_OPTIONS: " ".join((*java.SHORT_LIVED, "-XX:ReservedCodeCacheSize=240m"))}
+SHARED = {DRIVER_OPTIONS: " ".join((*jars.SHORT_LIVED, "-XX:ReservedCodeCacheSize=240m"))}
 # Of a job whose processes read little, and several of which may run at once.
 LOCAL = {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "512m"}}
 PROVENANCE = ("kafka_topic", "kafka_partition", "kafka_offset")

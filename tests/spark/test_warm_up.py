@@ -10,7 +10,7 @@ from tests.unit.cli.test_commands import invoke
 
 from ashore.jobs import class_archive
 from ashore.jobs.class_archive import find_archive, is_sound, use_options
-from ashore.jobs.java import find_java
+from ashore.jobs.jars import find_java
 
 
 @pytest.mark.parametrize(

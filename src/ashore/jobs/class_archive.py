@@ -16,8 +16,7 @@ from typing import Self
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.jobs.jars import cache_directory, jar_paths
-from ashore.jobs.java import find_java, find_pyspark_home
+from ashore.jobs.jars import cache_directory, find_java, find_pyspark_home, jar_paths
 
 # Else each class that is left out is reported on stdout, which is for events.
 SILENT = "-Xshare:auto -Xlog:disable -Xlog:all=error:stderr"

@@ -20,8 +20,7 @@ from ashore.jobs.class_archive import find_options
 from ashore.jobs.events import Ended, Event, Talk, decode_event
 from ashore.jobs.failure import Failed
 from ashore.jobs.heartbeat import state_directory
-from ashore.jobs.jars import jar_paths
-from ashore.jobs.java import find_java
+from ashore.jobs.jars import find_java, jar_paths
 
 
 def process_logs() -> Path:

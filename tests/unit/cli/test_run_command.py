@@ -10,7 +10,7 @@ from tests.unit.cli.test_commands import JOB, invoke
 
 from ashore.cli import run_view
 from ashore.errors import JavaMissing, TableOwned
-from ashore.jobs.java import find_java
+from ashore.jobs.jars import find_java
 from ashore.log.names import SliceName, checkpoint_directory
 from ashore.log.store.owner import claim_tables
 from ashore.queries.state.attempts import Attempts

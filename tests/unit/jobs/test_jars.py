@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import JarMismatch, JavaMissing, ServiceError
-from ashore.jobs import java
 from ashore.jobs.jars import (
     Jar,
     cache_directory,
     ensure_jars,
+    find_java,
     jar_paths,
     load_lock,
     parse_jar,
@@ -26,9 +26,9 @@ JAR = parse_jar("org.example:jam_2.13:1.0", hashlib.sha256(CONTENT).hexdigest())
 def _no_java(monkeypatch: pytest.MonkeyPatch):
     """Any fetch fails at once, so that a test that fetches is seen."""
     monkeypatch.setenv("JAVA_HOME", "nowhere")
-    java.find_java.cache_clear()
+    find_java.cache_clear()
     yield
-    java.find_java.cache_clear()
+    find_java.cache_clear()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from tests.drills.jvm import Heap, collect, rises
 
-from ashore.jobs.java import find_java
+from ashore.jobs.jars import find_java
 
 SOURCE = """
     import java.util.*;

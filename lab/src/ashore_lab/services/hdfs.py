@@ -16,8 +16,7 @@ from pathlib import Path
 
 from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
-from ashore.jobs.jars import Progress, class_path
-from ashore.jobs.java import SHORT_LIVED, find_java
+from ashore.jobs.jars import SHORT_LIVED, Progress, class_path, find_java
 from ashore_lab.services import hdfs_settings as settings
 from ashore_lab.services import proxy
 from ashore_lab.services.guard import GuardedServers

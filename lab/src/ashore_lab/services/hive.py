@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ashore.jobs.java import SHORT_LIVED, find_java, log4j_option, pyspark_classpath
+from ashore.jobs.jars import SHORT_LIVED, find_java, log4j_option, pyspark_classpath
 from ashore_lab.services.hdfs_settings import to_xml
 from ashore_lab.services.ports import LOOPBACK
 from ashore_lab.services.process import Command

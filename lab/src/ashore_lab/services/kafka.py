@@ -12,8 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ashore.errors import ServiceError
-from ashore.jobs.jars import Progress, class_path
-from ashore.jobs.java import SHORT_LIVED, find_java, log4j_option
+from ashore.jobs.jars import SHORT_LIVED, Progress, class_path, find_java, log4j_option
 from ashore_lab.services.notes import choose_once
 from ashore_lab.services.ports import LOOPBACK, find_free_ports, is_listening
 from ashore_lab.services.process import Command, SlowStart

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 from uuid import uuid4
 
-from ashore.jobs.java import SHORT_LIVED
+from ashore.jobs.jars import SHORT_LIVED
 from ashore_lab.services.guard import Guard
 from ashore_lab.services.kafka import BrokerOptions, Kafka
 from ashore_lab.services.notes import choose_once

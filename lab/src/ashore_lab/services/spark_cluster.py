@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ashore.errors import ServiceError
-from ashore.jobs.java import find_java, find_pyspark_home, pyspark_classpath
+from ashore.jobs.jars import find_java, find_pyspark_home, pyspark_classpath
 from ashore_lab.services.guard import GuardedServers
 from ashore_lab.services.ports import LOOPBACK, choose_ports
 from ashore_lab.services.process import (

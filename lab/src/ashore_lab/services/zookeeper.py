@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashore.jobs.java import SHORT_LIVED, find_java, log4j_option, pyspark_classpath
+from ashore.jobs.jars import SHORT_LIVED, find_java, log4j_option, pyspark_classpath
 from ashore_lab.services.ports import LOOPBACK
 from ashore_lab.services.process import Command
 from ashore_lab.services.single import SingleServer

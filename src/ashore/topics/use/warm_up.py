@@ -14,7 +14,7 @@ from ashore.errors import ServiceError
 from ashore.jobs.class_archive import NewArchive
 from ashore.jobs.events import CaseEnded
 from ashore.jobs.failure import Failed
-from ashore.jobs.java import SHORT_LIVED
+from ashore.jobs.jars import SHORT_LIVED
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import CasesRequest, write_request
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
-from ashore.jobs.java import SHORT_LIVED
+from ashore.jobs.jars import SHORT_LIVED
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 
 # A drill's processes end before the second compiler of the JVM pays: they start in half the time.

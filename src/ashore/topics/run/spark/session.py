@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from ashore.errors import JobFileInvalid, SparkNotStarted
 from ashore.jobs.file import Job
 from ashore.jobs.file.model import Spark
-from ashore.jobs.java import SHORT_LIVED
+from ashore.jobs.jars import SHORT_LIVED
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.job import lake_of
 from ashore.topics.run.spark.daemon import MODULE
