@@ -172,9 +172,7 @@ def read_record(kind: type[T], path: Path) -> T | None:
         return None
 
 
-def append_line(
-    path: Path, document: Mapping[str, object], bytes_max: int, kept: int, mode: int = 0o600
-) -> None:
+def append_line(path: Path, document: Mapping[str, object], bytes_max: int, kept: int) -> None:
     """Append an object as a line, in one call. Raises OSError.
 
     A file that has grown to `bytes_max` is moved aside before: `NAME.1` is the newest of the `kept`
@@ -182,7 +180,7 @@ def append_line(
     """
     _rotate(path, bytes_max, kept)
     line = json.dumps(document, default=str) + "\n"
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.write(handle, line.encode())
     finally:

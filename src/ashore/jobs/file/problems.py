@@ -97,12 +97,11 @@ def validate(
         return None
 
 
-def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Finding:
+def finding_of(error: ErrorDetails, root: type[Section]) -> Finding:
     """Return one of pydantic's errors in the words of the job file."""
-    location = error["loc"]
-    if location[-1:] == ("[key]",) and error["type"] != "extra_forbidden":
-        location = location[:-1]  # pydantic's mark for the key of a mapping
-    key = prefix + location
+    key = error["loc"]
+    if key[-1:] == ("[key]",) and error["type"] != "extra_forbidden":
+        key = key[:-1]  # pydantic's mark for the key of a mapping
     example = example_text(root, key)
     write = f"write {key_text(key[-1:])}: {example}" if example else ""
     found = _kind(error["input"])

@@ -54,7 +54,6 @@ class RecentBatch:
     planned_ms: int
     prepared_ms: int  # when its files were written and it began to count
     closed_ms: int | None  # when a later entry said that its files are in their tables
-    closed_by: int | None  # the number of that entry
     fetched: int  # records, as the next four
     landed: int  # in a main or a late table
     dead: int  # in a dead-letter table
@@ -87,7 +86,6 @@ def _recent(entry: Entry, body: Prepare, closer: Entry | None) -> RecentBatch:
         planned_ms=body.time.now_ms,
         prepared_ms=entry.written_ms,
         closed_ms=closer.written_ms if closer else None,
-        closed_by=closer.number if closer else None,
         fetched=sum(each.fetched for each in body.shards),
         landed=sum(each.landed for each in body.shards) if rows is None else rows,
         dead=sum(each.dead for each in body.shards),

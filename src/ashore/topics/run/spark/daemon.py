@@ -37,12 +37,12 @@ _FAILED_BEFORE = re.compile(
 _WITHOUT_ASHORE = re.compile(r"No module named '?ashore\b")
 
 
-def import_for_tasks(names: tuple[str, ...] = LOADED) -> None:
+def import_for_tasks() -> None:
     """Import what tasks need, and nothing that starts threads; what fails is as if not asked for.
 
     A worker that needs what has failed imports it again, so that its task fails, and says why.
     """
-    for name in names:
+    for name in LOADED:
         # Spark reads where the daemon listens from stdout.
         with suppress(Exception, SystemExit), redirect_stdout(sys.stderr):
             importlib.import_module(name)
