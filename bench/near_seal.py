@@ -25,7 +25,7 @@ from ashore.base.clock import CLOCK_VARIABLE, Steering, SystemClock
 from ashore.jobs.events import Landed, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_client import HiveClient
 from ashore.tables.catalog.hive_wire import Address
 from ashore_lab.services.hive import Hive
 from ashore_lab.services.kafka import Kafka
@@ -160,7 +160,7 @@ def run(strategy: str, folder: Path, kafka: Kafka, hive: Hive) -> np.ndarray:
     create_topics(kafka.bootstrap_servers, {strategy: 2})
     trial = Trial(strategy, lake, Steering(CLOCK.now_ms(), START_MS, SPEED))
     host, port = hive.uri.removeprefix("thrift://").split(":")
-    client = HiveClient(ClientSettings((Address(host, int(port)),), 60, ""), CLOCK)
+    client = HiveClient((Address(host, int(port)),), 60, CLOCK)
     with running(trial, kafka.bootstrap_servers, hive.uri):
         hours_ms = trial.watch(client)
     client.close()

@@ -15,7 +15,7 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.log import names
 from ashore.proof.status.status import read_status
 from ashore.proof.verify.job import verify_job
-from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_client import HiveClient
 from ashore.tables.catalog.hive_wire import Address
 from ashore.topics.open_job import open_job
 from ashore_lab.services.hdfs import Hdfs
@@ -29,7 +29,7 @@ SHARDS = (0, 1)
 def listed(hive: Hive, table: str, *partitions: str) -> set[str]:
     """Return those partitions that the metastore lists."""
     host, port = hive.uri.removeprefix("thrift://").split(":")
-    client = HiveClient(ClientSettings((Address(host, int(port)),), 60, ""), SystemClock())
+    client = HiveClient((Address(host, int(port)),), 60, SystemClock())
     try:
         found = client.call("get_partitions_by_names", *table.split("."), list(partitions))
     finally:

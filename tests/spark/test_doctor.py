@@ -24,7 +24,7 @@ from ashore.base.clock import SystemClock
 from ashore.proof.doctor.apply import Done, diagnose, treat
 from ashore.proof.doctor.observe import FormerAt
 from ashore.proof.doctor.repair_plan import Diagnosis
-from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_client import HiveClient
 from ashore.tables.catalog.hive_wire import Address
 from ashore.topics.open_job import open_job
 from ashore_lab.services.hive import Hive
@@ -224,7 +224,7 @@ def test_after_a_sink_of_connect_the_rest_is_landed_and_its_partitions_are_regis
 
 def client_of(hive: Hive) -> HiveClient:
     host, port = hive.uri.removeprefix("thrift://").split(":")
-    return HiveClient(ClientSettings((Address(host, int(port)),), 60, ""), SystemClock())
+    return HiveClient((Address(host, int(port)),), 60, SystemClock())
 
 
 def partitions(hive: Hive) -> set[str]:

@@ -24,7 +24,7 @@ from ashore.proof.audit.auditor import audit_once
 from ashore.proof.evidence.result import ProblemKind
 from ashore.proof.status.status import read_status
 from ashore.proof.verify.job import verify_job
-from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_client import HiveClient
 from ashore.tables.catalog.hive_wire import Address, thrift
 from ashore.topics.open_job import open_job
 from ashore_lab.services.hive import Hive
@@ -226,7 +226,7 @@ def columns_of(hive: Hive, table: str) -> dict[str, str]:
 @contextmanager
 def connected(hive: Hive) -> Iterator[HiveClient]:
     host, _, port = hive.uri.removeprefix("thrift://").rpartition(":")
-    client = HiveClient(ClientSettings((Address(host, int(port)),), 60, ""), SystemClock())
+    client = HiveClient((Address(host, int(port)),), 60, SystemClock())
     yield client
     client.close()
 

@@ -13,7 +13,7 @@ from tests.spark.site import Site, event, table_of
 from ashore.base.clock import CLOCK_VARIABLE, SteeredClock, Steering
 from ashore.log.progress import Quiet
 from ashore.queries.spark.sql.assembly import assembled
-from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_client import HiveClient
 from ashore.tables.catalog.hive_wire import Address
 from ashore.topics.loop.job import load_job_file
 from ashore.topics.loop.slice_loop import SliceLoop
@@ -36,7 +36,7 @@ class Lake:
         host, port = hive.uri.removeprefix("thrift://").split(":")
         Steering(0, 0).write(self.clock_file)
         self.clock = SteeredClock(self.clock_file)
-        self.client = HiveClient(ClientSettings((Address(host, int(port)),), 60, ""), self.clock)
+        self.client = HiveClient((Address(host, int(port)),), 60, self.clock)
         self.job_file = site.job_file(
             table_of(
                 self.topic,

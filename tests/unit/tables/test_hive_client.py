@@ -11,7 +11,7 @@ import pytest
 
 from ashore.base.clock import SystemClock
 from ashore.errors import CatalogError, CatalogUnreachable
-from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_client import HiveClient
 from ashore.tables.catalog.hive_wire import Address, HiveRefusal
 
 Behaviour = Callable[[socket.socket], None]
@@ -82,8 +82,8 @@ def close_at_once(connection: socket.socket) -> None:
 
 
 @contextmanager
-def client(*addresses: Address, timeout_s: float = 5, user: str = "") -> Iterator[HiveClient]:
-    made = HiveClient(ClientSettings(addresses, timeout_s, user), SystemClock())
+def client(*addresses: Address, timeout_s: float = 5) -> Iterator[HiveClient]:
+    made = HiveClient(addresses, timeout_s, SystemClock())
     try:
         yield made
     finally:
@@ -232,17 +232,3 @@ def test_an_argument_that_cannot_be_sent_spoils_no_connection():
         with pytest.raises(CatalogError):
             asked.call("get_database", "\ud800")
         assert asked.call("get_database", "ods").name == "ods"
-
-
-def test_the_user_is_reported_first():
-    seen = []
-
-    def behave(connection: socket.socket) -> None:
-        seen.append(connection.recv(4096))
-        connection.sendall(reply(2, struct.pack(">bhbib", 15, 0, 11, 0, 0), b"set_ugi"))
-        answer(DATABASE)(connection)
-
-    with serve(behave) as address, client(address, user="etl") as asked:
-        assert asked.call("get_database", "ods").name == "ods"
-    assert b"set_ugi" in seen[0]
-    assert b"etl" in seen[0]

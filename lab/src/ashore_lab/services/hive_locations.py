@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ashore.base.clock import SystemClock
-from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_client import HiveClient
 from ashore.tables.catalog.hive_schema import same_location
 from ashore.tables.catalog.hive_wire import Address, HiveRefusal
 
@@ -39,8 +39,7 @@ def _written_out(location: str) -> str:
 @contextmanager
 def _connected(uri: str, timeout_s: float) -> Iterator[HiveClient]:
     host, _, port = uri.removeprefix("thrift://").rpartition(":")
-    settings = ClientSettings((Address(host, int(port)),), timeout_s, user="")
-    client = HiveClient(settings, SystemClock())
+    client = HiveClient((Address(host, int(port)),), timeout_s, SystemClock())
     try:
         yield client
     finally:

@@ -13,7 +13,7 @@ from ashore.tables.catalog.base import Catalog, NoCatalog
 PORT = 9083  # where metastores listen unless configured otherwise
 
 
-def open_catalog(uris: str | None, *, timeout_s: float = 30.0, user: str = "") -> Catalog:
+def open_catalog(uris: str | None, *, timeout_s: float = 30.0) -> Catalog:
     """Return the catalog at `uris`: `thrift://host:port`, more of them with commas; None: none.
 
     Raises JobFileInvalid for an address that cannot be one, NotInstalled.
@@ -21,7 +21,6 @@ def open_catalog(uris: str | None, *, timeout_s: float = 30.0, user: str = "") -
     Arguments:
         uris: where the same metastore answers; the first that does is asked.
         timeout_s: how long a call may take altogether.
-        user: in whose name a metastore without Kerberos acts; empty: in its own.
 
     """
     if uris is None:
@@ -29,10 +28,9 @@ def open_catalog(uris: str | None, *, timeout_s: float = 30.0, user: str = "") -
     addresses = [_parse(uri.strip()) for uri in uris.split(",")]
     with _needing_extra():
         from ashore.tables.catalog.hive import HiveCatalog  # noqa: PLC0415 - an extra
-        from ashore.tables.catalog.hive_client import ClientSettings  # noqa: PLC0415 - an extra
         from ashore.tables.catalog.hive_wire import Address  # noqa: PLC0415 - an extra
     made = tuple(Address(host, port) for host, port in addresses)
-    return HiveCatalog(ClientSettings(made, timeout_s, user))
+    return HiveCatalog(made, timeout_s)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ashore.base.clock import Clock, SystemClock
+from ashore.base.clock import SystemClock
 from ashore.errors import CatalogError
 from ashore.tables.catalog.base import (
     CatalogPartition,
@@ -28,7 +28,7 @@ from ashore.tables.catalog.growth import (
     find_repeated,
     refuse_growth,
 )
-from ashore.tables.catalog.hive_client import ClientSettings, HiveClient
+from ashore.tables.catalog.hive_client import HiveClient
 from ashore.tables.catalog.hive_schema import (
     SPARK_PATH,
     SPARK_PROVIDER,
@@ -40,7 +40,7 @@ from ashore.tables.catalog.hive_schema import (
     same_type,
     spark_properties,
 )
-from ashore.tables.catalog.hive_wire import HiveRefusal, thrift
+from ashore.tables.catalog.hive_wire import Address, HiveRefusal, thrift
 from ashore.tables.ddl import Schema
 
 # A call that times out is made again from its start, so it must be small enough to end in time.
@@ -54,7 +54,6 @@ SEALED_ROWS = "ashore.rows"
 # Zero means unknown to readers. Without them the metastore counts the files of a new partition.
 _NO_STATISTICS = {"numFiles": "0", "totalSize": "0"}
 _KEEP_STATISTICS = thrift.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
-_SYSTEM_CLOCK = SystemClock()
 
 T = TypeVar("T")
 
@@ -62,9 +61,9 @@ T = TypeVar("T")
 class HiveCatalog:
     """Tables and partitions of the metastore's default catalog. Any thread may call."""
 
-    def __init__(self, settings: ClientSettings, clock: Clock = _SYSTEM_CLOCK) -> None:
-        self._settings = settings
-        self._client = HiveClient(settings, clock)
+    def __init__(self, addresses: Sequence[Address], timeout_s: float) -> None:
+        self._addresses = addresses
+        self._client = HiveClient(addresses, timeout_s, SystemClock())
 
     def check_table(self, table: CatalogTable) -> None:
         """See Catalog."""
@@ -164,7 +163,7 @@ class HiveCatalog:
 
     def describe(self) -> str:
         """See Catalog."""
-        return ",".join(f"thrift://{address}" for address in self._settings.addresses)
+        return ",".join(f"thrift://{address}" for address in self._addresses)
 
     def close(self) -> None:
         """See Catalog."""
@@ -209,7 +208,7 @@ class HiveCatalog:
             self._client.call("create_database", new, accept=["AlreadyExistsException"])
         answer = self._client.call(
             "create_table_with_environment_context",
-            _new_table(table, self._settings.user),
+            _new_table(table),
             _KEEP_STATISTICS,
             accept=["AlreadyExistsException"],
         )
@@ -272,13 +271,13 @@ def _names(table: CatalogTable) -> tuple[str, str]:
     return table.database.lower(), table.name.lower()
 
 
-def _new_table(table: CatalogTable, user: str) -> Any:
+def _new_table(table: CatalogTable) -> Any:
     database, name = _names(table)
     storage = STORAGES[table.format]
     return thrift.Table(
         tableName=name,
         dbName=database,
-        owner=user,
+        owner="",
         createTime=0,
         lastAccessTime=0,
         retention=0,

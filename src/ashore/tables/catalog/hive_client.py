@@ -7,8 +7,7 @@ is made again: so only calls that may be repeated go through here. Threads take 
 """
 
 import threading
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ashore.base.clock import Clock
@@ -16,21 +15,12 @@ from ashore.errors import CatalogError, CatalogUnreachable
 from ashore.tables.catalog.hive_wire import Address, Connection, HiveRefusal
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
-    """Whom to ask, in whose name, and for how long."""
-
-    addresses: tuple[Address, ...]
-    timeout_s: float
-    user: str  # empty: the metastore acts in its own name
-
-
 class HiveClient:
     """A client that lives as long as its job."""
 
-    def __init__(self, settings: ClientSettings, clock: Clock) -> None:
-        self._settings = settings
-        self._addresses = list(settings.addresses)  # the one to connect to next comes first
+    def __init__(self, addresses: Sequence[Address], timeout_s: float, clock: Clock) -> None:
+        self._timeout_s = timeout_s
+        self._addresses = list(addresses)  # the one to connect to next comes first
         self._clock = clock
         self._connection: Connection | None = None
         self._lock = threading.Lock()
@@ -40,8 +30,8 @@ class HiveClient:
 
         Raises CatalogError for any other refusal, and CatalogUnreachable.
         """
-        deadline_s = self._clock.monotonic_s() + self._settings.timeout_s
-        if not self._lock.acquire(timeout=self._settings.timeout_s):
+        deadline_s = self._clock.monotonic_s() + self._timeout_s
+        if not self._lock.acquire(timeout=self._timeout_s):
             raise self._unreachable(method, ["other calls take all the time"])
         try:
             answer = self._ask_any(method, arguments, deadline_s)
@@ -64,7 +54,7 @@ class HiveClient:
                 return connection.ask(method, arguments, deadline_s)
             except TimeoutError:
                 # That server may still be at it: asking another one would only add to its work.
-                causes.append(f"{connection.address}: no answer in {self._settings.timeout_s:g} s")
+                causes.append(f"{connection.address}: no answer in {self._timeout_s:g} s")
                 self._drop()
                 break
             except Exception as error:  # noqa: BLE001 - named when no other address answers
@@ -83,26 +73,12 @@ class HiveClient:
             now_s = self._clock.monotonic_s()
             share_s = max(deadline_s - now_s, 0) / left  # so that a dead host leaves time for more
             try:
-                self._connection = self._connect(address, now_s + share_s)
+                self._connection = Connection(address, now_s + share_s, self._clock)
             except Exception as error:  # noqa: BLE001 - named when no other address answers
                 causes.append(f"{address}: {error}")
                 self._drop()
             else:
                 yield self._connection
-
-    def _connect(self, address: Address, deadline_s: float) -> Connection:
-        """Connect and say who calls.
-
-        A metastore that does not support that call acts in its own name.
-        """
-        connection = Connection(address, deadline_s, self._clock)
-        try:
-            if self._settings.user:
-                connection.ask("set_ugi", (self._settings.user, []), deadline_s)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     def _drop(self) -> None:
         """Close the connection; the next one is made to the next address."""

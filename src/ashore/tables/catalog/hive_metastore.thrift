@@ -130,9 +130,6 @@ exception InvalidOperationException {
 }
 
 service ThriftHiveMetastore {
-  list<string> set_ugi(1: string user_name, 2: list<string> group_names)
-    throws (1: MetaException o1)
-
   Database get_database(1: string name)
     throws (1: NoSuchObjectException o1, 2: MetaException o2)
   void create_database(1: Database database)
