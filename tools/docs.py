@@ -318,9 +318,9 @@ def render_counters() -> str:
 
     explain_all("counts of verify", {each.name for each in fields(Tally)}, TALLY)
     explain_all("problems of verify", {each.value for each in ProblemKind}, PROBLEMS)
-    from ashore.topics.loop import retirement  # noqa: PLC0415
+    from ashore.topics.loop import retention  # noqa: PLC0415
 
-    every = {**COUNTERS, **retirement.COUNTERS}
+    every = {**COUNTERS, **retention.COUNTERS}
     return "\n".join(
         [
             "# Counters\n",

@@ -8,8 +8,7 @@ from tests.crash import retention_job
 from tests.crash.harness import FAULTS, find_failures, require_none_fails
 from tests.crash.retention_job import SCENARIOS
 
-from ashore.topics.loop.retention import Retirer
-from ashore.topics.loop.retirement import RetirePartition, delete_files
+from ashore.topics.loop.retention import RetirePartition, Retirer, delete_files
 
 # Files of two batches, and a success file where the partition was sealed.
 DELETES = {

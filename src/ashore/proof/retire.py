@@ -23,7 +23,7 @@ from ashore.log.plan_seal import partition_end_ms
 from ashore.log.store.clock_guard import require_right_clock
 from ashore.proof.evidence.log_reading import read_ledger
 from ashore.topics.loop.job import lake_of
-from ashore.topics.loop.retirement import (
+from ashore.topics.loop.retention import (
     RetirePartition,
     delete_files,
     files_of,

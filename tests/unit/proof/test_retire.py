@@ -22,7 +22,7 @@ from ashore.storage.base import Staged
 from ashore.tables.catalog import CatalogPartition, CatalogTable
 from ashore.tables.ddl import Atom, Field, Schema
 from ashore.topics import open_job
-from ashore.topics.loop.retirement import RetirePartition
+from ashore.topics.loop.retention import RetirePartition
 from ashore_lab.testing import FailBefore, FaultyStorage
 from ashore_lab.testing.memory_catalog import MemoryCatalog
 

@@ -32,8 +32,7 @@ from ashore.topics.loop.job_loop import JobLoop, Rhythm
 from ashore.topics.loop.job_streams import JobStreams, slice_plan
 from ashore.topics.loop.query_sink import QuerySink, QuerySlice
 from ashore.topics.loop.registrar import Registrar
-from ashore.topics.loop.retention import Retirer
-from ashore.topics.loop.retirement import forget_partitions
+from ashore.topics.loop.retention import Retirer, forget_partitions
 from ashore.topics.loop.sinks import read_others
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts
 from ashore.topics.loop.worker import Worker

@@ -76,8 +76,7 @@ from ashore.topics.loop.joins import (
     shown_gaps,
     went_back,
 )
-from ashore.topics.loop.retention import Retirer
-from ashore.topics.loop.retirement import retire_entry
+from ashore.topics.loop.retention import Retirer, retire_entry
 from ashore.topics.loop.samples import NullColumnWatch, read_samples
 from ashore.topics.loop.shares import ShareWindow
 from ashore.topics.loop.too_large import Oversized
