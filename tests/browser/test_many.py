@@ -12,7 +12,7 @@ from tests.unit.proof.lakes import make_lake
 
 from ashore.fleet.server.pages.fleet_page import list_jobs, view_fleet
 from ashore.fleet.server.pages.render import render
-from ashore.fleet.server.pages.versions_view import view_diff
+from ashore.fleet.server.pages.versions_svg import view_diff
 from ashore.plans.version import JobVersion
 from ashore.plans.version_changes import compare_versions
 from ashore.proof.status.query_versions import ComparedVersions, RecordedVersion

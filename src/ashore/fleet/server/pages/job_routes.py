@@ -15,7 +15,7 @@ from ashore.fleet.server.pages.job_view import view_job
 from ashore.fleet.server.pages.log_view import page_of, view_entry, view_log
 from ashore.fleet.server.pages.render import HEADERS
 from ashore.fleet.server.pages.supervision import VERBS
-from ashore.fleet.server.pages.versions_view import view_diff
+from ashore.fleet.server.pages.versions_svg import view_diff
 from ashore.log.entries import Entry
 from ashore.log.names import SliceName
 from ashore.log.store.reader import list_log
