@@ -11,7 +11,7 @@ from pyspark.sql.streaming.state import GroupState
 from tests.checkpoint_files import opened
 
 from ashore.queries.spark.sql.settings import CHANGELOG, FORMAT, JOIN_FORMAT, ROCKSDB
-from ashore.queries.spark.state.rescaling import Cut, rescale
+from ashore.queries.spark.state.rewrite import Cut, rescale
 from ashore.queries.state.layout import PROVIDER
 from ashore.queries.state.rescaling import finish, lay_out, plan_rescale
 

@@ -46,8 +46,7 @@ from ashore.queries.spark.internals.state import FAMILY, list_state, read_state
 from ashore.queries.spark.sql.assembly import SparkJob, assembled
 from ashore.queries.spark.sql.settings import FORMAT
 from ashore.queries.spark.sql.validate import open_query, plan_stored
-from ashore.queries.spark.state.rescaling import Cut, rescale
-from ashore.queries.spark.state.rewrite import Migration, NewQuery, migrate
+from ashore.queries.spark.state.rewrite import Cut, Migration, NewQuery, migrate, rescale
 from ashore.queries.spark.state.rows import READING, read_rows
 from ashore.queries.state.checkpoint import Checkpoint, open_directory
 from ashore.storage import count_hanging_calls

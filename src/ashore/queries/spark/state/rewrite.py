@@ -1,36 +1,52 @@
-"""State rewritten for other SQL.
+"""State rewritten for other SQL, or into another number of partitions, and compared.
 
 What it is: the part of a migration that needs Spark: what its planner says of the new operators,
-and stores that are written.
+and stores that are written; and that of a rescale.
 What it promises: the source is only read. Stores that are kept are linked or copied as files, and
 none of their rows is read. What Spark plans is compared with the rewrite, operator by operator and
-type by type, before anything is written.
+type by type, before anything is written. A rescale moves keys and values as they are. Each store of
+its target is read again, and has the same rows as that of the source: as many, with the same
+digest.
 """
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from ashore.errors import CheckpointUnfit, fail
-from ashore.jobs.events import DroppedStores, Event, MovedStores, StateMigrated, StateStep
+from ashore.jobs.events import (
+    DroppedStores,
+    Event,
+    MovedStores,
+    Rescaled,
+    StateMigrated,
+    StateStep,
+    StoreRows,
+)
 from ashore.log import names
 from ashore.log.progress import StateWork
 from ashore.plans.change.backfill import is_filled
 from ashore.plans.change.rewriting import OperatorRewrite, RewriteKind, StateRewrite
 from ashore.queries.spark.internals.planning import write_state_schemas
 from ashore.queries.spark.internals.state import (
+    FAMILY,
+    KEY,
+    VALUE,
     StateStores,
     StoreIds,
     find_aggregates,
+    list_state,
     read_state,
     reported_progress,
     rewrite_state,
 )
-from ashore.queries.spark.state.forms import ONLY, Forms, store_of_schema
+from ashore.queries.spark.state.forms import ONLY, Forms, deal_out, store_of_schema
 from ashore.queries.spark.state.new_rows import Maker, replay
-from ashore.queries.spark.state.rescaling import measure_stores
 from ashore.queries.spark.state.verifying import (
     Rewritten,
     count_placed,
@@ -55,7 +71,7 @@ from ashore.queries.state.layout import (
 )
 from ashore.queries.state.migration import require_rewritable
 from ashore.queries.state.required_files import Required
-from ashore.queries.state.rescaling import finish
+from ashore.queries.state.rescaling import commit, finish
 from ashore.queries.state.survey import take_survey
 from ashore.storage import LocalStorage
 
@@ -462,3 +478,109 @@ def _unfit(checkpoint: Checkpoint, why: str, text: str) -> CheckpointUnfit:
     place = checkpoint.place
     hint = "nothing was switched: the checkpoint is unchanged"
     return CheckpointUnfit(f"{place}: {text}; nothing was changed", hint=hint, why=why)
+
+
+# ---- into another number of partitions
+
+_BITS = 22  # of a part of a hash: three have all 64, and a sum has room for 2**41 rows
+_PART = 1 << _BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Into how many partitions the state of a batch is cut."""
+
+    batch: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What stores hold: rows, and sums over the parts of a hash of each: no order changes them."""
+
+    rows: int
+    digest: tuple[int, ...]
+
+
+def rescale(
+    spark: SparkSession, source: Checkpoint, target: Checkpoint, cut: Cut, send: Send
+) -> Rescaled:
+    """Write the state of a checkpoint to another one, in another number of partitions.
+
+    Requires: all of the target but its state is there; see `lay_out`. Its batch is committed, and
+    `finish` is left to do.
+    Raises CheckpointUnfit where what was written is not what was read; SparkUnknown, StorageError.
+    """
+    moved = _Moved(list_state(spark, source.uri), cut.partitions, send)
+    with moved:
+        ids = rewrite_state(spark, source.uri, target.uri, cut.batch, moved.move) or {}
+    before = moved.found
+    commit(source, target, cut.batch, ids)
+    after = _measure(spark, target, cut.batch, send)
+    found = tuple(
+        StoreRows(stores.operator, stores.name, family, content.rows)
+        for stores, families in before.items()
+        for family, content in families.items()
+    )
+    if before != after:
+        raise CheckpointUnfit(
+            f"{target.uri}: the rows that were written are not those that were read",
+            hint="nothing was switched: the checkpoint is unchanged; please report this",
+            why="rows_differ",
+        )
+    return Rescaled(found)
+
+
+class _Moved:
+    """Rows of one store after the other: measured, then dealt out to other partitions.
+
+    What Spark has read is kept on disk while a store is written: to read a state is to open it,
+    which costs more than to write it down.
+    """
+
+    def __init__(self, stores: Sequence[StateStores], partitions: int, send: Send) -> None:
+        self.found: dict[StateStores, dict[str, Content]] = {}
+        self._waiting = iter(stores)
+        self._partitions = partitions
+        self._send = send
+        self._kept: DataFrame | None = None
+
+    def move(self, rows: DataFrame) -> DataFrame:
+        """Return the rows of the next store, as Spark's exchange deals them out."""
+        self._let_go()
+        stores = next(self._waiting)
+        self._kept = rows.persist(StorageLevel.DISK_ONLY)
+        self._send(StateStep(StateWork.COUNT, stores.operator, stores.name))
+        self.found[stores] = measure_stores(rows)
+        self._send(StateStep(StateWork.WRITE, stores.operator, stores.name))
+        return deal_out(rows, self._partitions)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._kept is not None:
+            self._kept.unpersist()
+            self._kept = None
+
+
+def _measure(
+    spark: SparkSession, checkpoint: Checkpoint, batch: int, send: Send
+) -> dict[StateStores, dict[str, Content]]:
+    found: dict[StateStores, dict[str, Content]] = {}
+    for stores in list_state(spark, checkpoint.uri):
+        send(StateStep(StateWork.COMPARE, stores.operator, stores.name))
+        found[stores] = measure_stores(read_state(spark, checkpoint.uri, batch, stores))
+    return found
+
+
+def measure_stores(rows: DataFrame) -> dict[str, Content]:
+    """Return what rows of stores hold, by their column families."""
+    # A sum of 64-bit numbers needs more than 64 bits; one of decimals takes longer than three sums.
+    hashed = F.xxhash64(F.col(KEY), F.col(VALUE))
+    parts = [F.shiftright(hashed, at).bitwiseAND(_PART - 1) for at in (0, _BITS, 2 * _BITS)]
+    counted = rows.groupBy(FAMILY).agg(F.count("*"), *map(F.sum, parts)).collect()
+    return {row[0]: Content(row[1], tuple(row[2:])) for row in counted}
