@@ -13,7 +13,7 @@ from ashore.log.plan_rollback import Wish, plan_rollback
 from ashore.log.positions import ShardKey
 from ashore.log.query_history import read_landed_batches
 from ashore.queries.state.layout import MigrationPath
-from ashore.queries.tools.former_log import FormerLog, read_former
+from ashore.queries.tools.another_table import FormerLog, read_former
 from ashore.storage import MemoryStorage
 from ashore_lab.testing import FakeClock
 
