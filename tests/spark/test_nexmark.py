@@ -190,8 +190,10 @@ def produce(site: Site, topics: Mapping[str, str], events: Iterator[tuple[str, b
     for topic, value in events:
         values[topic].append(value)
     for topic, each in values.items():
-        for partition in range(2):
-            site.produce(topics[topic], each[partition::2], partition)
+        short = each[3::4]  # the other partition is three times as long
+        del each[3::4]
+        for partition, part in enumerate((each, short)):
+            site.produce(topics[topic], part, partition)
 
 
 def rows_of(frame: DataFrame) -> Counter[str]:
@@ -227,8 +229,11 @@ IN_JOB = EVERY_DAY | OTHER_DAYS
 INTO_TOPICS = {12, 18}
 
 
-def job_file(site: Site, topics: Mapping[str, str], numbers: set[int]) -> Path:
-    """Write the example's job for some of its queries, over topics of this test."""
+def job_file(site: Site, topics: Mapping[str, str], numbers: set[int], limit: int) -> Path:
+    """Write the example's job for some of its queries, over topics of this test.
+
+    `limit`: records of a batch.
+    """
     sinks = {f"nexmark.q{number}" for number in numbers}
     read = [{**item, "topic": topics[item["topic"]]} for item in JOB["tables"] if "topic" in item]
     tables = [*read, *(item for item in JOB["tables"] if item["table"] in sinks)]
@@ -238,7 +243,8 @@ def job_file(site: Site, topics: Mapping[str, str], numbers: set[int]) -> Path:
         if each.number in numbers and each.file == queries.TABLES
     ]
     sql = {"text": "\n".join(inserts), "state_partitions": 2}
-    return site.job_file(*tables, job=JOB["job"], sql=sql, batch={"interval": "300ms"})
+    batch = {"interval": "300ms", "max_records": limit}
+    return site.job_file(*tables, job=JOB["job"], sql=sql, batch=batch)
 
 
 def run(site: Site, path: Path) -> None:
@@ -246,17 +252,17 @@ def run(site: Site, path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "numbers",
+    ("numbers", "limit"),
     [
-        pytest.param(EVERY_DAY, id="every day"),
-        pytest.param(OTHER_DAYS, id="other days", marks=pytest.mark.long),
+        pytest.param(EVERY_DAY, EVENTS // 10, id="every day"),
+        pytest.param(OTHER_DAYS, EVENTS, id="other days", marks=pytest.mark.long),
     ],
 )
 def test_tables_hold_what_a_run_over_the_whole_input_gives(
-    site: Site, whole: SparkSession, numbers: set[int]
+    site: Site, whole: SparkSession, numbers: set[int], limit: int
 ) -> None:
     topics = {topic: site.topic(2, topic) for topic in SCHEMAS}
-    path = job_file(site, topics, numbers)
+    path = job_file(site, topics, numbers, limit)
     produce(site, topics, records(0, EVENTS // 2))
     run(site, path)
     produce(site, topics, records(EVENTS // 2, EVENTS))
