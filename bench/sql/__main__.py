@@ -12,6 +12,7 @@ What it must not know: how anything is measured.
 import argparse
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +21,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
 
+from ashore.jobs.class_archive import find_archive
 from ashore_lab.services.kafka import BrokerOptions, Kafka
 from bench.machine import describe_commit
 from bench.peers.compare import RETENTION, rotated
@@ -57,6 +59,9 @@ def main() -> int:
         raise SystemExit(f"this wants {CORES} cores")
     signal.signal(signal.SIGTERM, _stop)
     ensure_flink_jars(_say)
+    if "ashore" in options.engines and find_archive() is None:
+        _say("ashore warm-up")
+        subprocess.run([Path(sys.executable).with_name("ashore"), "warm-up"], check=True)
     with tempfile.TemporaryDirectory(prefix="ashore-sql-") as name:
         directory = Path(name)
         broker = BrokerOptions(settings=RETENTION, heap="1g")

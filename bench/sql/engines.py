@@ -16,7 +16,7 @@ from bench.peers.streaming import list_committed, list_final
 from bench.sql.inputs import DDL
 from bench.sql.order import CORES, Order
 from bench.sql.queries import LATENESS_S
-from bench.sql.settings import ASHORE_BATCH
+from bench.sql.settings import ASHORE_BATCH, ASHORE_SQL
 from bench.sql.tree import Tree
 
 TITLES = {
@@ -92,7 +92,7 @@ def _write_job_file(order: Order) -> Path:
             table |= {"event_time": {"column": time}, "late": {"after": f"{LATENESS_S}s"}}
         tables.append(table)
     sink = f"`{order.output_topic}`" if query.key else "bench.result"
-    sql: dict[str, object] = {"text": f"INSERT INTO {sink} {query.spark};"}
+    sql: dict[str, object] = {**ASHORE_SQL, "text": f"INSERT INTO {sink} {query.spark};"}
     if query.key:
         sql["topics"] = [{"topic": order.output_topic, "mode": "upsert", "key": list(query.key)}]
     else:
