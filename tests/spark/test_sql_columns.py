@@ -8,6 +8,7 @@ from tests.spark import test_nexmark as nexmark
 from tests.spark.site import Site
 from tests.spark.sql_jobs import START_MS, read_only, run, sql_job
 
+from ashore.errors import RowNotComputed
 from ashore.log.fold import EMPTY
 from ashore.log.progress import Quiet
 from ashore.plans.graph import PlanGraph
@@ -77,9 +78,25 @@ def test_a_column_that_was_not_read_stops_a_query_that_needs_it(
     site.produce(topic, [json.dumps({"id": 1, "country": "DE", "ts": START_MS}).encode()])
     tables = [read_only(topic), {"table": "ods.all"}]
     job_file = sql_job(site, "INSERT INTO ods.all SELECT id, country FROM clicks;", *tables)
-    with pytest.raises(Exception) as stopped:
+    with pytest.raises(RowNotComputed) as stopped:
         run(site, job_file)
     assert "clicks.country is not read from its topic" in str(stopped.value)
+    assert site.files("ods.all") == []
+
+
+def test_a_view_that_was_not_opened_stops_a_query_that_reads_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = site.topic(1), site.topic(1)
+    for topic in (first, second):
+        site.produce(topic, [json.dumps({"id": 1, "country": "DE", "ts": START_MS}).encode()])
+    tables = [read_only(first), read_only(second, "orders"), {"table": "ods.all"}]
+    text = "INSERT INTO ods.all SELECT c.id FROM clicks c JOIN orders o ON c.id = o.id;"
+    only = property(lambda plan: tuple(each for each in plan.views if each.name == "clicks"))
+    monkeypatch.setattr(frames.QueryPlan, "read_views", only)
+    with pytest.raises(RowNotComputed) as stopped:
+        run(site, sql_job(site, text, *tables))
+    assert "orders is not opened" in str(stopped.value)
     assert site.files("ods.all") == []
 
 

@@ -41,8 +41,8 @@ from ashore.queries.spark.sql.views import (
     first_offsets,
     leave_out,
     make_view,
-    open_nothing,
     open_stream,
+    open_unread,
 )
 from ashore.queries.state.attempts import Attempts
 from ashore.topics.read.reading import KafkaAddress
@@ -180,7 +180,7 @@ def open_frame(
     def make_views(session: SparkSession) -> None:
         for view in plan.views:
             if view not in plan.read_views:
-                make_view(view, open_nothing(session, view), plan.mark)
+                make_view(view, open_unread(session, view), plan.mark)
                 continue
             firsts, most = first_offsets(view, name, fold), plan.offsets_max.get(view.name)
             records = open_stream(session, kafka, view, firsts, most)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StringType, StructType, TimestampNTZType, TimestampType
 
 from ashore import __version__
 from ashore.base.time_format import TimeFormat, parse_time_format
@@ -65,6 +65,7 @@ BAD = "undecodable"  # the metric of a view: records that are in none
 TIMES = "times"
 TIME_COUNTERS = (LATE, FAR_FUTURE, UNTIMED, NEAR_1970)  # its first numbers
 NOT_READ = "is not read from its topic: Ashore took it for a column that the query does not use"
+NOT_OPENED = "is not opened: Ashore took it for a view that the query does not read"
 BAD_RECORD = "a record cannot be decoded: "
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
 
@@ -172,13 +173,17 @@ def open_stream(
     return with_decoded(records, view.spec)
 
 
-def open_nothing(session: SparkSession, view: View) -> DataFrame:
-    """Return no records in the columns of `open_stream`: of a view that a query does not read.
+def open_unread(session: SparkSession, view: View) -> DataFrame:
+    """Return the columns of `open_stream` for a view that a query does not read.
 
-    To open a stream costs a process of Python, half a second of CPU time.
+    To open a stream costs a process of Python, half a second of CPU time. A query that reads it all
+    the same stops: no rows would be silently wrong.
     """
     shape = row_shape(view.spec, *record_columns(view.spec), keeps_values=False)
-    return with_decoded(session.createDataFrame([], shape.ddl), view.spec)
+    columns = StructType.fromDDL(shape.ddl).fields
+    refused = F.raise_error(F.lit(f"{view.name} {NOT_OPENED}")).cast("boolean")
+    nulls = [F.lit(None).cast(each.dataType).alias(each.name) for each in columns]
+    return with_decoded(session.range(1).where(refused).select(*nulls), view.spec)
 
 
 def _step_options(view: View) -> dict[str, str]:
