@@ -110,7 +110,7 @@ def test_queries_are_the_same_over_the_columns_that_they_read(site: Site) -> Non
     numbers = {each.number for each in nexmark.QUERIES if each.file == nexmark.queries.TABLES} - {
         13
     }  # of a file
-    path = nexmark.job_file(site, topics, numbers)
+    path = nexmark.job_file(site, topics, numbers, 1_000_000)
     narrowed = {}
     with assembled(load_job_file(path), site.spark, Quiet()) as parts:
         for item, plan in plan_queries(parts, parts.assembly.rhythm(until_drained=True)):
