@@ -108,7 +108,7 @@ def test_a_query_that_stops_is_reported_in_sentences_and_hides_behind_no_other(s
     assert stopped.why is not None
     assert "CAST_INVALID_INPUT" in stopped.why
     assert other is not None
-    assert (other.why, other.state_rows) == (None, 0)
+    assert (other.why, other.state_bytes) == (None, 0)
     assert worst_ailment(ailments) == DECIDE
 
 
