@@ -146,12 +146,9 @@ def open_stream(
 
     Where it begins say `firsts`. `offsets_max`: of a batch; None: all that are there.
     """
-    shape = row_shape(view.spec, *record_columns(view.spec), keeps_values=False)
-    if view.columns is not None:
-        shape = replace(shape, fields=view.columns)
     options = {
         **write_options(kafka),
-        **shape.write_options(),
+        **_stream_shape(view).write_options(),
         **_step_options(view),
         "minPartitions": str(session.sparkContext.defaultParallelism),
         "subscribe": ",".join(view.topics),
@@ -179,11 +176,15 @@ def open_unread(session: SparkSession, view: View) -> DataFrame:
     To open a stream costs a process of Python, half a second of CPU time. A query that reads it all
     the same stops: no rows would be silently wrong.
     """
-    shape = row_shape(view.spec, *record_columns(view.spec), keeps_values=False)
-    columns = StructType.fromDDL(shape.ddl).fields
+    columns = StructType.fromDDL(_stream_shape(view).ddl).fields
     refused = F.raise_error(F.lit(f"{view.name} {NOT_OPENED}")).cast("boolean")
     nulls = [F.lit(None).cast(each.dataType).alias(each.name) for each in columns]
     return with_decoded(session.range(1).where(refused).select(*nulls), view.spec)
+
+
+def _stream_shape(view: View) -> RowShape:
+    shape = row_shape(view.spec, *record_columns(view.spec), keeps_values=False)
+    return replace(shape, fields=view.columns)
 
 
 def _step_options(view: View) -> dict[str, str]:
@@ -273,7 +274,7 @@ def _decoded_columns(view: View) -> list[Column]:
     if view.columns is None:
         return [F.col(f"{DECODED}.*")]
     return [
-        F.col(f"{DECODED}.`{each.name.replace('`', '``')}`").alias(each.name)
+        F.col(DECODED).getField(each.name).alias(each.name)
         if each.name in view.columns
         else F.raise_error(F.lit(f"{view.name}.{each.name} {NOT_READ}"))
         .cast(type_ddl(each.type))
@@ -302,23 +303,27 @@ def choose_far_future(records: DataFrame, view: View, now: Column) -> DataFrame:
 
 def name_event_time(rows: DataFrame, view: View) -> str:
     """Return the name of the column of a view that is its event time."""
+    return _time_column(rows, view) or EVENT_TIME
+
+
+def _time_column(rows: DataFrame, view: View) -> str | None:
+    """Return the `event_time` column of a view where it is a timestamp as it is."""
     column = view.spec.output.event_column
-    is_time = column is not None and dict(rows.dtypes).get(column) == "timestamp"
-    return column if column is not None and is_time else EVENT_TIME
+    return column if column and dict(rows.dtypes).get(column) == "timestamp" else None
 
 
 def _with_event_time(rows: DataFrame, view: View) -> tuple[DataFrame, str]:
     """Add the event time, where it is none of the columns; return its name too."""
-    column, kinds = view.spec.output.event_column, dict(rows.dtypes)
-    name = name_event_time(rows, view)
-    if name == column and kinds.get(name) == "timestamp":
-        return rows, name
-    if name in kinds:
+    own = _time_column(rows, view)
+    if own is not None:
+        return rows, own
+    if EVENT_TIME in rows.columns:
         raise JobFileInvalid(
-            f"table {view.spec.table} has a column {name}, which SQL adds by itself",
-            hint=f"make it the event_time column, as TIMESTAMP, or rename it: {column}",
+            f"table {view.spec.table} has a column {EVENT_TIME}, which SQL adds by itself",
+            hint="make it the event_time column, as TIMESTAMP, or rename it: "
+            f"{view.spec.output.event_column}",
         )
-    return rows.withColumn(name, _event_time(rows, view.spec)), name
+    return rows.withColumn(EVENT_TIME, _event_time(rows, view.spec)), EVENT_TIME
 
 
 def _most(view: View, now: Column) -> Column:
