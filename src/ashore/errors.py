@@ -11,7 +11,8 @@
     - OffsetsWentBack
       + HistoryTruncated
     - StreamReplaced, FilesLost, FileConflict, CountsDisagree, RecordsTooLarge, BadRecord
-    - SchemaConflict, TableOwned, CheckpointUnfit, QueryRefused, StateNotAccepted, QueryStopped
+    - SchemaConflict, TableReplaced, TableRolledBack, TableOwned
+    - CheckpointUnfit, QueryRefused, StateNotAccepted, QueryStopped
     - RowNotComputed, LogAhead
   + ClockAhead
   + BatchFailed
@@ -239,6 +240,14 @@ class BadRecord(Stopped):
 
 class SchemaConflict(Stopped):
     """The table on the lake has another schema."""
+
+
+class TableReplaced(Stopped):
+    """A table in a catalog was dropped and created again."""
+
+
+class TableRolledBack(Stopped):
+    """A table in a table format no longer has a snapshot that the log has committed."""
 
 
 class TableOwned(Stopped):

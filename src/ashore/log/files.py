@@ -80,6 +80,21 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
+class TableCommit:
+    """A snapshot of a table in a table format: an entry orders it, by what was true before.
+
+    Its id is drawn before the entry is appended, so that any writer of the slice can see later
+    whether the commit has happened.
+    """
+
+    table: str  # database.table
+    table_uuid: str  # a table that was dropped and created again has another one
+    schema_id: int  # with which its files were written
+    spec_id: int  # of the partition spec by which they were
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class FilePlace:
     """A data file with its two paths: where it lies, and where it belongs."""
 

@@ -57,7 +57,7 @@ from typing import ClassVar, TypedDict
 
 from ashore.base import codec
 from ashore.errors import check
-from ashore.log.files import DataFile, PartitionKey, Target
+from ashore.log.files import DataFile, PartitionKey, TableCommit, Target
 from ashore.log.positions import OffsetRange, ShardKey
 from ashore.log.query import EditsState, Letter, MigrationState, PlanState, QueryState, VersionState
 from ashore.log.tables import TableDefinition
@@ -215,6 +215,8 @@ class Fold:
     migrations: tuple[MigrationState, ...] = ()  # of the query; the newest is the last
     attempt: int = 0  # the epoch of the one that the last migration, or undo, names; 0: of none
     edits: EditsState | None = None  # what a person has said last of which operator is which
+    # The last commit to each table in a table format, also of the unclosed entry.
+    commits: Mapping[str, TableCommit] = field(default_factory=lambda: MappingProxyType({}))
     base: int = -1  # number of the snapshot that the fold began with
 
     @property
@@ -273,6 +275,7 @@ class Changes(TypedDict, total=False):
     migrations: tuple[MigrationState, ...]
     attempt: int
     edits: EditsState | None
+    commits: Mapping[str, TableCommit]
 
 
 def forget_sealed(fold: Fold, before_ms: int) -> Fold:
@@ -373,6 +376,14 @@ def check_entry_files(
             rows += span.rows
         if rows != file.rows and (has_spans or file.spans):
             raise Refused(f"file {file.unique}: {file.rows} rows, {rows} in its spans")
+
+
+def check_commits(commits: tuple[TableCommit, ...], targets: tuple[Target, ...]) -> None:
+    """Check that each commit of a table format is of another table, and has files."""
+    tables = [each.table for each in commits]
+    require(len(set(tables)) == len(tables), "a table is committed twice")
+    empty = set(tables) - {target.table for target in targets}
+    require(not empty, f"commits of tables without files: {sorted(empty)}")
 
 
 def rows_by_partition(

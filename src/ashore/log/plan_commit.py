@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from ashore.log import names
 from ashore.log.entries import Closing, DeferredAction, FailedTries, Prepare, Reland, Rollback, Seal
-from ashore.log.files import BatchPlace, FilePlace, PartitionKey
+from ashore.log.files import BatchPlace, FilePlace, PartitionKey, TableCommit, Target
 from ashore.log.fold import Action, Fold, Unclosed
 from ashore.log.names import SliceName
 
@@ -170,6 +170,19 @@ class PublishBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitTable:
+    """Add files of an entry to a table in a table format, as one snapshot.
+
+    They are at their final paths, and durable. As with `PublishBatch`, nothing of it is deferred:
+    readers of the table see files that a snapshot names, and no others.
+    """
+
+    commit: TableCommit
+    number: int  # of the entry
+    files: tuple[tuple[FilePlace, Target], ...]  # with the partition of each; never empty
+
+
+@dataclass(frozen=True, slots=True)
 class SyncLog:
     """Make the names of a log durable: the entry may have survived its writer by luck."""
 
@@ -183,7 +196,7 @@ class CloseEntry:
     number: int
 
 
-CommitStep = PublishBatch | Publish | CloseEntry
+CommitStep = PublishBatch | CommitTable | Publish | CloseEntry
 HelpStep = SyncLog | PublishBatch
 
 
@@ -243,8 +256,9 @@ def plan_commit(
     if fold.unclosed is None:
         return ()
     batch = plan_publish_batch(name, fold.unclosed, without=without)
+    commits = plan_table_commits(fold.unclosed, batch.places if batch else ())
     publish = plan_publish(fold, publishing)
-    steps = (batch, publish, CloseEntry(fold.unclosed.number))
+    steps = (batch, *commits, publish, CloseEntry(fold.unclosed.number))
     return tuple(step for step in steps if step is not None)
 
 
@@ -258,6 +272,26 @@ def plan_publish_batch(
     left_out = set(without)
     places = [each for each in places_of(name, unclosed) if each.file.unique not in left_out]
     return PublishBatch(tuple(places)) if places else None
+
+
+def plan_table_commits(unclosed: Unclosed, places: Iterable[FilePlace]) -> tuple[CommitTable, ...]:
+    """Return the commits of tables in a table format that an entry orders, each with its files.
+
+    `places`: of the entry's files, those that are not lost.
+    """
+    body = unclosed.body
+    if not isinstance(body, Prepare | Reland) or not body.commits:
+        return ()
+    files: dict[str, list[tuple[FilePlace, Target]]] = {each.table: [] for each in body.commits}
+    for place in places:
+        target = body.targets[place.file.target]
+        if target.table in files:
+            files[target.table].append((place, target))
+    return tuple(
+        CommitTable(each, unclosed.number, tuple(files[each.table]))
+        for each in body.commits
+        if files[each.table]
+    )
 
 
 def find_moves(steps: Iterable[CommitStep | SyncLog]) -> list[FilePlace]:

@@ -17,6 +17,7 @@ from ashore.log.entries import (
     read_checksummed,
     write_checksummed,
 )
+from ashore.log.files import TableCommit
 from ashore.log.fold import Failing, Fold, PartitionState, ShardState
 from ashore.log.query import EditsState, Letter, MigrationState, PlanState, QueryState, VersionState
 from ashore.log.tables import TableDefinition
@@ -48,6 +49,7 @@ class _Document:
     migrations: tuple[MigrationState, ...] = codec.added(())
     attempt: int = codec.added(0)
     edits: EditsState | None = codec.added(None)  # noqa: RUF009
+    commits: tuple[TableCommit, ...] = codec.added(())
 
 
 def write_snapshot(fold: Fold) -> bytes:
@@ -76,6 +78,7 @@ def write_snapshot(fold: Fold) -> bytes:
         migrations=fold.migrations,
         attempt=fold.attempt,
         edits=fold.edits,
+        commits=tuple(fold.commits[key] for key in sorted(fold.commits)),
     )
     encoded = codec.encode_object(document)
     return write_checksummed({key: encoded[key] for key in encoded if key != "checksum"})
@@ -110,5 +113,6 @@ def read_snapshot(data: bytes) -> Fold:
         migrations=document.migrations,
         attempt=document.attempt,
         edits=document.edits,
+        commits={each.table: each for each in document.commits},
         base=document.number,
     )

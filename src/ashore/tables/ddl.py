@@ -92,6 +92,10 @@ class Struct:
 DataType = Atom | Decimal | Array | Map | Struct
 
 
+# Ids by which files name their fields: a path, as `a`, `a.b`, `list.element`, `map.key`; its id.
+FieldIds = tuple[tuple[str, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Schema:
     """The columns of a table, in order."""

@@ -1,13 +1,14 @@
 """Which files readers of a table see.
 
 What it is: the one answer, for all that compares a log with its tables. In a table of directories
-readers see each file below it that no name on the way hides; a table format would ask its newest
-snapshot.
+readers see each file below it that no name on the way hides; in a table format, those that its
+current snapshot names.
 What it promises: reads only. A directory that cannot be listed is reported, never left out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 from ashore.errors import CallsHang, StorageError
@@ -19,9 +20,36 @@ LISTING_THREADS = 16  # listing waits, for a disk or a NameNode
 Listed = Sequence[FileStat] | StorageError  # files that readers see, or why they are not known
 
 
-def walk_readable(storage: Storage, tables: Iterable[str]) -> Iterator[tuple[str, Listed]]:
-    """Yield each directory of these tables with its files that readers see. Raises CallsHang."""
-    level = [names.table_path(table) for table in sorted(set(tables))]
+@dataclass(frozen=True, slots=True)
+class SnapshotFiles:
+    """What the current snapshot of a table in a table format names."""
+
+    files: Mapping[str, int]  # path in the lake, size in bytes
+    rewritten: str = ""  # which snapshot of another writer has removed files, in words
+
+
+Snapshots = Callable[[str], SnapshotFiles | None]  # of a table; None: it is one of directories
+
+
+def no_snapshots(_table: str) -> None:
+    """Return None: all tables are directories."""
+
+
+def walk_readable(
+    storage: Storage, tables: Iterable[str], snapshots: Snapshots = no_snapshots
+) -> Iterator[tuple[str, Listed]]:
+    """Yield each directory of these tables with its files that readers see.
+
+    A table in a table format is one directory, its files are those of `snapshots`, and may be gone.
+    Raises CallsHang, or what `snapshots` raises.
+    """
+    level = []
+    for table in sorted(set(tables)):
+        found, path = snapshots(table), names.table_path(table)
+        if found is None:
+            level.append(path)
+        else:
+            yield path, [FileStat(*each, 0, False) for each in sorted(found.files.items())]
     with ThreadPoolExecutor(LISTING_THREADS, "ashore-list") as pool:
         while level:
             below: list[str] = []

@@ -25,6 +25,7 @@ from ashore.storage.base import Storage
 from ashore.tables.catalog import Catalog, open_catalog
 from ashore.topics.loop.job import (
     MAIN,
+    iceberg_catalog,
     lake_of,
     load_job_file,
     seal_rules,
@@ -38,6 +39,7 @@ from ashore.topics.read.source import Source
 if TYPE_CHECKING:  # see `OpenJob.log`
     from ashore.log.store.committer import Committer
     from ashore.log.store.log import LandingLog
+    from ashore.tables.table_format import TableFormat
 
 SOURCE_TIMEOUT_S = 5.0  # a person waits
 CATALOG_TIMEOUT_S = 30.0
@@ -123,6 +125,18 @@ class OpenJob:
         finally:
             catalog.close()
 
+    @contextmanager
+    def formats(self) -> Iterator["TableFormat"]:
+        """Open the table format of the job's tables, if they have one, and close it.
+
+        Raises NotInstalled.
+        """
+        from ashore.tables.open_format import open_format  # noqa: PLC0415 - as in `log`
+
+        catalog = iceberg_catalog(self.job)
+        with contextlib.closing(open_format(catalog, self.storage, self.clock)) as formats:
+            yield formats
+
     def committer(self, name: SliceName, *, is_rebuilt: bool = False) -> "Committer":
         """Return what finishes the unclosed entry of a slice's log, as the job itself would.
 
@@ -130,6 +144,7 @@ class OpenJob:
         """
         from ashore.log.plan_commit import Publishing  # noqa: PLC0415
         from ashore.log.store.committer import Committer  # noqa: PLC0415 - as in `log`
+        from ashore.tables.open_format import open_format  # noqa: PLC0415
 
         hive = self.job.catalog.hive
         # Only then is there a reason to ask Kafka, which may be away. A query's table has no seals.
@@ -141,6 +156,7 @@ class OpenJob:
             self.storage,
             self.clock,
             publishing=Publishing(hive is not None, waiting.__contains__),
+            commit_table=open_format(iceberg_catalog(self.job), self.storage, self.clock).commit,
         )
 
 

@@ -4,13 +4,12 @@ Promises: a `Job` is valid as a whole, frozen, and never shows a secret; a file 
 is refused with every problem at once, each with file, line, key and what to write instead.
 """
 
+from ashore.jobs.file.catalogs import CatalogSection, HiveSection
 from ashore.jobs.file.columns import Column
 from ashore.jobs.file.load import SchemaCheck, load_job, parse_job
 from ashore.jobs.file.model import (
     Batch,
-    CatalogSection,
     Clean,
-    HiveSection,
     Job,
     KafkaSection,
     SourceSection,

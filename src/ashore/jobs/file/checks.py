@@ -20,6 +20,7 @@ from ashore.jobs.file.tables import (
     EventTime,
     Table,
 )
+from ashore.log.tables import ICEBERG
 
 Items = Mapping[int, Table]
 LineOf = Callable[[Key], int]
@@ -53,6 +54,30 @@ def check_hdfs(data: object) -> Iterator[Finding]:
     is_said = isinstance(section, dict) and any(section.values())
     if is_said and isinstance(lake, str) and lake.startswith("file://"):
         yield Finding(("hdfs",), f"the lake {lake} is not on HDFS", "remove the key")
+
+
+def check_iceberg(data: object, items: Items) -> Iterator[Finding]:
+    """Yield what keeps tables from being Iceberg tables. `data` is plain, variables replaced."""
+    found = {index: item for index, item in items.items() if item.format == ICEBERG}
+    if not isinstance(data, dict) or not found:
+        return
+    catalog = data.get("catalog")
+    section = catalog.get("iceberg") if isinstance(catalog, dict) else None
+    has_address = isinstance(section, dict) and section.get("uri")
+    is_glue = isinstance(section, dict) and section.get("type") == "glue"
+    lake = data.get("lake")
+    if not (has_address or is_glue or (isinstance(lake, str) and lake.startswith("file:"))):
+        message = "format: iceberg needs a catalog, unless the lake is on a local disk"
+        yield Finding(("catalog",), message, "add catalog: {iceberg: {type: rest, uri: ...}}")
+    for index, item in found.items():
+        key: Key = ("tables", index)
+        if item.topic is None:
+            message = "SQL cannot write Iceberg tables in this release"
+            yield Finding((*key, "format"), message, "write format: parquet")
+        if item.retention_ms is not None:
+            message = "retention does not apply to Iceberg tables in this release"
+            instead = "remove the key, and delete rows by another engine"
+            yield Finding((*key, "retention"), message, instead)
 
 
 def check_item(index: int, item: Table) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ write, if it knows), else may return the columns, so that keys that name columns
 FILE_BYTES_MAX = 4 << 20  # of a job file, and of a file of SQL
 _TEXT_MAPPINGS: tuple[Key, ...] = (
     ("source", "kafka", "options"),
+    ("catalog", "iceberg", "properties"),
     ("sql", "producer"),
     ("spark", "conf"),
     ("labels",),
@@ -37,6 +38,8 @@ _VARIABLES_AT: tuple[Key, ...] = (
     ("lake",),
     ("source", "kafka", "options"),
     ("catalog", "hive", "uri"),
+    ("catalog", "iceberg", "uri"),
+    ("catalog", "iceberg", "properties"),
     ("sql", "checkpoints"),
     ("sql", "producer"),
     ("spark", "conf"),  # handed on as it is: Spark has variables of its own
@@ -184,6 +187,7 @@ def _together(document: Document, check_schema: SchemaCheck | None) -> list[Find
     findings += checks.check_topics(items, line)
     findings += checks.check_tables(items, line)
     findings += checks.check_hdfs(data)
+    findings += checks.check_iceberg(data, items)
     findings += checks.check_spark(data, items)
     findings += sql_checks.check_sql(data, items)
     source = data.get("source") if isinstance(data, dict) else None

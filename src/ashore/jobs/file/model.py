@@ -13,8 +13,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, StrictInt
 
 from ashore.base.labels import check_label
-from ashore.base.suggest import nearest
 from ashore.errors import fail
+from ashore.jobs.file.catalogs import CatalogSection, catalog_section
 from ashore.jobs.file.metrics import Metrics, has_a_place
 from ashore.jobs.file.naming import (
     JobName,
@@ -97,55 +97,6 @@ class SourceSection(Section):
             if topic_pattern(key) is not None and topic_matches(key, topic):
                 return start
         return self.first_start.get("default", StartAt("latest"))
-
-
-# --- catalog ---------------------------------------------------------------------------------
-
-
-def _hive_uri(uri: EnvText) -> EnvText:
-    if not uri.reveal().startswith("thrift://"):
-        raise ValueRefused("this is not the address of a metastore", "write thrift://host:9083")
-    refuse_port(uri.reveal())
-    return uri
-
-
-class HiveSection(Section):
-    """A Hive metastore."""
-
-    uri: Annotated[
-        EnvText,
-        AfterValidator(_hive_uri),
-        Shown("thrift://host:port"),
-        text_form(r"^(thrift://|[\s\S]*\$\{)"),
-    ] = Field(
-        description="The metastore's address. `${NAME}` is replaced from the environment.",
-        examples=["thrift://127.0.0.1:9083"],
-    )
-    strategy: Literal["near", "seal"] = Field(
-        default="near",
-        description="When a partition is registered: `near`, as soon as it has files; `seal`, "
-        "once it is sealed there. Partitions that are never sealed are registered as with `near`.",
-    )
-
-
-class CatalogSection(Section):
-    """Where partitions are registered. `none` in the job file is a catalog without `hive`."""
-
-    hive: HiveSection | None = Field(
-        default=None,
-        description="Register partitions in a Hive metastore.",
-        examples=['{uri: "thrift://127.0.0.1:9083"}'],
-    )
-
-
-def _catalog(value: object) -> object:
-    if isinstance(value, str):
-        if value == "none":
-            return {}
-        near = nearest(value, ("none", "hive"))
-        instead = "write {hive: {uri: ...}}" if near == "hive" else "write none"
-        raise ValueRefused("a catalog is none or a mapping", instead)
-    return value
 
 
 # --- the job ---------------------------------------------------------------------------------
@@ -473,7 +424,7 @@ class Job(Section):
         | None
     ) = Field(default=None, description="Streaming SQL that writes the tables without a `topic`.")
     catalog: Annotated[
-        CatalogSection, BeforeValidator(_catalog), Shown("`none` or a mapping"), _OR_NONE
+        CatalogSection, BeforeValidator(catalog_section), Shown("`none` or a mapping"), _OR_NONE
     ] = Field(default=CatalogSection(), description="Where table partitions are registered.")
     batch: Batch = Field(default=Batch(), description="Interval and size of batches.")
     health: Health = Field(

@@ -9,7 +9,8 @@ from typing import Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from ashore.jobs.file.model import CatalogSection, Job
+from ashore.jobs.file.catalogs import CatalogSection
+from ashore.jobs.file.model import Job
 from ashore.jobs.file.section import Section, default_text, fields_of, section_of
 from ashore.jobs.file.unsupported import UNSUPPORTED
 from ashore.jobs.file.values import Shown

@@ -262,8 +262,10 @@ class Table(Section):
         description="`bucket` shuffles records by bucket before they are written: fewer files, "
         "slower.",
     )
-    format: Literal["parquet", "orc", "jsonl"] = Field(
-        default="parquet", description="The format of the files."
+    format: Literal["parquet", "orc", "jsonl", "iceberg"] = Field(
+        default="parquet",
+        description="The format of the files; `iceberg`: a table in Iceberg's format, whose files "
+        "are Parquet and become readable with a snapshot for each batch.",
     )
     on_invalid: Literal["dead_letter", "drop", "fail"] = Field(
         default="dead_letter",

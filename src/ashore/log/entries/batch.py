@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ashore.base import codec
-from ashore.log.files import DataFile, PartitionKey, Role, Target
+from ashore.log.files import DataFile, PartitionKey, Role, TableCommit, Target
 from ashore.log.fold import (
     Changes,
     Closing,
@@ -24,6 +24,7 @@ from ashore.log.fold import (
     PartitionState,
     Refused,
     ShardState,
+    check_commits,
     check_entry_files,
     check_next,
     new_partition,
@@ -64,6 +65,7 @@ class Prepare(HasEffects):
     files: tuple[DataFile, ...]
     counters: tuple[tuple[str, int], ...]  # unknown_fields, rehomed, far_future ...
     query: Query | None
+    commits: tuple[TableCommit, ...] = codec.added(())  # of tables in a table format
 
 
 def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
@@ -82,6 +84,7 @@ def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
     for table, watermark_ms in body.time.watermarks:
         require(watermark_ms >= fold.watermarks.get(table, watermark_ms), f"{table}: watermark")
     check_entry_files(body.files, body.targets, len(body.shards), has_spans=body.query is None)
+    check_commits(body.commits, body.targets)
     if body.query is None:
         require(fold.plan is None, "a batch without its query, in the slice of one")
     else:
@@ -99,6 +102,7 @@ def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
         "counters": counters,
         "query": _follow(fold.query, body),
         "left_out": _leave_out(fold, body),
+        "commits": {**fold.commits, **{each.table: each for each in body.commits}},
     }
 
 

@@ -13,13 +13,14 @@ from typing import ClassVar, NamedTuple
 
 from ashore.base import codec
 from ashore.log.entries.batch import Prepare
-from ashore.log.files import DataFile, Target
+from ashore.log.files import DataFile, TableCommit, Target
 from ashore.log.fold import (
     Changes,
     Fold,
     HasEffects,
     Refused,
     Unclosed,
+    check_commits,
     check_entry_files,
     check_next,
     require,
@@ -40,6 +41,7 @@ class Reland(HasEffects):
     shards: tuple[ShardKey, ...]  # some of the entry's: spans refer to them
     targets: tuple[Target, ...]
     files: tuple[DataFile, ...]
+    commits: tuple[TableCommit, ...] = codec.added(())  # of the entry's, those with lost files
 
 
 def fold_reland(fold: Fold, body: Reland, number: int, closed: Unclosed | None) -> Changes:
@@ -53,6 +55,7 @@ def fold_reland(fold: Fold, body: Reland, number: int, closed: Unclosed | None) 
         "its batch, time, watermarks or shards are not those of the entry",
     )
     check_entry_files(body.files, body.targets, len(body.shards), has_spans=True)
+    check_commits(body.commits, body.targets)
     lost, landed = (
         rows_by_partition(loss.files, of.targets),
         rows_by_partition(body.files, body.targets),
@@ -66,7 +69,8 @@ def fold_reland(fold: Fold, body: Reland, number: int, closed: Unclosed | None) 
             left = partitions[key]
             files = left.files - lost_count + count
             partitions[key] = replace(left, files=files, entry=number)
-    return {"partitions": partitions}
+    commits = {**fold.commits, **{each.table: each for each in body.commits}}
+    return {"partitions": partitions, "commits": commits}
 
 
 class Lost(NamedTuple):

@@ -16,12 +16,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock
-from ashore.errors import FileConflict, FilesLost, PathMissing, StorageError, SyncFailed
+from ashore.errors import (
+    CatalogError,
+    FileConflict,
+    FilesLost,
+    PathMissing,
+    StorageError,
+    SyncFailed,
+)
 from ashore.log.entries import Closing, Commit
 from ashore.log.files import FilePlace
+from ashore.log.names import SliceName
 from ashore.log.plan_commit import (
     NO_CATALOG,
     CloseEntry,
+    CommitTable,
     MoveOutcome,
     Outcomes,
     Publish,
@@ -162,6 +171,19 @@ def _raise_wrong(
         )
 
 
+# Makes one snapshot of a table, or sees that it is there: repeatable, by any writer of the slice.
+CommitsTable = Callable[[SliceName, CommitTable], None]
+
+
+def refuse_commit(name: SliceName, step: CommitTable) -> None:
+    """Raise CatalogError: this process has no catalog of the table formats."""
+    raise CatalogError(
+        f"entry {step.number} of {name} orders a snapshot of {step.commit.table}, and this process "
+        "has no Iceberg catalog",
+        hint="run the job, which commits it; keep its `catalog` in the job file",
+    )
+
+
 @dataclass
 class Committer:
     """Applies the steps that finish the unclosed entry of one slice's log."""
@@ -171,6 +193,7 @@ class Committer:
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
     publishing: Publishing = NO_CATALOG
+    commit_table: CommitsTable = refuse_commit
 
     def take_over(self) -> None:
         """Open the log for a process that does not run the job, and close what is unclosed.
@@ -202,6 +225,8 @@ class Committer:
                         self.storage, step.places, self.clock, self.log.look, self._report
                     )
                     self._sync(step.directories)
+                case CommitTable():
+                    self.commit_table(name, step)
                 case Publish():
                     # Step 5. Publish: the closing defers it, and `EntryWriter.run_deferred` does
                     # what it can.

@@ -15,7 +15,7 @@ from ashore.proof.evidence.ledger import Ledger, LoggedFile, Part
 from ashore.proof.evidence.packing import Packed
 from ashore.proof.evidence.result import Findings, Progress, quiet
 from ashore.proof.evidence.second_reading import Answer, Answers, read_again
-from ashore.proof.evidence.stored_files import look_at_files
+from ashore.proof.evidence.stored_files import Visible, look_at_files
 from ashore.proof.verify.offset_evidence import Evidence
 from ashore.proof.verify.verdict import Judge, plan_again, total
 from ashore.storage.base import Storage
@@ -65,7 +65,7 @@ def prove(
     """
     evidence = Evidence(ledger)
     files: dict[str, Observation] = {}
-    for file, look in look_at_files(storage, ledger, {}, None, progress):
+    for file, look in look_at_files(storage, ledger, Visible(), None, progress):
         if look.failed is not None:
             raise StorageError(look.failed)
         for _ in evidence.take(file, look):

@@ -6,7 +6,7 @@ while it is looked for is found.
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,7 @@ from ashore.proof.evidence.offsets import FileOffsets, Unreadable, checksum_of, 
 from ashore.proof.evidence.reader_process import read_unproven
 from ashore.proof.evidence.result import Progress
 from ashore.storage.base import Storage
-from ashore.tables.readable import walk_readable
+from ashore.tables.readable import SnapshotFiles, Snapshots, no_snapshots, walk_readable
 
 TRIES = 3  # a file on its way from pending to final is missed at both ends once at most
 
@@ -40,15 +40,29 @@ class Visible:
 
     files: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)  # directory: why
+    # Tables in a table format, whose readers see no other files, and who has removed some.
+    rewritten: dict[str, str] = field(default_factory=dict)
 
 
-def list_visible(storage: Storage, tables: Iterable[str], progress: Progress) -> Visible:
+def list_visible(
+    storage: Storage,
+    tables: Iterable[str],
+    progress: Progress,
+    snapshots: Snapshots = no_snapshots,
+) -> Visible:
     """Return path and size of every file in these tables that a reader would see.
 
-    Raises CallsHang.
+    Raises CallsHang, CatalogError.
     """
     visible = Visible()
-    for listed, (directory, found) in enumerate(walk_readable(storage, tables), 1):
+
+    def look(table: str) -> SnapshotFiles | None:
+        found = snapshots(table)
+        if found is not None:
+            visible.rewritten[table] = found.rewritten
+        return found
+
+    for listed, (directory, found) in enumerate(walk_readable(storage, tables, look), 1):
         progress("list", listed, 0)
         if isinstance(found, StorageError):
             visible.failed[directory] = found.message
@@ -60,7 +74,7 @@ def list_visible(storage: Storage, tables: Iterable[str], progress: Progress) ->
 def look_at_files(
     storage: Storage,
     ledger: Ledger,
-    visible: Mapping[str, int],
+    visible: Visible,
     since_ms: int | None,
     progress: Progress,
 ) -> Iterator[tuple[LoggedFile, FileLook]]:
@@ -76,13 +90,16 @@ def look_at_files(
         try:
             for file in ledger.files:
                 is_read = since_ms is None or file.written_ms >= since_ms
-                size = visible.get(file.final)
+                size, is_in_flight = visible.files.get(file.final), ledger.is_in_flight(file)
+                if size is None and not is_in_flight and file.target.table in visible.rewritten:
+                    done += 1
+                    yield file, _unnamed(file, visible.rewritten[file.target.table])
+                    continue
                 if not is_read and size is not None:
                     done += 1
                     yield file, FileLook(file.final, size)
                     continue
                 look = partial(look_at_file, storage, file, size, is_read=is_read)
-                is_in_flight = ledger.is_in_flight(file)
                 waiting.append((file, pool.submit(look, is_in_flight=is_in_flight)))
                 # A bound, so that what was found does not pile up in memory.
                 while len(waiting) > 4 * workers or (waiting and waiting[0][1].done()):
@@ -96,6 +113,17 @@ def look_at_files(
         finally:
             for _, future in waiting:
                 future.cancel()
+
+
+def _unnamed(file: LoggedFile, rewritten: str) -> FileLook:
+    """Return what is known of a file that the current snapshot of its table does not name.
+
+    Where another writer has removed files, its rows may be in others, or deleted on purpose.
+    """
+    if not rewritten:
+        return FileLook(None)
+    why = f"{rewritten}, and its rows are not looked for in others"
+    return FileLook(file.final, file.file.size_bytes, failed=why)
 
 
 def look_at_file(

@@ -102,7 +102,7 @@ def verify_job(
     adopted = read_adopted(storage, job.job).keys() & visible.files.keys()
     orphans = list(find_orphans(ledger, visible.files.keys(), adopted, table_of))
     findings.add_all((*ledger.problems, *orphans))
-    looks = look_at_files(storage, ledger, visible.files, since_ms, progress)
+    looks = look_at_files(storage, ledger, visible, since_ms, progress)
     gone_rows = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
     not_checked = tuple(name_unread(visible.failed, evidence.failed, table_of))
     not_checked += ask_source(source, ledger, reading.builder.positions())
@@ -148,7 +148,8 @@ def _list_tables(
     }
     table_of = _table_of(resolved) | sinks | reading.builder.tables()
     # The order matters: tables first, then the log to its end, then files.
-    visible = list_visible(opened.storage, table_of, progress)
+    with opened.formats() as formats:
+        visible = list_visible(opened.storage, table_of, progress, formats.readable)
     reading.read_on()
     return table_of, visible, reading.builder.finish()
 

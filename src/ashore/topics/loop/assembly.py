@@ -6,7 +6,7 @@ What it promises: nothing is read or written before a worker is opened.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -22,16 +22,19 @@ from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_log
 from ashore.log.store.traces import find_traces
+from ashore.log.tables import ICEBERG
 from ashore.storage.base import Storage
 from ashore.storage.calls import Jitter, any_between
 from ashore.storage.open import LakeAddress
 from ashore.tables.catalog import Catalog, open_catalog
+from ashore.tables.open_format import open_format
+from ashore.tables.table_format import Directories, TableFormat
 from ashore.topics.loop.housekeeping import CleanRule
-from ashore.topics.loop.job import MAIN, lake_of
+from ashore.topics.loop.job import MAIN, iceberg_catalog, lake_of
 from ashore.topics.loop.job_loop import JobLoop, Rhythm
 from ashore.topics.loop.job_streams import JobStreams, slice_plan
 from ashore.topics.loop.query_sink import QuerySink, QuerySlice
-from ashore.topics.loop.registrar import Registrar
+from ashore.topics.loop.registrar import Registrar, catalog_tables
 from ashore.topics.loop.retention import Retirer, forget_partitions
 from ashore.topics.loop.sinks import read_others
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts
@@ -67,6 +70,7 @@ class Environment:
     post: Post = post_json
     jitter: Jitter = any_between
     accepted_by: str = ""  # who accepts risky changes of tables
+    formats: TableFormat = field(default_factory=Directories)
 
 
 @contextmanager
@@ -84,7 +88,12 @@ def opened_environment(
     catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
     try:
         storage = lake.open(clock)
-        yield Environment(lake, storage, source, catalog, clock, progress, accepted_by=accepted_by)
+        with closing(open_format(iceberg_catalog(job), storage, clock)) as formats:
+            yield Environment(
+                *(lake, storage, source, catalog, clock, progress),
+                accepted_by=accepted_by,
+                formats=formats,
+            )
     finally:
         source.close()
         catalog.close()
@@ -126,7 +135,7 @@ class JobAssembly:
             environment.source,
             self.claim,
             refine=lambda spec: self._checked(refine(spec)),
-            ensure=self.registrar.ensure,
+            ensure=self._ensure,
             read_log=partial(read_log, environment.storage, SliceName(job.job, MAIN)),
         )
 
@@ -169,6 +178,7 @@ class JobAssembly:
             effects=self._effects(plan.name, self.streams.seal_address),
             sealer=Sealer(around.storage, self.streams.seal_rules),
             retirer=self._retirer(plan.name),
+            formats=around.formats,
         )
         return SliceLoop(plan, parts)
 
@@ -272,5 +282,16 @@ class JobAssembly:
         )
 
     def _checked(self, spec: LandingSpec) -> LandingSpec:
-        self.registrar.check(spec)
+        if spec.output.format != ICEBERG:
+            self.registrar.check(spec)
         return spec
+
+    def _ensure(self, specs: Iterable[LandingSpec]) -> None:
+        """Make tables known where their readers look for them."""
+        around, directories = self.environment, list[LandingSpec]()
+        for spec in specs:
+            if spec.output.format == ICEBERG:
+                around.formats.ensure(catalog_tables(spec, around.lake.uri, self.job.job))
+            else:
+                directories.append(spec)
+        self.registrar.ensure(directories)

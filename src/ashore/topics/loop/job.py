@@ -22,7 +22,7 @@ from ashore.jobs.lake_mailbox import LakeMailbox
 from ashore.log.fold import EMPTY, Action, Fold
 from ashore.log.plan_retire import RetireRule
 from ashore.log.plan_seal import SealRule
-from ashore.log.tables import TableDefinition
+from ashore.log.tables import ICEBERG, TableDefinition
 from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import LakeAddress, lake_address
 from ashore.tables.ddl import (
@@ -273,6 +273,17 @@ def seal_actions(job: Job, resolved: ResolvedTable) -> tuple[Action, ...]:
     if seal.http:
         actions.append(Action.HTTP)
     return tuple(actions)
+
+
+def iceberg_catalog(job: Job) -> dict[str, str] | None:
+    """Return the properties of a job's Iceberg catalog, with its `name`; None: it has no table."""
+    if all(item.format != ICEBERG for item in job.tables):
+        return None
+    section = job.catalog.iceberg
+    if section is None:
+        return {"type": "sql"}
+    uri = {"uri": section.uri.reveal()} if section.uri else {}
+    return {"name": section.name, "type": section.type, **uri, **section.properties}
 
 
 def lake_of(job: Job, deadline_s_max: float = math.inf) -> LakeAddress:

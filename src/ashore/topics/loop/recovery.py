@@ -18,7 +18,7 @@ from ashore.errors import (
     fail,
 )
 from ashore.log.entries import Closing, Commit, Join, Prepare, Reland, Skip
-from ashore.log.files import DataFile
+from ashore.log.files import DataFile, TableCommit
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import BatchPlan, ShardOffsets
@@ -108,7 +108,7 @@ def reland(plan: SlicePlan, parts: SliceParts, lost: LostFiles) -> int:
             f"{found} rows were read again, but {expected} are lost; nothing was appended",
             hint="to give the lost files up: ashore recover JOB.yaml --accept-loss",
         )
-    parts.log.append(_reland_body(lost, written), lost.moved)
+    parts.log.append(_reland_body(lost, written, parts.commits(written)), lost.moved)
     closing = parts.committer().finish()
     parts.log.append(Commit("recovery"), closing)
     return found
@@ -175,6 +175,7 @@ def _reland_order(
         keep=tuple(
             KeepSpan(target.table, target.partition, key, offsets) for target, key, offsets in spans
         ),
+        field_ids=parts.field_ids(),
     )
     batch = BatchPlan(
         batch=lost.body.batch,
@@ -217,7 +218,7 @@ def _require_same(source: Source, fold: Fold, keys: Sequence[ShardKey]) -> None:
             )
 
 
-def _reland_body(lost: LostFiles, written: Written) -> Reland:
+def _reland_body(lost: LostFiles, written: Written, commits: tuple[TableCommit, ...]) -> Reland:
     return Reland(
         entry=lost.number,
         batch=lost.body.batch,
@@ -226,4 +227,5 @@ def _reland_body(lost: LostFiles, written: Written) -> Reland:
         shards=tuple(read.key for read in written.reads),
         targets=written.targets,
         files=written.files,
+        commits=commits,
     )

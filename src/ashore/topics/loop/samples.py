@@ -290,7 +290,7 @@ def find_null_columns(
     rows: int | None = None
     if look is None or spec.is_selected:
         columns = list_paths(spec.decode_schema)
-    elif spec.output.format == "parquet":
+    elif spec.output.extension == "parquet":
         rows, columns = look(spec.output.schema)
     else:
         columns = list_paths(spec.output.schema) if look.has_unknown else []

@@ -19,6 +19,7 @@ from ashore.errors import (
     TooManyFiles,
 )
 from ashore.log.entries import Prepare, Skip
+from ashore.log.files import TableCommit
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import (
@@ -53,6 +54,8 @@ from ashore.log.store.log import LandingLog
 from ashore.log.store.owner import TableDirectories
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
+from ashore.tables.ddl import FieldIds
+from ashore.tables.table_format import Directories, TableFormat
 from ashore.topics.loop.bisection import run_apart
 from ashore.topics.loop.definitions import (
     DefinePlan,
@@ -138,10 +141,27 @@ class SliceParts:
     effects: Effects | None = None  # None: what is deferred stays deferred
     sealer: Sealer | None = None
     retirer: Retirer | None = None  # None: no table has a retention
+    formats: TableFormat = field(default_factory=Directories)
 
     def committer(self) -> Committer:
         """Return what finishes the unclosed entry of the slice's log."""
-        return Committer(self.log, self.storage, self.clock, self.progress, self.publishing)
+        return Committer(
+            self.log,
+            self.storage,
+            self.clock,
+            self.progress,
+            self.publishing,
+            self.formats.commit,
+        )
+
+    def field_ids(self) -> tuple[tuple[str, FieldIds], ...]:
+        """Return by which ids files of tables in a table format name their fields."""
+        return tuple(self.formats.field_ids().items())
+
+    def commits(self, written: Written) -> tuple[TableCommit, ...]:
+        """Draw the commits to tables in a table format that an entry with these files orders."""
+        tables = {target.table for target in written.targets}
+        return self.formats.draw(tables, self.log.fold.commits)
 
 
 class SliceLoop:
@@ -214,7 +234,7 @@ class SliceLoop:
         if not all(result.is_by_id for result in results):
             self._check_identities(streams)
         check_batch(plan, self.parts.log.fold)
-        prepare = prepare_of(plan, written)
+        prepare = prepare_of(plan, written, self.parts.commits(written))
         self._entries.append(prepare)
         self.parts.progress.measured(count_batch(self.plan.name.slice, prepare))
         entry = self.parts.log.fold.end
@@ -347,6 +367,7 @@ class SliceLoop:
                     {(each.key.stream, log.fold.shards[each.key].stream_id) for each in plan.ranges}
                 )
             ),
+            field_ids=self.parts.field_ids(),
         )
 
     # ---- step 2

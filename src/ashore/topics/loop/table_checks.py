@@ -92,4 +92,4 @@ def _check_event(output: OutputSpec, columns: pa.Schema) -> None:
 
 def _check_files(output: OutputSpec, columns: pa.Schema) -> None:
     bucketer = Bucketer(output.partition_by, output.timezone, columns)
-    open_encoder(output.format, BytesIO(), bucketer.file_schema).abandon()
+    open_encoder(output.extension, BytesIO(), bucketer.file_schema).abandon()

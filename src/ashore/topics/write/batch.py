@@ -10,14 +10,14 @@ What it promises: orders and results are values that can be pickled; what a task
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol
 
 from ashore.base import codec
 from ashore.errors import BatchFailed, CountsDisagree, check
 from ashore.log.entries import Prepare, ShardRead
-from ashore.log.files import BatchPlace, DataFile, Role, Target
+from ashore.log.files import BatchPlace, DataFile, Role, TableCommit, Target
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import BatchPlan, Feed
 from ashore.log.positions import (
@@ -28,9 +28,9 @@ from ashore.log.positions import (
     StreamShard,
     find_seams,
 )
-from ashore.log.tables import DEAD_SUFFIX, HEADERS_TYPE
+from ashore.log.tables import DEAD_SUFFIX, HEADERS_TYPE, ICEBERG
 from ashore.storage.open import LakeAddress
-from ashore.tables.ddl import Schema, parse_ddl
+from ashore.tables.ddl import FieldIds, Schema, parse_ddl
 from ashore.topics.route.event_columns import EventColumn
 
 FILES_MAX = 20_000  # that one entry is to list: 5 MB, which every start, reader and archiver reads
@@ -88,6 +88,11 @@ class OutputSpec:
     leaves_aside: bool = False  # a query's table: what SQL cannot compute is a dead letter
     event_format: str = ""  # of an event column that is a STRING
     headers_aside: bool = False  # dead letters of a query have the headers of their records
+
+    @property
+    def extension(self) -> str:
+        """What its files are: `iceberg` is a format of tables, whose files are Parquet."""
+        return "parquet" if self.format == ICEBERG else self.format
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -177,6 +182,8 @@ class Order:
     epoch: int
     batch: int
     time: BatchTime
+    # By which files of tables in a table format name their fields.
+    field_ids: tuple[tuple[str, FieldIds], ...] = field(default=(), kw_only=True)
 
     @property
     def place(self) -> BatchPlace:
@@ -458,7 +465,7 @@ def sort_counters(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((name, count) for name, count in counts.items() if count))
 
 
-def prepare_of(plan: BatchPlan, written: Written) -> Prepare:
+def prepare_of(plan: BatchPlan, written: Written, commits: tuple[TableCommit, ...] = ()) -> Prepare:
     """Return the body of the entry that makes a batch count."""
     leader_epochs = dict(plan.leader_epochs)
     return Prepare(
@@ -471,4 +478,5 @@ def prepare_of(plan: BatchPlan, written: Written) -> Prepare:
         files=written.files,
         counters=written.counters,
         query=None,
+        commits=commits,
     )

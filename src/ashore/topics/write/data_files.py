@@ -28,6 +28,7 @@ from ashore.log import names
 from ashore.log.files import DataFile, FileSpan, Target
 from ashore.log.positions import ShardKey
 from ashore.storage.base import FileWriter, Storage
+from ashore.topics.decode.arrow_types import with_field_ids
 from ashore.topics.decode.encode import Encoder
 from ashore.topics.decode.registry import open_encoder
 from ashore.topics.write.batch import Order
@@ -176,7 +177,9 @@ class OpenFile:
         self._unique = unique
         self._sink = DigestWriter(open_file)
         self._encoder: Encoder | None = open_encoder(
-            first.target.extension, self._sink, first.rows.schema
+            first.target.extension,
+            self._sink,
+            with_field_ids(first.rows.schema, dict(order.field_ids).get(first.target.table, ())),
         )
         self._is_finished = False
         self._waiting = 0  # arrays, since the last flush

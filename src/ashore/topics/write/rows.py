@@ -116,7 +116,7 @@ class _RowSorter:
         columns = []
         for name, column in zip(table.column_names, table.columns, strict=True):
             try:
-                left, count = null_unwritable(column.combine_chunks(), self._output.format)
+                left, count = null_unwritable(column.combine_chunks(), self._output.extension)
             except TimeInKey as error:
                 raise BadRecord(
                     f"{self._output.table}: a key of the map {name} is {error}",
@@ -141,7 +141,7 @@ class _RowSorter:
             partition_path(columns, values),
             partition_values(columns, values),
             self._ddl,
-            self._output.format,
+            self._output.extension,
         )
         least, most = times["min"].as_py(), times["max"].as_py()
         return TargetRows(target, self._output.roll_bytes, rows, (), least, most)
@@ -176,7 +176,7 @@ class _LetterWriter:
         before = self._reads.get(key)
         self._reads[key] = read if before is None else _with_more(before, read)
         bad = BadRows(np.arange(count), run.records.column(REASON))
-        records = with_writable_times(run.records, self._output.format)
+        records = with_writable_times(run.records, self._output.extension)
         rows = build_dead_rows(records, bad, self._ddl)
         offset_run = OffsetRun(self._offset_runs, list(self._reads).index(key), key)
         self._offset_runs += 1

@@ -183,11 +183,11 @@ class TopicSorter:
         """
         if not self._touches(run, offset_runs):
             return SortedRun(run, offset_runs)
-        records = with_writable_times(run.records, self._output.format)
+        records = with_writable_times(run.records, self._output.extension)
         if self._spec.generation:
             records = _with_generation(records, run, offset_runs)
         result = SortedRun(replace(run, records=records), offset_runs)
-        rows = _without_unwritable(self._read(records), self._output.format)
+        rows = _without_unwritable(self._read(records), self._output.extension)
         event_ms = self._read_event_times(records, rows)
         placement = place(event_ms, self._lateness)
         buckets = self._bucketer.assign(rows.table, placement.bucket_ms)
@@ -319,7 +319,7 @@ class TopicSorter:
                 partition_path(columns, values),
                 partition_values(columns, values),
                 self._ddl,
-                self._output.format,
+                self._output.extension,
             )
         return found
 
@@ -345,7 +345,7 @@ def dead_target(output: OutputSpec, now_ms: int, ddl: str) -> Target:
         partition_path(bucketer.partition_by, values),
         partition_values(bucketer.partition_by, values),
         ddl,
-        output.format,
+        output.extension,
     )
 
 

@@ -1,0 +1,264 @@
+"""One snapshot of a table: whether it is there, and how it is made.
+
+What it is: `is_committed`, which judges by the table's metadata alone; `SnapshotWriter`, which
+writes manifests and commits by one call of the catalog, with its requirements.
+What it promises: an answer that is lost is looked for, never guessed: after any failure the table
+is read again. Nothing that was written for a commit is deleted. pyiceberg's own transactions, which
+delete manifests after a conflict and drop requirements when they retry, are not used.
+
+A slice of a job leaves two marks in a table: a property with the number of its last entry, which no
+expiry removes, and a tag at its last snapshot, which keeps that snapshot from expiry and stops a
+commit that comes late.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import OutputFile
+from pyiceberg.manifest import (
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from ashore.errors import TableReplaced, TableRolledBack
+from ashore.log.files import TableCommit
+from ashore.log.names import SliceName
+
+FORMAT_VERSION: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a slice leaves in the tables that it fills."""
+
+    name: SliceName
+
+    @property
+    def property_key(self) -> str:
+        """The property with the number of the last entry that was committed."""
+        return f"ashore.{self.name.job}.{self.name.slice}"
+
+    @property
+    def tag(self) -> str:
+        """The tag at the last snapshot."""
+        return f"ashore-{self.name.job}-{self.name.slice}"
+
+    def entry(self, metadata: TableMetadata) -> int:
+        """Return the number of the last entry that a table has; -1: none."""
+        return int(metadata.properties.get(self.property_key, -1))
+
+
+def require_same_table(metadata: TableMetadata, commit: TableCommit) -> None:
+    """Raise TableReplaced where the table is not the one that a commit is for."""
+    if str(metadata.table_uuid) != commit.table_uuid:
+        raise TableReplaced(
+            f"table {commit.table} was dropped and created again: its uuid is "
+            f"{metadata.table_uuid}, the log has {commit.table_uuid}",
+            hint="restore the former table under its name, or land in a table of another name",
+            table=commit.table,
+        )
+
+
+def require_snapshot(metadata: TableMetadata, commit: TableCommit) -> None:
+    """Raise TableRolledBack where a table has lost a snapshot that was committed before.
+
+    One that has expired is no loss: its files are in the snapshots after it.
+    """
+    if not _is_in_history(metadata, commit.snapshot_id):
+        raise TableRolledBack(
+            f"table {commit.table} was rolled back: snapshot {commit.snapshot_id}, which the log "
+            f"has committed, is not in the history of {MAIN_BRANCH}",
+            hint="set the table's current snapshot to it, or to one that follows it, and start "
+            "again; the job has landed these records and does not land them again",
+            table=commit.table,
+            snapshot_id=commit.snapshot_id,
+        )
+
+
+def _is_in_history(metadata: TableMetadata, snapshot_id: int) -> bool:
+    """Return whether a snapshot is the head of main or before it; True also if it has expired."""
+    last: Snapshot | None = None
+    for last in _history(metadata):
+        if last.snapshot_id == snapshot_id:
+            return True
+    is_cut = last is not None and last.parent_snapshot_id is not None
+    return is_cut and metadata.snapshot_by_id(snapshot_id) is None
+
+
+def _history(metadata: TableMetadata) -> Iterator[Snapshot]:
+    """Yield the snapshots of main, newest first, as far as they have not expired."""
+    known = {each.snapshot_id: each for each in metadata.snapshots}
+    head = metadata.refs.get(MAIN_BRANCH)
+    snapshot_id = head.snapshot_id if head else None
+    while snapshot_id in known:
+        yield known[snapshot_id]
+        snapshot_id = known[snapshot_id].parent_snapshot_id
+
+
+def is_committed(metadata: TableMetadata, marks: Marks, commit: TableCommit, number: int) -> bool:
+    """Return whether the commit of entry `number` has happened.
+
+    Raises TableReplaced; TableRolledBack where it has happened and was undone.
+    """
+    require_same_table(metadata, commit)
+    if marks.entry(metadata) < number and metadata.snapshot_by_id(commit.snapshot_id) is None:
+        return False
+    require_snapshot(metadata, commit)
+    return True
+
+
+class SnapshotWriter:
+    """Commits the files of one entry to one table, as often as it takes."""
+
+    def __init__(self, catalog: Catalog, marks: Marks, commit: TableCommit, number: int) -> None:
+        self._catalog = catalog
+        self._marks = marks
+        self._commit = commit
+        self._number = number
+        self._manifest: ManifestFile | None = None
+
+    def append(self, table: Table, files: Sequence[DataFile], now_ms: int) -> None:
+        """Try once to commit files on top of the table as it was loaded.
+
+        Raises whatever pyiceberg or the storage raises: whether it has happened is not known then.
+        """
+        manifest = self._manifest = self._manifest or self._write_manifest(table, files)
+        metadata = table.metadata
+        head = metadata.current_snapshot()
+        snapshot = self._write_snapshot(table, manifest, files, now_ms)
+        requirements: tuple[TableRequirement, ...] = (
+            AssertTableUUID(uuid=metadata.table_uuid),
+            _require_ref(metadata, MAIN_BRANCH),
+        )
+        if head is not None:  # pyiceberg knows no other ref in a table without snapshots
+            requirements += (_require_ref(metadata, self._marks.tag),)
+        updates: tuple[TableUpdate, ...] = (
+            AddSnapshotUpdate(snapshot=snapshot),
+            _set_ref(MAIN_BRANCH, SnapshotRefType.BRANCH, snapshot.snapshot_id),
+            _set_ref(self._marks.tag, SnapshotRefType.TAG, snapshot.snapshot_id),
+            SetPropertiesUpdate(updates={self._marks.property_key: str(self._number)}),
+        )
+        self._catalog.commit_table(table, requirements, updates)
+
+    def _write_manifest(self, table: Table, files: Sequence[DataFile]) -> ManifestFile:
+        """Write the manifest of the files. It does not depend on what the table has beside them."""
+        metadata = table.metadata
+        with write_manifest(
+            FORMAT_VERSION,
+            metadata.specs()[self._commit.spec_id],
+            metadata.schema_by_id(self._commit.schema_id) or metadata.schema(),
+            self._output(table, "m0"),
+            self._commit.snapshot_id,
+            "deflate",
+        ) as writer:
+            for file in files:
+                writer.add(
+                    ManifestEntry.from_args(
+                        status=ManifestEntryStatus.ADDED,
+                        snapshot_id=self._commit.snapshot_id,
+                        data_file=file,
+                    )
+                )
+        return writer.to_manifest_file()
+
+    def _write_snapshot(
+        self, table: Table, manifest: ManifestFile, files: Sequence[DataFile], now_ms: int
+    ) -> Snapshot:
+        head = table.metadata.current_snapshot()
+        sequence_number = table.last_sequence_number + 1
+        parent_id = head.snapshot_id if head else None
+        kept = head.manifests(table.io) if head else []
+        output = self._output(table, "list")
+        with write_manifest_list(
+            FORMAT_VERSION,
+            output,
+            self._commit.snapshot_id,
+            parent_id,
+            sequence_number,
+            "deflate",
+        ) as writer:
+            writer.add_manifests([manifest, *kept])
+        return Snapshot.model_validate(
+            {
+                "snapshot-id": self._commit.snapshot_id,
+                "parent-snapshot-id": parent_id,
+                "sequence-number": sequence_number,
+                "timestamp-ms": max(now_ms, table.metadata.last_updated_ms),
+                "manifest-list": output.location,
+                "summary": self._summary(files, head),
+                "schema-id": table.metadata.current_schema_id,
+            }
+        )
+
+    def _summary(self, files: Sequence[DataFile], head: Snapshot | None) -> Summary:
+        added = Summary(
+            Operation.APPEND,
+            **{
+                "added-data-files": str(len(files)),
+                "added-records": str(sum(each.record_count for each in files)),
+                "added-files-size": str(sum(each.file_size_in_bytes for each in files)),
+                "changed-partition-count": str(len({each.partition for each in files})),
+                "ashore.job": self._marks.name.job,
+                "ashore.slice": self._marks.name.slice,
+                "ashore.entry": str(self._number),
+            },
+        )
+        before = head.summary.additional_properties if head and head.summary else None
+        return update_snapshot_summaries(added, before)
+
+    def _output(self, table: Table, kind: str) -> OutputFile:
+        """Return a new metadata file, of a name that is used once."""
+        leaf = f"{self._commit.snapshot_id}-{kind}-{uuid.uuid4()}.avro"
+        return table.io.new_output(f"{table.metadata.location.rstrip('/')}/metadata/{leaf}")
+
+
+def _require_ref(metadata: TableMetadata, ref: str) -> AssertRefSnapshotId:
+    """Return the requirement that a branch or a tag is still where this metadata has it."""
+    known = metadata.refs.get(ref)
+    snapshot_id = known.snapshot_id if known else None
+    return AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": snapshot_id})
+
+
+def _set_ref(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate.model_validate(
+        {"ref-name": ref, "type": kind, "snapshot-id": snapshot_id}
+    )
+
+
+def find_data_files(table: Table) -> Iterator[DataFile]:
+    """Yield the files that readers of a table's current snapshot see."""
+    head = table.metadata.current_snapshot()
+    for manifest in head.manifests(table.io) if head else []:
+        if manifest.content is ManifestContent.DATA:
+            for entry in manifest.fetch_manifest_entry(table.io):
+                yield entry.data_file
+
+
+def find_rewrite(metadata: TableMetadata) -> str:
+    """Return which snapshot, the newest, has removed files of a table, in words; empty: none."""
+    for each in _history(metadata):
+        operation = each.summary.operation if each.summary else Operation.OVERWRITE
+        if operation is not Operation.APPEND:
+            return f"snapshot {each.snapshot_id} ({operation.value}) has removed files"
+    return ""

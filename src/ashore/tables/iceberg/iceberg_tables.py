@@ -1,0 +1,287 @@
+"""The tables of a job in an Iceberg catalog.
+
+What it is: `IcebergTables`: makes tables, draws the commits that an entry orders, commits them.
+What it promises: a table is compared with the job before anything is written for it, and with the
+log before an entry is appended. Every call may be repeated. What a catalog raises is a
+CatalogError that names it: landing waits for its catalog, since no reader sees a file before.
+"""
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog as PyicebergCatalog
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+
+from ashore.base.clock import Clock
+from ashore.errors import (
+    AshoreError,
+    BatchFailed,
+    CatalogUnreachable,
+    InvariantBroken,
+    SchemaConflict,
+    Stopped,
+    SyncFailed,
+    check,
+)
+from ashore.log.files import TableCommit
+from ashore.log.names import SliceName
+from ashore.log.plan_commit import CommitTable
+from ashore.storage.base import Storage
+from ashore.tables.catalog import CatalogTable
+from ashore.tables.ddl import FieldIds
+from ashore.tables.iceberg.commit import (
+    FORMAT_VERSION,
+    Marks,
+    SnapshotWriter,
+    find_data_files,
+    find_rewrite,
+    is_committed,
+    require_same_table,
+    require_snapshot,
+)
+from ashore.tables.iceberg.data_files import ManifestFiles
+from ashore.tables.iceberg.file_io import Lake
+from ashore.tables.iceberg.schema import (
+    field_ids,
+    find_conflicts,
+    find_missing,
+    find_spec,
+    iceberg_schema,
+    new_type,
+    partition_spec,
+)
+from ashore.tables.readable import SnapshotFiles
+
+ATTEMPTS = 8  # of a commit, while other writers win or no answer comes
+_NEW_TABLE = {
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.previous-versions-max": "20",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogAddress:
+    """An Iceberg catalog: its name, and the properties by which pyiceberg opens it."""
+
+    name: str
+    properties: tuple[tuple[str, str], ...]
+
+    def describe(self) -> str:
+        """Return the catalog for messages, without secrets."""
+        properties = dict(self.properties)
+        uri = properties.get("uri", "").rpartition("@")[2]
+        return f"Iceberg catalog {self.name} ({properties.get('type', 'sql')} {uri})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What files of a table are written by."""
+
+    table: CatalogTable
+    schema_id: int
+    spec_id: int
+    ids: FieldIds
+
+
+class IcebergTables:
+    """Used by the threads of a job's slices, one call at a time for each table."""
+
+    def __init__(self, address: CatalogAddress, storage: Storage, clock: Clock) -> None:
+        self._address = address
+        self._storage = storage
+        self._clock = clock
+        self._lake = Lake(storage)
+        self._opened: PyicebergCatalog | None = None
+        self._known: dict[str, _Known] = {}
+
+    def ensure(self, tables: Iterable[CatalogTable]) -> None:
+        """Create tables, or add the columns that existing ones lack; remember their field ids.
+
+        Raises SchemaConflict before anything is changed, where a table contradicts the job;
+        CatalogError.
+        """
+        for each in tables:
+            if each.full_name not in self._known:
+                self._known[each.full_name] = self._ensure(each)
+
+    def field_ids(self) -> dict[str, FieldIds]:
+        """Return the field ids by which files are written, of each table that was ensured."""
+        return {name: known.ids for name, known in self._known.items()}
+
+    def draw(
+        self, tables: Iterable[str], last: Mapping[str, TableCommit]
+    ) -> tuple[TableCommit, ...]:
+        """Return the commits of an entry that fills these tables. Nothing is written.
+
+        Arguments:
+            tables: any; those that were not ensured are no Iceberg tables, and left out.
+            last: the last commit to each table, as the log has it.
+
+        Raises TableReplaced, TableRolledBack; BatchFailed where the columns have changed since the
+        files were written: it is written again, with the new field ids; CatalogError.
+
+        """
+        return tuple(
+            self._draw(name, last.get(name)) for name in sorted({*tables} & self._known.keys())
+        )
+
+    def commit(self, name: SliceName, step: CommitTable) -> None:
+        """Make the snapshot that an entry orders, unless it is there. May be repeated.
+
+        Raises TableReplaced, TableRolledBack, FileConflict; CatalogError where the catalog did not
+        answer, or other writers won, for long: whether it has happened is looked up the next time.
+        If interrupted: the snapshot is there as a whole, or metadata files remain that no table
+        names.
+        """
+        marks, commit = Marks(name), step.commit
+        writer = SnapshotWriter(self._catalog(), marks, commit, step.number)
+        failure: Exception | None = None
+        for attempt in range(ATTEMPTS):
+            if failure is not None:
+                self._clock.sleep(min(0.05 * 2**attempt, 2.0))
+            try:
+                table = self._load(commit.table)
+                if is_committed(table.metadata, marks, commit, step.number):
+                    return
+                writer.append(table, self._data_files(table, step), self._clock.now_ms())
+            except (Stopped, InvariantBroken, SyncFailed):
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is: see what has happened
+                failure = error
+            else:
+                return
+        raise CatalogUnreachable(
+            f"{self._address.describe()}: snapshot {commit.snapshot_id} of {commit.table} is not "
+            f"there after {ATTEMPTS} tries: {failure}",
+            hint="the job tries again; nothing was lost",
+        ) from failure
+
+    def readable(self, table: str) -> SnapshotFiles | None:
+        """See TableFormat. None too where the catalog has no such table."""
+        with self._naming(table):
+            try:
+                found = self._load(table)
+            except NoSuchTableError:
+                return None
+            root = self._lake.root
+            files = {
+                each.file_path.removeprefix(root): each.file_size_in_bytes
+                for each in find_data_files(found)
+            }
+            return SnapshotFiles(files, find_rewrite(found.metadata))
+
+    def close(self) -> None:
+        """Close connections. A later call makes new ones."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def _ensure(self, expected: CatalogTable) -> _Known:
+        with self._naming(expected.full_name):
+            table = self._load_or_create(expected)
+            self._require_fit(table, expected)
+            missing = find_missing(table.schema(), expected)
+            if missing:
+                with table.update_schema() as update:
+                    for field in missing:
+                        update.add_column(field.name, new_type(field.type))
+            spec = find_spec(table.metadata, expected)
+            check(spec is not None, f"{expected.full_name} has no partition spec of the job")
+            return _Known(
+                expected,
+                table.metadata.current_schema_id,
+                spec.spec_id if spec else 0,
+                field_ids(table.schema()),
+            )
+
+    def _load_or_create(self, expected: CatalogTable) -> Table:
+        catalog = self._catalog()
+        try:
+            return catalog.load_table(expected.full_name)
+        except NoSuchTableError:
+            catalog.create_namespace_if_not_exists(expected.database)
+        schema = iceberg_schema(expected)
+        try:
+            return catalog.create_table(
+                expected.full_name,
+                schema,
+                location=expected.location,
+                partition_spec=partition_spec(expected, schema),
+                properties={**_NEW_TABLE, "ashore.owner": expected.job},
+            )
+        except TableAlreadyExistsError:
+            return catalog.load_table(expected.full_name)
+
+    def _require_fit(self, table: Table, expected: CatalogTable) -> None:
+        conflicts = list(find_conflicts(table.metadata, expected))
+        if table.metadata.format_version != FORMAT_VERSION:
+            conflicts.append(
+                f"it is of format version {table.metadata.format_version}, and this release writes "
+                f"version {FORMAT_VERSION}"
+            )
+        if not f"{table.metadata.location.rstrip('/')}/".startswith(self._lake.root):
+            conflicts.append(f"it is at {table.metadata.location}, outside of {self._lake.root}")
+        if conflicts:
+            raise SchemaConflict(
+                f"Iceberg table {expected.full_name}: {'; '.join(conflicts)}",
+                hint="change the job file, or land in a table of another name",
+                tables=[expected.full_name],
+                conflicts=conflicts,
+            )
+
+    def _draw(self, name: str, last: TableCommit | None) -> TableCommit:
+        with self._naming(name):
+            table = self._load(name)
+        if last is not None:
+            require_same_table(table.metadata, last)
+            require_snapshot(table.metadata, last)
+        known = self._known[name]
+        if field_ids(table.schema()) != known.ids:
+            self._known[name] = self._ensure(known.table)
+            if self._known[name].ids != known.ids:
+                raise BatchFailed(
+                    f"the columns of {name} have changed while the batch was written",
+                    hint="nothing was prepared; the batch is written again",
+                )
+        return TableCommit(
+            name,
+            str(table.metadata.table_uuid),
+            self._known[name].schema_id,
+            known.spec_id,
+            secrets.randbits(62) | 1 << 62,
+        )
+
+    def _data_files(self, table: Table, step: CommitTable) -> list[DataFile]:
+        metadata = table.metadata
+        schema = metadata.schema_by_id(step.commit.schema_id) or metadata.schema()
+        spec = metadata.specs()[step.commit.spec_id]
+        files = ManifestFiles(self._storage, schema, spec, metadata.properties)
+        return [files.data_file(place, target) for place, target in step.files]
+
+    def _catalog(self) -> PyicebergCatalog:
+        if self._opened is None:
+            properties = {**dict(self._address.properties), **self._lake.properties}
+            with self._naming("its address"):
+                self._opened = load_catalog(self._address.name, **properties)
+        return self._opened
+
+    def _load(self, table: str) -> Table:
+        return self._catalog().load_table(table)
+
+    @contextmanager
+    def _naming(self, what: str) -> Iterator[None]:
+        """Raise what a catalog raises as a CatalogError that says which one it was."""
+        try:
+            yield
+        except AshoreError:
+            raise
+        except Exception as error:
+            raise CatalogUnreachable(
+                f"{self._address.describe()}: {what}: {type(error).__name__}: {error}",
+                hint="check that the catalog is up and that its address is right",
+            ) from error

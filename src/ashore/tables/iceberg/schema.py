@@ -1,0 +1,163 @@
+"""Columns and partitions of a table, as Iceberg has them.
+
+What it is: Iceberg's schema and partition spec of a `CatalogTable`; what an existing table lacks,
+or contradicts; the field ids by which files name their columns.
+What it promises: a partition column of directories is a column of the table, with the identity
+transform. Files do not hold it: its value stands in the snapshot, where the format says that
+readers take it from (https://iceberg.apache.org/spec, column projection).
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pyiceberg import types as iceberg
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.transforms import IdentityTransform
+
+from ashore.tables.catalog import CatalogTable
+from ashore.tables.ddl import (
+    Array,
+    Atom,
+    DataType,
+    Decimal,
+    Field,
+    FieldIds,
+    Map,
+    Struct,
+    type_ddl,
+)
+
+_FIRST_PARTITION_ID = 1000  # as the format has it
+_ATOMS: dict[Atom, iceberg.PrimitiveType] = {
+    Atom.BOOLEAN: iceberg.BooleanType(),
+    Atom.TINYINT: iceberg.IntegerType(),  # the format has no smaller integer
+    Atom.SMALLINT: iceberg.IntegerType(),
+    Atom.INT: iceberg.IntegerType(),
+    Atom.BIGINT: iceberg.LongType(),
+    Atom.FLOAT: iceberg.FloatType(),
+    Atom.DOUBLE: iceberg.DoubleType(),
+    Atom.STRING: iceberg.StringType(),
+    Atom.BINARY: iceberg.BinaryType(),
+    Atom.DATE: iceberg.DateType(),
+    Atom.TIMESTAMP: iceberg.TimestamptzType(),
+    Atom.TIMESTAMP_NTZ: iceberg.TimestampType(),
+}
+
+
+def iceberg_schema(table: CatalogTable) -> IcebergSchema:
+    """Return the schema of a new table: columns of its files first, then those of partitions."""
+    fields = (*table.columns.fields, *table.partition_columns.fields)
+    return IcebergSchema(*_Numbers().fields(fields))
+
+
+def partition_spec(table: CatalogTable, schema: IcebergSchema) -> PartitionSpec:
+    """Return the partition spec of a new table with this schema."""
+    return PartitionSpec(
+        *(
+            PartitionField(
+                schema.find_field(name).field_id,
+                _FIRST_PARTITION_ID + place,
+                IdentityTransform(),
+                name,
+            )
+            for place, name in enumerate(table.partition_columns.names)
+        )
+    )
+
+
+class _Numbers:
+    """Field ids from 1, in the order of the fields."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def fields(self, fields: tuple[Field, ...]) -> list[iceberg.NestedField]:
+        numbered = [(self._next(), field) for field in fields]
+        return [
+            iceberg.NestedField(number, each.name, self.type(each.type), required=False)
+            for number, each in numbered
+        ]
+
+    def type(self, data_type: DataType) -> iceberg.IcebergType:
+        match data_type:
+            case Atom():
+                return _ATOMS[data_type]
+            case Decimal(precision, scale):
+                return iceberg.DecimalType(precision, scale)
+            case Array(element):
+                number = self._next()
+                return iceberg.ListType(number, self.type(element), element_required=False)
+            case Map(key, value):
+                key_id, value_id = self._next(), self._next()
+                key_type, value_type = self.type(key), self.type(value)
+                return iceberg.MapType(key_id, key_type, value_id, value_type, value_required=False)
+            case Struct(fields):
+                return iceberg.StructType(*self.fields(fields))
+
+    def _next(self) -> int:
+        self._last += 1
+        return self._last
+
+
+def field_ids(schema: IcebergSchema) -> FieldIds:
+    """Return the ids of all fields of a table: `a`, `a.b`, `list.element`, `map.key`."""
+    numbers = range(1, schema.highest_field_id + 1)
+    named = ((schema.find_column_name(number), number) for number in numbers)
+    return tuple(sorted((name, number) for name, number in named if name is not None))
+
+
+def find_spec(metadata: TableMetadata, table: CatalogTable) -> PartitionSpec | None:
+    """Return the newest partition spec that places rows as `table` does, or None.
+
+    Another one may be the default since: files may be of any that a table has.
+    """
+    here = [(name, "identity") for name in table.partition_columns.names]
+    found = [each for each in metadata.specs().values() if _places(metadata, each) == here]
+    return max(found, key=lambda each: each.spec_id, default=None)
+
+
+def _places(metadata: TableMetadata, spec: PartitionSpec) -> list[tuple[str | None, str]]:
+    schema = metadata.schema()
+    return [(schema.find_column_name(each.source_id), str(each.transform)) for each in spec.fields]
+
+
+def find_conflicts(metadata: TableMetadata, table: CatalogTable) -> Iterator[str]:
+    """Yield what an existing table has otherwise than `table`, in words; missing columns apart."""
+    known = {field.name: field.field_type for field in metadata.schema().fields}
+    for field in (*table.columns.fields, *table.partition_columns.fields):
+        expected = _Numbers().type(field.type)
+        if field.name in known and _shape(known[field.name]) != _shape(expected):
+            yield f"column {field.name} is {known[field.name]}, not {type_ddl(field.type)}"
+    if find_spec(metadata, table) is None:
+        there = _spell(_places(metadata, metadata.spec()))
+        here = _spell([(name, "identity") for name in table.partition_columns.names])
+        yield f"it is partitioned by {there}, new files would be by {here}"
+
+
+def find_missing(schema: IcebergSchema, table: CatalogTable) -> tuple[Field, ...]:
+    """Return the columns of `table` that an existing table lacks."""
+    known = {field.name for field in schema.fields}
+    return tuple(field for field in table.columns.fields if field.name not in known)
+
+
+def new_type(data_type: DataType) -> iceberg.IcebergType:
+    """Return the type of a column that is added: a catalog gives it field ids of its own."""
+    return _Numbers().type(data_type)
+
+
+def _spell(fields: Sequence[tuple[str | None, str]]) -> str:
+    return f"({', '.join(f'{transform}({name})' for name, transform in fields)})"
+
+
+def _shape(data_type: iceberg.IcebergType) -> object:
+    """Return a type without its field ids."""
+    match data_type:
+        case iceberg.StructType():
+            return [(each.name, _shape(each.field_type)) for each in data_type.fields]
+        case iceberg.ListType():
+            return "list", _shape(data_type.element_type)
+        case iceberg.MapType():
+            return "map", _shape(data_type.key_type), _shape(data_type.value_type)
+        case _:
+            return str(data_type)

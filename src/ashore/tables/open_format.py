@@ -1,0 +1,46 @@
+"""From what the job file says to the table format of its tables.
+
+What it promises: no catalog is called yet. Where no table has a format, nothing of it is loaded.
+"""
+
+from collections.abc import Mapping
+
+from ashore.base.clock import Clock
+from ashore.errors import NotInstalled
+from ashore.storage.base import Storage
+from ashore.tables.table_format import Directories, TableFormat
+
+CATALOG_FILE = "iceberg.db"  # of SQLite, in a lake on a local disk whose job names no catalog
+
+
+def open_format(catalog: Mapping[str, str] | None, storage: Storage, clock: Clock) -> TableFormat:
+    """Return the format of a job's tables. Raises NotInstalled.
+
+    Arguments:
+        catalog: properties by which pyiceberg opens an Iceberg catalog, and its `name`; None: no
+            table has a format.
+        storage: of the lake.
+        clock: for the waits between tries.
+
+    """
+    if catalog is None:
+        return Directories()
+    try:
+        from ashore.tables.iceberg.iceberg_tables import CatalogAddress, IcebergTables  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith(("pyiceberg", "sqlalchemy")):
+            raise
+        raise NotInstalled(
+            f"Iceberg tables need the package {error.name.partition('.')[0]}",
+            hint="pip install 'ashore[iceberg]'",
+        ) from error
+    properties = {"uri": _default_uri(storage), **catalog}
+    address = CatalogAddress(
+        catalog.get("name", "ashore"),
+        tuple(sorted((key, value) for key, value in properties.items() if key != "name")),
+    )
+    return IcebergTables(address, storage, clock)
+
+
+def _default_uri(storage: Storage) -> str:
+    return f"sqlite:///{storage.describe().removeprefix('file://').rstrip('/')}/{CATALOG_FILE}"

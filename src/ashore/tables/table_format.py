@@ -1,0 +1,94 @@
+"""The seam to table formats: how files of a batch become a snapshot that readers see.
+
+What it is: what a job asks of a table format, and the answers where a table has none, and is a
+directory whose files readers see.
+What it promises: every call may be repeated. The landing log is the truth: a commit is an effect
+that an entry orders.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from ashore.log.files import TableCommit
+from ashore.log.names import SliceName
+from ashore.log.plan_commit import CommitTable
+from ashore.log.store.committer import refuse_commit
+from ashore.tables.catalog import CatalogTable
+from ashore.tables.ddl import FieldIds
+from ashore.tables.readable import SnapshotFiles
+
+
+class TableFormat(Protocol):
+    """Calls may raise CatalogError: landing waits, since no reader sees a file before."""
+
+    def ensure(self, tables: Iterable[CatalogTable]) -> None:
+        """Create tables, or add the columns that existing ones lack.
+
+        Raises SchemaConflict before anything is changed, where a table contradicts the job.
+        """
+        ...
+
+    def field_ids(self) -> Mapping[str, FieldIds]:
+        """Return the ids by which files name their fields, of each table that was ensured."""
+        ...
+
+    def draw(
+        self, tables: Iterable[str], last: Mapping[str, TableCommit]
+    ) -> tuple[TableCommit, ...]:
+        """Return the commits of an entry that fills these tables. Nothing is written.
+
+        Arguments:
+            tables: any; those that were not ensured are directories, and left out.
+            last: the last commit to each table, as the log has it.
+
+        Raises TableReplaced, TableRolledBack; BatchFailed where the columns have changed since the
+        files were written.
+
+        """
+        ...
+
+    def commit(self, name: SliceName, step: CommitTable) -> None:
+        """Make the snapshot that an entry orders, unless it is there.
+
+        Raises TableReplaced, TableRolledBack, FileConflict.
+        If interrupted: the snapshot is there as a whole, or not at all.
+        """
+        ...
+
+    def readable(self, table: str) -> SnapshotFiles | None:
+        """Return what readers of a table see; None: it is no table of this format."""
+        ...
+
+    def close(self) -> None:
+        """Close connections. A later call makes new ones."""
+        ...
+
+
+class Directories:
+    """No table format: readers see the files of a directory."""
+
+    def ensure(self, tables: Iterable[CatalogTable]) -> None:
+        """Do nothing."""
+
+    def field_ids(self) -> Mapping[str, FieldIds]:
+        """Return none: files name their fields by their names."""
+        return {}
+
+    def draw(
+        self,
+        tables: Iterable[str],  # noqa: ARG002 - see TableFormat
+        last: Mapping[str, TableCommit],  # noqa: ARG002 - see TableFormat
+    ) -> tuple[TableCommit, ...]:
+        """Return none."""
+        return ()
+
+    def commit(self, name: SliceName, step: CommitTable) -> None:
+        """Raise CatalogError: an entry orders what this job has no catalog for."""
+        refuse_commit(name, step)
+
+    def readable(self, table: str) -> SnapshotFiles | None:  # noqa: ARG002 - see TableFormat
+        """Return None: readers list the directory."""
+        return None
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,175 @@
+"""Iceberg tables on real servers: Kafka, a job process each time, a catalog in SQLite.
+
+They are read by pyiceberg with its own files and by DuckDB or polars: not through Ashore's storage.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import uuid4
+
+from pyiceberg.catalog import Catalog, load_catalog
+from tests.job_files import job_content
+from tests.kafka_tools import create_topic, produce
+
+from ashore.errors import ExitCode
+from ashore.jobs.events import Event
+from ashore.jobs.failure import Failed
+from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
+from ashore_lab.services.kafka import Kafka
+
+SCHEMA = (
+    "id BIGINT, user STRING, tags ARRAY<STRING>, counts MAP<STRING, BIGINT>, "
+    "place STRUCT<lat: DOUBLE, name: STRING>, amount DECIMAL(10,2), at TIMESTAMP, country STRING"
+)
+
+
+def record(number: int) -> dict[str, object]:
+    return {
+        "id": number,
+        "user": f"user {number}",
+        "tags": ["a", f"tag {number}"],
+        "counts": {"x": number},
+        "place": {"lat": number / 2, "name": None},
+        "amount": f"{number}.25",
+        "at": f"2026-11-2{number % 3}T10:00:00Z",
+        "country": ("de", "cn", None)[number % 3],
+    }
+
+
+def write_job(kafka: Kafka, directory: Path, topic: str, schema: str = SCHEMA) -> Path:
+    table = {
+        "topic": topic,
+        "table": "ods.events",
+        "schema": schema,
+        "format": "iceberg",
+        "event_time": {"column": "at"},
+        "late": {"after": "3650d"},
+        "partition_by": ["date", "country"],
+    }
+    path = directory / "job.yaml"
+    path.write_text(
+        json.dumps(job_content(kafka.bootstrap_servers, directory, topic, tables=[table]))
+    )
+    return path
+
+
+def land(job_file: Path) -> list[Event]:
+    with JobLaunch("run", job_file, LaunchOptions(available_now=True, uses_spark=False)) as launch:
+        events = list(launch.events())
+        assert launch.wait() == 0, events[-3:]
+    return events
+
+
+def open_catalog(directory: Path) -> Catalog:
+    return load_catalog("ashore", type="sql", uri=f"sqlite:///{directory}/lake/iceberg.db")
+
+
+def send(kafka: Kafka, topic: str, records: Sequence[object]) -> None:
+    produce(kafka.bootstrap_servers, topic, [json.dumps(each).encode() for each in records])
+
+
+def test_each_batch_is_a_snapshot_that_other_readers_see(kafka: Kafka, tmp_path: Path) -> None:
+    topic = f"iceberg_{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic, 2)
+    job_file = write_job(kafka, tmp_path, topic)
+    send(kafka, topic, [record(number) for number in range(30)])
+    land(job_file)
+    send(kafka, topic, [*(record(number) for number in range(30, 40)), "no record"])
+    land(job_file)
+
+    catalog = open_catalog(tmp_path)
+    table = catalog.load_table("ods.events")
+    rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert [row["id"] for row in rows] == list(range(40))
+    assert rows[7]["tags"] == ["a", "tag 7"]
+    assert rows[7]["counts"] == [("x", 7)]
+    assert rows[7]["place"] == {"lat": 3.5, "name": None}
+    assert str(rows[7]["amount"]) == "7.25"
+    assert rows[7]["at"].isoformat() == "2026-11-21T10:00:00+00:00"
+    assert (rows[7]["date"], rows[7]["country"], rows[8]["country"]) == ("2026-11-21", "cn", None)
+    assert [len(table.scan(f"country == '{each}'").to_arrow()) for each in ("de", "cn")] == [14, 13]
+    assert len(table.scan("id >= 35").to_arrow()) == 5
+    entries = [
+        each.summary["ashore.entry"] for each in table.snapshots() if each.summary is not None
+    ]
+    assert len(entries) == 2
+    assert table.properties["ashore.landing.main"] == entries[-1]
+    dead = catalog.load_table("ods.events__dead").scan().to_arrow()
+    assert dead.column("topic").to_pylist() == [topic]
+    assert verify(job_file) == (0, "lost 0, duplicated 0")
+
+
+def verify(job_file: Path) -> tuple[int, str]:
+    with open_job(job_file) as opened:
+        verdict = verify_job(opened)
+    return verdict.exit_code, verdict.summary
+
+
+def test_a_table_that_was_rolled_back_is_lost_rows_and_stops_the_job(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    topic = f"iceberg_{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic)
+    job_file = write_job(kafka, tmp_path, topic)
+    for first in (0, 10):
+        send(kafka, topic, [record(number) for number in range(first, first + 10)])
+        land(job_file)
+    catalog = open_catalog(tmp_path)
+    table = catalog.load_table("ods.events")
+    first, last = table.snapshots()
+
+    table.manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
+
+    assert verify(job_file) == (5, "lost 10, duplicated 0, other problems 3")  # files
+    send(kafka, topic, [record(20)])
+    stopped = stop(job_file, ExitCode.DECISION)
+    assert f"snapshot {last.snapshot_id}" in stopped.message
+    assert len(catalog.load_table("ods.events").scan().to_arrow()) == 10, "nothing was landed"
+
+    table.refresh().manage_snapshots().set_current_snapshot(last.snapshot_id).commit()
+    land(job_file)
+    assert len(catalog.load_table("ods.events").scan().to_arrow()) == 21
+    assert verify(job_file) == (0, "lost 0, duplicated 0")
+
+
+def test_a_table_that_was_created_again_stops_the_job(kafka: Kafka, tmp_path: Path) -> None:
+    topic = f"iceberg_{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic)
+    job_file = write_job(kafka, tmp_path, topic)
+    send(kafka, topic, [record(1)])
+    land(job_file)
+    catalog = open_catalog(tmp_path)
+    schema = catalog.load_table("ods.events").schema()
+
+    catalog.drop_table("ods.events")
+    send(kafka, topic, [record(2)])
+    stopped = stop(job_file, ExitCode.DECISION)
+    assert "dropped and created again" in stopped.message
+    assert schema.column_names == catalog.load_table("ods.events").schema().column_names
+
+
+def test_columns_are_added_and_other_writers_may_commit(kafka: Kafka, tmp_path: Path) -> None:
+    topic = f"iceberg_{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic)
+    job_file = write_job(kafka, tmp_path, topic)
+    send(kafka, topic, [record(1)])
+    land(job_file)
+    table = open_catalog(tmp_path).load_table("ods.events")
+    table.append(table.scan().to_arrow())
+
+    job_file = write_job(kafka, tmp_path, topic, f"{SCHEMA}, added ARRAY<BIGINT>")
+    send(kafka, topic, [{**record(2), "added": [7]}])
+    land(job_file)
+
+    rows = table.refresh().scan().to_arrow().sort_by("id").to_pylist()
+    assert [(row["id"], row["added"]) for row in rows] == [(1, None), (1, None), (2, [7])]
+
+
+def stop(job_file: Path, code: ExitCode) -> Failed:
+    with JobLaunch("run", job_file, LaunchOptions(available_now=True, uses_spark=False)) as launch:
+        events = list(launch.events())
+        assert launch.wait() == code, events[-3:]
+    return next(each for each in events if isinstance(each, Failed))
