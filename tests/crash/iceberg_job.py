@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 from pyiceberg.table import CommitTableResponse, Table
-from tests.crash.harness import NAME, Process, World, build_source, check_readers, named_places
+from tests.crash.harness import NAME, Process, World, check_readers, named_places
 
 from ashore.errors import StorageError
 from ashore.jobs.file import Job, parse_job

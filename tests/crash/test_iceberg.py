@@ -1,21 +1,24 @@
 """Each call of storage and catalog of a job with an Iceberg table, under every fault."""
 
+import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.crash.harness import FAULTS
 from tests.crash.iceberg_job import (
     CATALOG_CALLS,
-    IcebergWorld,
     check_end,
     iceberg_world,
-    read_offsets,
 )
 from tests.shares import share_of
 
-from ashore.tables.iceberg.commit import SnapshotWriter
+from ashore.log.names import SliceName
+from ashore.log.plan_commit import CommitTable
 from ashore.tables.iceberg import iceberg_tables
+from ashore.tables.iceberg.commit import Marks
+from ashore.tables.iceberg.iceberg_tables import IcebergTables
 from ashore_lab.testing import Fault
 
 CATALOG_FAULTS = tuple(FAULTS)
@@ -69,29 +72,30 @@ def without_a_look(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(iceberg_tables, "is_committed", lambda *_: False)
 
 
-def without_requirements(patch: pytest.MonkeyPatch) -> None:
-    def append(self: SnapshotWriter, *given: object) -> None:
-        catalog = self._catalog
-        commit_table = catalog.commit_table
-        patch.setattr(
-            catalog,
-            "commit_table",
-            lambda table, _, updates: commit_table(table, (), updates),
-            False,
-        )
-        whole(self, *given)
+def with_a_new_id(patch: pytest.MonkeyPatch) -> None:
+    """Each try draws an id of its own, as writers do that look for nothing."""
 
-    whole = SnapshotWriter.append
-    patch.setattr(SnapshotWriter, "append", append)
+    def commit(self: IcebergTables, name: SliceName, step: CommitTable) -> None:
+        drawn = replace(step.commit, snapshot_id=secrets.randbits(62))
+        whole(self, name, replace(step, commit=drawn))
+
+    whole = IcebergTables.commit
+    patch.setattr(IcebergTables, "commit", commit)
+    patch.setattr(Marks, "entry", lambda *_: -1)
 
 
-@pytest.mark.parametrize("mutate", [without_a_look])
+def strike_commits(directory: Path, calls: list[str]) -> None:
+    for number, kind in enumerate(calls, 1):
+        if kind == "commit_table":
+            play(directory, FAULTS["stops after"](number))
+            play(directory, FAULTS["fails after"](number))
+
+
+@pytest.mark.parametrize("mutate", [without_a_look, with_a_new_id])
 def test_a_mutant_is_found(
     mutate: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     calls = number_calls(tmp_path)
     mutate(monkeypatch)
     with pytest.raises(AssertionError):
-        for number, kind in enumerate(calls, 1):
-            if kind == "commit_table":
-                play(tmp_path, FAULTS["fails after"](number))
+        strike_commits(tmp_path, calls)

@@ -33,11 +33,12 @@ class TableFormat(Protocol):
         ...
 
     def draw(
-        self, tables: Iterable[str], last: Mapping[str, TableCommit]
+        self, name: SliceName, tables: Iterable[str], last: Mapping[str, TableCommit]
     ) -> tuple[TableCommit, ...]:
         """Return the commits of an entry that fills these tables. Nothing is written.
 
         Arguments:
+            name: of the slice whose entry it is.
             tables: any; those that were not ensured are directories, and left out.
             last: the last commit to each table, as the log has it.
 
@@ -76,6 +77,7 @@ class Directories:
 
     def draw(
         self,
+        name: SliceName,  # noqa: ARG002 - see TableFormat
         tables: Iterable[str],  # noqa: ARG002 - see TableFormat
         last: Mapping[str, TableCommit],  # noqa: ARG002 - see TableFormat
     ) -> tuple[TableCommit, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
-from ashore.errors import SourceError
+from ashore.errors import JobFileInvalid, SourceError
 from ashore.jobs.file import Job, ResolvedTable, match_topics, select_topics
 from ashore.log.fold import Fold
 from ashore.log.lost_end import Trace
@@ -21,6 +21,7 @@ from ashore.log.names import SliceName
 from ashore.log.store.fold_cache import EntryNote, KnownFolds, read_note
 from ashore.log.store.reader import read_log
 from ashore.log.store.traces import find_traces
+from ashore.log.tables import ICEBERG
 from ashore.storage.base import Storage
 from ashore.tables.catalog import Catalog, open_catalog
 from ashore.topics.loop.job import (
@@ -106,6 +107,18 @@ class OpenJob:
     def find_traces(self, name: SliceName) -> list[Trace]:
         """Return what a slice has left in its tables; see `log.store.traces` for how much it is."""
         return find_traces(self.storage, name, self.tables(name))
+
+    def refuse_iceberg(self, command: str) -> None:
+        """Raise JobFileInvalid where the job has Iceberg tables: a command knows directories only.
+
+        `command`: as a person writes it.
+        """
+        tables = sorted(item.table for item in self.job.tables if item.format == ICEBERG)
+        if tables:
+            raise JobFileInvalid(
+                f"{command} does not apply to Iceberg tables in this release: {', '.join(tables)}",
+                hint="nothing was changed; ashore verify compares them with the log and with Kafka",
+            )
 
     def known_topics(self) -> dict[str, ResolvedTable]:
         """Return the topics of the job with their tables: those that exist or that its log has."""

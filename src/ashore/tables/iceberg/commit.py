@@ -35,6 +35,7 @@ from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertRefSnapshotId,
     AssertTableUUID,
+    RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
     TableRequirement,
@@ -46,6 +47,10 @@ from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
 
 FORMAT_VERSION: Final = 2
+MANIFESTS_MAX = 100  # small ones, before they become one: as in other writers of Iceberg
+MANIFEST_BYTES = 8 << 20  # above it a manifest is not small
+SNAPSHOTS_MAX = 200  # of a table: its metadata, which each commit reads and writes, has them all
+EXPIRE_EVERY = 20  # at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,11 @@ class Marks:
         """The tag at the last snapshot."""
         return f"ashore-{self.name.job}-{self.name.slice}"
 
+    @property
+    def sequence_key(self) -> str:
+        """The property with the sequence number of the last snapshot, which may have expired."""
+        return f"{self.property_key}.sequence-number"
+
     def entry(self, metadata: TableMetadata) -> int:
         """Return the number of the last entry that a table has; -1: none."""
         return int(metadata.properties.get(self.property_key, -1))
@@ -80,12 +90,13 @@ def require_same_table(metadata: TableMetadata, commit: TableCommit) -> None:
         )
 
 
-def require_snapshot(metadata: TableMetadata, commit: TableCommit) -> None:
-    """Raise TableRolledBack where a table has lost a snapshot that was committed before.
+def require_snapshot(metadata: TableMetadata, marks: Marks, commit: TableCommit) -> None:
+    """Raise TableRolledBack where a table has lost the last snapshot that a slice has committed.
 
-    One that has expired is no loss: its files are in the snapshots after it.
+    One that has expired is no loss: its files are in the snapshots after it. Where those after it
+    have expired too, nothing shows whether they followed it: then it is taken for part of them.
     """
-    if not _is_in_history(metadata, commit.snapshot_id):
+    if not _may_be_in_history(metadata, marks, commit.snapshot_id):
         raise TableRolledBack(
             f"table {commit.table} was rolled back: snapshot {commit.snapshot_id}, which the log "
             f"has committed, is not in the history of {MAIN_BRANCH}",
@@ -96,14 +107,20 @@ def require_snapshot(metadata: TableMetadata, commit: TableCommit) -> None:
         )
 
 
-def _is_in_history(metadata: TableMetadata, snapshot_id: int) -> bool:
-    """Return whether a snapshot is the head of main or before it; True also if it has expired."""
-    last: Snapshot | None = None
-    for last in _history(metadata):
-        if last.snapshot_id == snapshot_id:
+def _may_be_in_history(metadata: TableMetadata, marks: Marks, snapshot_id: int) -> bool:
+    """Return whether a snapshot is the head of main or before it, as far as that can be known.
+
+    The parents of snapshots are no help: who expires snapshots may cut them off, or leave them.
+    """
+    known = metadata.snapshot_by_id(snapshot_id)
+    number = known.sequence_number if known else metadata.properties.get(marks.sequence_key)
+    oldest: int | None = None
+    for each in _history(metadata):
+        if each.snapshot_id == snapshot_id:
             return True
-    is_cut = last is not None and last.parent_snapshot_id is not None
-    return is_cut and metadata.snapshot_by_id(snapshot_id) is None
+        oldest = each.sequence_number
+    # A history that reaches further back than the snapshot, and goes past it, is another one.
+    return oldest is not None and number is not None and oldest > int(number)
 
 
 def _history(metadata: TableMetadata) -> Iterator[Snapshot]:
@@ -122,9 +139,12 @@ def is_committed(metadata: TableMetadata, marks: Marks, commit: TableCommit, num
     Raises TableReplaced; TableRolledBack where it has happened and was undone.
     """
     require_same_table(metadata, commit)
-    if marks.entry(metadata) < number and metadata.snapshot_by_id(commit.snapshot_id) is None:
+    last = marks.entry(metadata)
+    if last > number:
+        return True  # and closed: the writer of a later entry has seen it
+    if last < number and metadata.snapshot_by_id(commit.snapshot_id) is None:
         return False
-    require_snapshot(metadata, commit)
+    require_snapshot(metadata, marks, commit)
     return True
 
 
@@ -157,7 +177,13 @@ class SnapshotWriter:
             AddSnapshotUpdate(snapshot=snapshot),
             _set_ref(MAIN_BRANCH, SnapshotRefType.BRANCH, snapshot.snapshot_id),
             _set_ref(self._marks.tag, SnapshotRefType.TAG, snapshot.snapshot_id),
-            SetPropertiesUpdate(updates={self._marks.property_key: str(self._number)}),
+            SetPropertiesUpdate(
+                updates={
+                    self._marks.property_key: str(self._number),
+                    self._marks.sequence_key: str(snapshot.sequence_number),
+                }
+            ),
+            *self._expire(metadata),
         )
         self._catalog.commit_table(table, requirements, updates)
 
@@ -188,7 +214,7 @@ class SnapshotWriter:
         head = table.metadata.current_snapshot()
         sequence_number = table.last_sequence_number + 1
         parent_id = head.snapshot_id if head else None
-        kept = head.manifests(table.io) if head else []
+        kept = self._merge(table, head.manifests(table.io)) if head else []
         output = self._output(table, "list")
         with write_manifest_list(
             FORMAT_VERSION,
@@ -210,6 +236,50 @@ class SnapshotWriter:
                 "schema-id": table.metadata.current_schema_id,
             }
         )
+
+    def _merge(self, table: Table, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+        """Return manifests with the same files; many small ones become one.
+
+        A commit and a reader open each of them: without this both take longer with each batch.
+        """
+        spec_id, metadata = self._commit.spec_id, table.metadata
+        small = [
+            each
+            for each in manifests
+            if each.content is ManifestContent.DATA
+            and each.partition_spec_id == spec_id
+            and each.manifest_length < MANIFEST_BYTES
+        ]
+        if len(small) < MANIFESTS_MAX:
+            return list(manifests)
+        with write_manifest(
+            FORMAT_VERSION,
+            metadata.specs()[spec_id],
+            metadata.schema(),
+            self._output(table, "merged"),
+            self._commit.snapshot_id,
+            "deflate",
+        ) as writer:
+            for manifest in small:
+                for entry in manifest.fetch_manifest_entry(table.io):
+                    writer.existing(entry)
+        return [writer.to_manifest_file(), *(each for each in manifests if each not in small)]
+
+    def _expire(self, metadata: TableMetadata) -> tuple[TableUpdate, ...]:
+        """Return what drops the oldest snapshots of Ashore, so that metadata stays small.
+
+        No branch or tag is at one of them. Their files are those of later snapshots.
+        """
+        heads = {each.snapshot_id for each in metadata.refs.values()}
+        oldest = sorted(metadata.snapshots, key=lambda each: each.sequence_number or 0)
+        dropped = [
+            each.snapshot_id
+            for each in oldest[: max(0, len(oldest) - SNAPSHOTS_MAX)]
+            if each.snapshot_id not in heads and each.summary and each.summary["ashore.job"]
+        ]
+        if len(dropped) < EXPIRE_EVERY:
+            return ()
+        return (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": dropped}),)
 
     def _summary(self, files: Sequence[DataFile], head: Snapshot | None) -> Summary:
         added = Summary(

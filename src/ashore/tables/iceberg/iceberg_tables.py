@@ -114,11 +114,12 @@ class IcebergTables:
         return {name: known.ids for name, known in self._known.items()}
 
     def draw(
-        self, tables: Iterable[str], last: Mapping[str, TableCommit]
+        self, name: SliceName, tables: Iterable[str], last: Mapping[str, TableCommit]
     ) -> tuple[TableCommit, ...]:
         """Return the commits of an entry that fills these tables. Nothing is written.
 
         Arguments:
+            name: of the slice whose entry it is.
             tables: any; those that were not ensured are no Iceberg tables, and left out.
             last: the last commit to each table, as the log has it.
 
@@ -127,7 +128,8 @@ class IcebergTables:
 
         """
         return tuple(
-            self._draw(name, last.get(name)) for name in sorted({*tables} & self._known.keys())
+            self._draw(Marks(name), table, last.get(table))
+            for table in sorted({*tables} & self._known.keys())
         )
 
     def commit(self, name: SliceName, step: CommitTable) -> None:
@@ -234,12 +236,12 @@ class IcebergTables:
                 conflicts=conflicts,
             )
 
-    def _draw(self, name: str, last: TableCommit | None) -> TableCommit:
+    def _draw(self, marks: Marks, name: str, last: TableCommit | None) -> TableCommit:
         with self._naming(name):
             table = self._load(name)
         if last is not None:
             require_same_table(table.metadata, last)
-            require_snapshot(table.metadata, last)
+            require_snapshot(table.metadata, marks, last)
         known = self._known[name]
         if field_ids(table.schema()) != known.ids:
             self._known[name] = self._ensure(known.table)

@@ -161,7 +161,7 @@ class SliceParts:
     def commits(self, written: Written) -> tuple[TableCommit, ...]:
         """Draw the commits to tables in a table format that an entry with these files orders."""
         tables = {target.table for target in written.targets}
-        return self.formats.draw(tables, self.log.fold.commits)
+        return self.formats.draw(self.log.name, tables, self.log.fold.commits)
 
 
 class SliceLoop:
