@@ -17,6 +17,7 @@ from ashore.topics.read.reading import ANY
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.hive import Hive
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.s3 import S3
 from ashore_lab.services.zookeeper import ZooKeeper
 
 SERVERS = pytest.StashKey[SharedServers]()
@@ -119,6 +120,12 @@ def steady_hdfs(shared_servers: SharedServers) -> Hdfs:
 def hive(shared_servers: SharedServers) -> Hive:
     """The metastore of the run, for one test at a time. Databases need names of their own."""
     return shared_servers.hive()
+
+
+@pytest.fixture(scope="session")
+def s3(shared_servers: SharedServers) -> S3:
+    """The server of S3 of the run. Tests share it: lakes need prefixes of their own."""
+    return shared_servers.s3()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from ashore.jobs.jars import SHORT_LIVED, locked
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.hive import Hive, HiveOptions
 from ashore_lab.services.kafka import BrokerOptions, Kafka
+from ashore_lab.services.s3 import S3
 from ashore_lab.services.zookeeper import ZooKeeper
 
 # Compaction would otherwise be waited for, and so would the start.
@@ -30,7 +31,7 @@ IMPATIENT = BrokerOptions(
 # time.
 ALONE = ("hdfs", "hive", "mortal_kafka", "steady_hdfs", "zookeeper")
 
-Server = TypeVar("Server", Kafka, Hdfs, Hive, ZooKeeper)
+Server = TypeVar("Server", Kafka, Hdfs, Hive, S3, ZooKeeper)
 
 
 class SharedServers:
@@ -43,6 +44,7 @@ class SharedServers:
         self._hive = Hive(directory / "hive", HiveOptions(hadoop_conf=self._hdfs.conf_dir))
         self._kafka = Kafka(directory / "kafka", IMPATIENT)
         self._mortal_kafka = Kafka(directory / "mortal-kafka", IMPATIENT)
+        self._s3 = S3(directory / "s3")
         self._zookeeper = ZooKeeper(directory / "zookeeper")
 
     def kafka(self) -> Kafka:
@@ -67,6 +69,10 @@ class SharedServers:
             self._hdfs.write_client_conf()
         return self._up(self._hive)
 
+    def s3(self) -> S3:
+        """Return the server of S3, started. Tests share it: lakes need prefixes of their own."""
+        return self._up(self._s3)
+
     def zookeeper(self) -> ZooKeeper:
         """Return the ZooKeeper, started."""
         return self._up(self._zookeeper)
@@ -74,7 +80,8 @@ class SharedServers:
     def stop(self) -> None:
         """Stop whatever runs, whoever has started it."""
         hdfs = (self._hdfs, self._steady_hdfs)
-        for server in (self._hive, *hdfs, self._kafka, self._mortal_kafka, self._zookeeper):
+        kafkas = (self._kafka, self._mortal_kafka)
+        for server in (self._hive, *hdfs, *kafkas, self._s3, self._zookeeper):
             server.stop()
 
     @contextmanager

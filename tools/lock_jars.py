@@ -23,7 +23,8 @@ HEADER = """\
 # spark-token-provider-kafka-0-10 was not to be had as 4.2.0, 4.1.1, 4.1.0 or 4.0.1. With 4.0.0 the
 # connector of 4.2.0 reads a topic; delegation tokens, which it is there for, were not tried.
 # Hadoop's servers come shaded, so nothing comes with them; without slf4j and a logger behind it
-# they die without a word.
+# they die without a word. The server of S3 brings clients of every cloud, 155 jars; these are the
+# ones that it loads to keep objects in a directory.
 ROOTS: Roots = {
     "hdfs": (
         ("org.apache.hadoop:hadoop-client-minicluster:3.5.0", False),
@@ -37,6 +38,29 @@ ROOTS: Roots = {
     "kafka": (
         ("org.apache.kafka:kafka_2.13:4.1.0", True),
         ("org.apache.logging.log4j:log4j-slf4j-impl:2.24.3", False),
+    ),
+    "s3": (
+        ("org.gaul:s3proxy:4.1.0", False),
+        ("args4j:args4j:2.37", False),
+        ("ch.qos.logback:logback-classic:1.6.3", False),
+        ("ch.qos.logback:logback-core:1.6.3", False),
+        ("com.fasterxml.jackson.core:jackson-annotations:2.22", False),
+        ("com.fasterxml.woodstox:woodstox-core:7.2.1", False),
+        ("com.google.guava:failureaccess:1.0.3", False),
+        ("com.google.guava:guava:33.7.1-jre", False),
+        ("jakarta.servlet:jakarta.servlet-api:6.0.0", False),
+        ("org.codehaus.woodstox:stax2-api:4.3.0", False),
+        ("org.slf4j:slf4j-api:2.0.18", False),
+        ("software.amazon.awssdk:aws-core:2.54.2", False),
+        ("software.amazon.awssdk:checksums:2.54.2", False),
+        ("software.amazon.awssdk:checksums-spi:2.54.2", False),
+        ("software.amazon.awssdk:http-client-spi:2.54.2", False),
+        ("software.amazon.awssdk:s3:2.54.2", False),
+        ("software.amazon.awssdk:sdk-core:2.54.2", False),
+        ("software.amazon.awssdk:utils:2.54.2", False),
+        ("tools.jackson.core:jackson-core:3.2.2", False),
+        ("tools.jackson.core:jackson-databind:3.2.2", False),
+        ("tools.jackson.dataformat:jackson-dataformat-xml:3.2.2", False),
     ),
     "spark-kafka": (
         ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", False),

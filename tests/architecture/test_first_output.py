@@ -34,7 +34,7 @@ HEAVY = (
     | WRITER
     | LAUNCH
     | JOB_FILE
-    | {"hdfs_native", "jinja2", "pandas", "prometheus_client", "thriftpy2"}
+    | {"hdfs_native", "jinja2", "obstore", "pandas", "prometheus_client", "thriftpy2"}
 )
 
 SQL = """\

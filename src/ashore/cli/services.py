@@ -15,7 +15,8 @@ services = new_group("Development servers from jars.")
 @services.command("up")
 def services_up(
     names: Annotated[
-        list[str] | None, typer.Argument(help="kafka, hdfs, hive, zookeeper, spark; default: kafka")
+        list[str] | None,
+        typer.Argument(help="kafka, hdfs, hive, s3, zookeeper, spark; default: kafka"),
     ] = None,
     as_json: AsJson = False,
     debug: Debug = False,

@@ -10,12 +10,13 @@ import posixpath
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.errors import JobFileInvalid, NotInstalled
+from ashore.storage import s3_conf
 from ashore.storage.base import Storage
 from ashore.storage.calls import Backoff, DeadlineStorage, RetryingStorage
 from ashore.storage.failover import ActiveServer, FailoverStorage
@@ -26,9 +27,11 @@ _PAUSE_S = 0.2  # between two tries: a server that is being started listens afte
 
 if TYPE_CHECKING:
     from ashore.storage.hdfs import HdfsStorage
+    from ashore.storage.objects import ObjectStorage
 
 _FILE = "file://"
 _HDFS = "hdfs://"
+_S3 = "s3://"
 _SYSTEM_CLOCK = SystemClock()
 _FAILOVER_POLL_S = 2.0  # how often an HDFS without an active NameNode is asked again
 # Which NameNode is active, by their addresses: the next task of this process need not find out.
@@ -41,7 +44,7 @@ class LakeAddress:
 
     uri: str
     deadline_s: float = 60.0
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # they may hold secrets
     active: int = 0  # the NameNode that a process asks first which knows no better
 
     def open(self, clock: Clock = _SYSTEM_CLOCK) -> Storage:
@@ -55,6 +58,8 @@ class LakeAddress:
         """Raise JobFileInvalid where no storage can be at the address. No server is called."""
         if self.uri.startswith(_HDFS):
             _find_namenodes(self)
+        elif self.uri.startswith(_S3):
+            _load_s3(self.uri, dict(self.options))
 
     def find_unreachable(self, within_s: float) -> tuple[str, ...]:
         """Return why no server of the lake can be reached, each with its address.
@@ -88,9 +93,12 @@ def lake_address(uri: str, deadline_s: float, options: Mapping[str, str]) -> Lak
     Arguments:
         uri: as in `open_storage`.
         deadline_s: how long a call may take.
-        options: of HDFS, see `load_conf`; the files that they name are read here and now.
+        options: of HDFS or S3, see `load_conf` of each; the files that they name are read here and
+            now.
 
     """
+    if uri.startswith(_S3):
+        return LakeAddress(uri, deadline_s, tuple(sorted(s3_conf.resolve_options(options).items())))
     if not uri.startswith(_HDFS):
         return LakeAddress(uri, deadline_s)
     return LakeAddress(uri, deadline_s, tuple(sorted(resolve_options(options).items())))
@@ -106,11 +114,11 @@ def open_storage(
     """Return the storage at `uri`. Raises JobFileInvalid, NotInstalled.
 
     Arguments:
-        uri: `file:///absolute/path`, `hdfs://nameservice/path` or `hdfs://host:port/path`, taken
-            as it is written: `%` is a character like any other.
+        uri: `file:///absolute/path`, `hdfs://nameservice/path`, `hdfs://host:port/path` or
+            `s3://bucket/path`, taken as it is written: `%` is a character like any other.
         deadline_s: how long a call may take, with all NameNodes that are asked.
         clock: for the waits between tries.
-        options: of HDFS: see `load_conf`. Without: what HADOOP_CONF_DIR says.
+        options: of HDFS or S3: see `load_conf` of each. Without: what the environment says.
 
     """
     scheme, separator, rest = uri.partition("://")
@@ -125,7 +133,13 @@ def open_storage(
         storage = _open_hdfs(load_conf(authority, options), root, deadline_s)
         backoff = Backoff(max_s=_FAILOVER_POLL_S, within_s=deadline_s)
         return RetryingStorage(storage, clock, backoff=backoff)
-    raise _invalid(uri, f"has the scheme {scheme}", f"use {_FILE}/... or {_HDFS}...")
+    if scheme == "s3":
+        conf, build = _load_s3(uri, options), _load_objects()
+        # What is waited for below the deadline must end before it: else the reason is lost.
+        objects = build(conf, deadline_s * 2 / 3)
+        backoff = Backoff(within_s=deadline_s)
+        return RetryingStorage(DeadlineStorage(objects, deadline_s), clock, backoff=backoff)
+    raise _invalid(uri, f"has the scheme {scheme}", f"use {_FILE}/..., {_HDFS}... or {_S3}...")
 
 
 @functools.lru_cache(maxsize=16)
@@ -157,6 +171,27 @@ def _load_hdfs() -> "type[HdfsStorage]":
             "a lake on HDFS needs the package hdfs-native", hint="pip install 'ashore[hdfs]'"
         ) from error
     return HdfsStorage
+
+
+def _load_objects() -> "type[ObjectStorage]":
+    try:
+        from ashore.storage.objects import ObjectStorage  # noqa: PLC0415  # its package is optional
+    except ModuleNotFoundError as error:
+        if error.name != "obstore":
+            raise
+        raise NotInstalled(
+            "a lake on S3 needs the package obstore", hint="pip install 'ashore[s3]'"
+        ) from error
+    return ObjectStorage
+
+
+def _load_s3(uri: str, options: Mapping[str, str] | None) -> s3_conf.S3Conf:
+    bucket, _, path = uri.removeprefix(_S3).partition("/")
+    if not bucket:
+        raise _invalid(uri, "has no bucket", f"write {_S3}BUCKET/{path}")
+    _refuse_going_up(uri, f"{_S3}{bucket}", f"/{path}")
+    plain = posixpath.normpath(path.strip("/"))
+    return s3_conf.load_conf(bucket, "" if plain == "." else plain, options)
 
 
 def _parse_local_root(uri: str, root: str) -> str:

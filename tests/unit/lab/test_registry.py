@@ -15,6 +15,7 @@ def test_nothing_runs_at_first_and_asking_leaves_nothing_behind(tmp_path: Path):
         "hdfs": "down",
         "hive": "down",
         "kafka": "down",
+        "s3": "down",
         "spark": "down",
         "zookeeper": "down",
     }
@@ -45,7 +46,7 @@ def test_a_planned_service_is_told_from_an_unknown_one(tmp_path: Path, call):
     assert caught.value.hint == "did you mean `kafka`?"
     with pytest.raises(ServiceError, match="unknown service 'qqq'") as caught:
         call(["qqq"], tmp_path)
-    assert "kafka, hdfs, hive, spark, zookeeper" in caught.value.hint
+    assert "kafka, hdfs, hive, s3, spark, zookeeper" in caught.value.hint
 
 
 def test_a_wrong_name_stops_before_anything_starts(tmp_path: Path):

@@ -20,6 +20,7 @@ from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.hive import Hive, HiveOptions
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.process import ServerProcess
+from ashore_lab.services.s3 import S3
 from ashore_lab.services.spark_cluster import SparkCluster
 from ashore_lab.services.zookeeper import ZooKeeper
 
@@ -99,6 +100,7 @@ KNOWN: dict[str, Callable[[Path, Progress | None], Service]] = {
     "hive": lambda directory, _: Hive(
         directory, HiveOptions(hadoop_conf=Hdfs(directory.parent / "hdfs").conf_dir)
     ),
+    "s3": lambda directory, progress: S3(directory, progress=progress),
     "spark": lambda directory, _: SparkCluster(directory),
     "zookeeper": lambda directory, _: ZooKeeper(directory),
 }
