@@ -85,7 +85,10 @@ class Storage(Protocol):
         ...
 
     def open_write(self, path: str) -> FileWriter:
-        """Begin a new file, or raise PathExists. Missing parent directories are created."""
+        """Begin a new file, or raise PathExists. Missing parent directories are created.
+
+        Where objects come into being at their end, `close` raises PathExists.
+        """
         ...
 
     def publish(self, staged: Staged, final: str) -> None:
@@ -97,6 +100,7 @@ class Storage(Protocol):
         interrupted is then finished. Durable only after `sync` of both directories. Directories
         cannot be published.
         If interrupted: nothing happened, or both names exist and are one file, or it is done.
+        Where files cannot be renamed, both are equal files then, and equal files are taken for one.
         """
         ...
 
@@ -129,7 +133,8 @@ class Storage(Protocol):
         """Make the names in `directories`, and those directories in their parents, durable.
 
         Raises PathMissing (there is no such directory) and SyncFailed, after which it must not be
-        called again. Where names are durable at once, it only checks that the directories exist.
+        called again. Where names are durable at once, it only checks that the directories exist;
+        where there are no directories, it does nothing.
         """
         ...
 
