@@ -16,6 +16,7 @@ from ashore.errors import (
     Fenced,
     InvariantBroken,
     OffsetsGone,
+    PathExists,
     QueryStopped,
     SourceUnreachable,
     StorageError,
@@ -33,7 +34,7 @@ from ashore.storage.base import FileStat, Storage
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop import job_loop
 from ashore.topics.loop.housekeeping import CleanRule
-from ashore.topics.loop.job_loop import JobLoop, Rhythm, probe_lake
+from ashore.topics.loop.job_loop import RACERS, JobLoop, Rhythm, probe_lake
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.topics.loop.worker import Tick
 from ashore.topics.read.source import FirstOffset
@@ -472,6 +473,29 @@ def test_a_probe_leaves_nothing_behind():
     probe_lake(storage, RecordedRunner(RecordedSource(), storage), name, ["ods.clicks"])
     left = [each for each in storage.list("ods.db/clicks") if not each.is_directory]
     assert left == []
+
+
+class LooksFirst(WrappedStorage):
+    """A store that looks whether a name is free and writes later: all look before any writes."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self._looked = threading.Barrier(RACERS)
+
+    def create(self, path: str, data: bytes) -> None:
+        if self._inner.stat(path) is not None:
+            raise PathExists(path)
+        self._looked.wait(timeout=10)
+        with contextlib.suppress(PathExists):
+            self._inner.create(path, data)
+
+
+def test_a_store_that_lets_two_writers_create_a_name_is_refused():
+    inner, name = MemoryStorage(), SliceName("clicks", "main")
+    runner = RecordedRunner(RecordedSource(), inner)
+    with pytest.raises(StorageError, match="16 of 16 writers"):
+        probe_lake(LooksFirst(inner), runner, name, ["ods.clicks"])
+    assert all_files(inner, "ods.db") == all_files(inner, ".ashore") == []
 
 
 class FoldedNames(WrappedStorage):

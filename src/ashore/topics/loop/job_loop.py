@@ -10,12 +10,13 @@ import math
 import posixpath
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
 from ashore.base.clock import Clock
 from ashore.base.unique import unique
-from ashore.errors import AshoreError, PathMissing, QueryStopped, Stopped, StorageError
+from ashore.errors import AshoreError, PathExists, PathMissing, QueryStopped, Stopped, StorageError
 from ashore.jobs.requests import LastEntry
 from ashore.log import names
 from ashore.log.names import SliceName
@@ -28,6 +29,7 @@ from ashore.topics.write.batch import BatchRunner
 
 CANCEL_AGAIN_S = 1.0
 TRIES_UNTIL_DRAINED = 10  # of `--available-now`: a job that is to end cannot wait for ever
+RACERS = 16  # writers of one name, at a start
 TRIES_AT_START = 5  # then who has started the job hears of it, while he looks
 
 
@@ -311,13 +313,15 @@ def probe_lake(
     """Write, move, read and delete a probe file in each table. Raises StorageError with a hint.
 
     A lake that the executors do not share, a mount or an encryption zone between staging and
-    table, missing rights, names that ignore case: all are found before the first batch is read.
+    table, missing rights, names that ignore case, a store that lets two writers create one name:
+    all are found before the first batch is read.
 
     The probe moves out of the staging directory into the table itself, where final files go; its
     name begins with `_`, so that no reader sees it. One executor writes for all tables: a Spark job
     for each would be most of what a start takes.
     """
     probes: dict[str, str] = {}
+    raced = names.join(names.job_directory(name.job), names.probe_name(unique()))
     for table in tables:
         probe = names.probe_name(unique())
         source = names.join(names.staging_root(table, name), probe)
@@ -327,8 +331,9 @@ def probe_lake(
         for source, target in probes.items():
             _move(storage, source, target)
             _check_case(storage, target)
+        _check_race(storage, raced)
     finally:
-        for path in (*probes, *probes.values()):
+        for path in (*probes, *probes.values(), raced):
             with contextlib.suppress(StorageError):
                 storage.delete(path)
 
@@ -349,6 +354,31 @@ def _move(storage: Storage, source: str, target: str) -> None:
         ) from error
     if found != target.encode():
         raise StorageError(f"{target} holds other bytes than an executor wrote")
+
+
+def _check_race(storage: Storage, path: str) -> None:
+    """Raise StorageError where of many that create a path at once not exactly one succeeds.
+
+    Two writers would each append the same entry of a log. One after the other, every store looks
+    right.
+    """
+
+    def creates(number: int) -> bool:
+        try:
+            storage.create(path, b"%d" % number)
+        except PathExists:
+            return False
+        return True
+
+    with ThreadPoolExecutor(RACERS, "ashore-race") as pool:
+        winners = sum(pool.map(creates, range(RACERS)))
+    if winners != 1:
+        raise StorageError(
+            f"{storage.describe()} let {winners} of {RACERS} writers create one name",
+            hint="keep the lake in a store with conditional writes (If-None-Match) that hold under "
+            "a race, with no proxy before it that drops the condition",
+            path=path,
+        )
 
 
 def _check_case(storage: Storage, target: str) -> None:
