@@ -60,13 +60,14 @@ CASES = {
     "an offset of a half hour": Case(zone("'+05:30'"), 16, ZONE, "05:30", "offsets are not zones"),
     "a city": Case(zone("new york"), 16, ZONE, "'new york'", "did you mean `America/New_York`?"),
     # --- lakes
-    "s3a": Case(lake("s3a://b/x"), 2, LAKE, "S3 is not in", "hdfs://nameservice/path"),
+    "s3a": Case(lake("s3a://b/x"), 2, LAKE, "Hadoop's name", "s3://bucket/path"),
+    "Google's store": Case(lake("gs://b/x"), 2, LAKE, "Google's", "s3://bucket/path"),
     "an unknown scheme": Case(
         lake("ftp://x/y"),
         2,
         LAKE,
         "scheme of this lake",
-        "write file:///path or hdfs",
+        "write file:///path, hdfs",
     ),
     "a port of HDFS": Case(lake("hdfs://nn:99999/x"), 2, LAKE, "no port 99999", "write the port"),
     # --- servers

@@ -154,10 +154,11 @@ ERRORS = [
         "file://",
     ),
     pytest.param(("lake: file:///data/lake", "lake: file:///"), 2, "lake", "cannot", "directory"),
-    pytest.param(("lake: file:///data/lake", "lake: s3://b/a"), 2, "lake", "not in this", "file"),
+    pytest.param(("lake: file:///data/lake", "lake: abfs://b/a"), 2, "lake", "not in this", "file"),
     pytest.param(
         ("durability: close", "hdfs: {conf_dir: /etc/hadoop}"), 28, "hdfs", "not on HDFS", "remove"
     ),
+    pytest.param(("durability: close", "s3: {region: x}"), 28, "s3", "not on S3", "remove"),
     pytest.param(("shuffle: none", "shuffle: bucket"), 18, "tables[0].shuffle", "release", "none"),
     pytest.param(("catalog: none", "catalog: hiv"), 25, "catalog", "none or", "{hive: {uri"),
     pytest.param(("job: clicks", "job: _x"), 1, "job", "not a job name", "begin with a letter"),

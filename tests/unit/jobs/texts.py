@@ -9,7 +9,7 @@ from ashore.jobs.file import Column, Job, SchemaCheck, parse_job
 
 EXAMPLE = """\
 job: clicks
-lake: file:///data/lake                 # hdfs://nameservice/path, later s3://bucket/path
+lake: file:///data/lake                 # hdfs://nameservice/path, s3://bucket/path
 source:
   kafka:
     bootstrap_servers: 127.0.0.1:9092

@@ -47,12 +47,28 @@ def check_spark(data: object, items: Items) -> Iterator[Finding]:
                 yield Finding(("tables", index, name), f"{name} runs in Spark", instead)
 
 
+def check_s3(data: object) -> Iterator[Finding]:
+    """Yield what does not go with a lake in a bucket, or outside of one. `data` is plain."""
+    lake = data.get("lake") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(lake, str):
+        return
+    section = data.get("s3")
+    if not lake.startswith("s3://"):
+        named = section.items() if isinstance(section, dict) else ()
+        if any(value for key, value in named if key != "path_style"):
+            yield Finding(("s3",), f"the lake {lake} is not on S3", "remove the key")
+        return
+    if data.get("sql") is not None:
+        instead = "land topics without SQL there, or keep the lake of this job on hdfs://"
+        yield Finding(("sql",), "SQL with a lake on S3 is not in this release", instead)
+
+
 def check_hdfs(data: object) -> Iterator[Finding]:
     """Yield the section `hdfs` where the lake is elsewhere. `data` is plain."""
     lake = data.get("lake") if isinstance(data, dict) else None
     section = data.get("hdfs") if isinstance(data, dict) else None
     is_said = isinstance(section, dict) and any(section.values())
-    if is_said and isinstance(lake, str) and lake.startswith("file://"):
+    if is_said and isinstance(lake, str) and lake.startswith(("file://", "s3://")):
         yield Finding(("hdfs",), f"the lake {lake} is not on HDFS", "remove the key")
 
 

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Strict
 from ashore.base.labels import check_label
 from ashore.errors import fail
 from ashore.jobs.file.catalogs import CatalogSection, catalog_section
+from ashore.jobs.file.lakes import URI_FORM, HdfsSection, S3Section, lake_uri
 from ashore.jobs.file.metrics import Metrics, has_a_place
 from ashore.jobs.file.naming import (
     JobName,
@@ -31,7 +32,6 @@ from ashore.jobs.file.options import OPTIONS_FORM, PRODUCER_FORM, KafkaOptions, 
 from ashore.jobs.file.section import Key, Section, line_of
 from ashore.jobs.file.source_text import Scalar, WrittenText
 from ashore.jobs.file.tables import OnErrorOfTopic, Table, no_repeats
-from ashore.jobs.file.unsupported import SUPPORTED_LAKES
 from ashore.jobs.file.values import (
     SOME,
     TEXT_MAP_FORM,
@@ -47,8 +47,6 @@ from ashore.jobs.file.values import (
 )
 
 _MOST_BYTES = 1 << 30  # what Arrow and Kafka count in 31 bits is not reached
-LAKE_SCHEMES = ("file", "hdfs", "s3", "s3a", "s3n")  # those of S3 are refused as not built yet
-
 Count = Annotated[StrictInt, Field(gt=0, le=2**53)]
 
 
@@ -100,21 +98,6 @@ class SourceSection(Section):
 
 
 # --- the job ---------------------------------------------------------------------------------
-
-
-class HdfsSection(Section):
-    """How an HDFS is reached and written."""
-
-    conf_dir: NonEmpty | None = Field(
-        default=None,
-        description="The directory of `core-site.xml` and `hdfs-site.xml` on the machine of the "
-        "driver; executors receive their contents. Default: `HADOOP_CONF_DIR`.",
-        examples=["/etc/hadoop/conf"],
-    )
-    options: TextMap = Field(
-        default=FrozenMap[str](),
-        description="Keys of Hadoop, such as `dfs.replication`; they override the files.",
-    )
 
 
 class Batch(Section):
@@ -226,31 +209,6 @@ def _spark(value: object) -> object:
     return value
 
 
-# What a variable stands for only the loader knows.
-_URI_FORM = text_form(r"^((file|hdfs)://|[\s\S]*\$\{)")
-
-
-def _lake_uri(uri: EnvText) -> EnvText:
-    text = uri.reveal()
-    scheme, separator, rest = text.partition("://")
-    if not separator:
-        shown = str(uri)
-        instead = f"write file://{shown}" if shown.startswith("/") else "write file:///path"
-        raise ValueRefused("a lake is a URI", instead)
-    if scheme not in LAKE_SCHEMES:
-        raise ValueRefused("the scheme of this lake is not supported", SUPPORTED_LAKES)
-    refuse_port(rest.partition("/")[0])
-    if scheme == "file" and not rest.startswith("/"):
-        raise ValueRefused(
-            "a local lake needs an absolute path", "write file:///path, three slashes"
-        )
-    if not rest.strip("/") or ".." in rest.split("/") or not text.isprintable():
-        raise ValueRefused(
-            "this path cannot be a lake", "write the path of a directory, without '..'"
-        )
-    return uri
-
-
 def _sql(value: object) -> object:
     return {"text": value} if isinstance(value, str) else value
 
@@ -316,7 +274,7 @@ class Sql(Section):
         "content is shipped to the executors.",
         examples=["functions.py"],
     )
-    checkpoints: Annotated[EnvText, AfterValidator(_lake_uri), Shown("URI")] | None = Field(
+    checkpoints: Annotated[EnvText, AfterValidator(lake_uri), Shown("URI")] | None = Field(
         default=None,
         description="Where Spark keeps offsets and state, one directory per INSERT. Default: "
         "`.ashore/<job>/_checkpoints` in the lake.",
@@ -390,12 +348,13 @@ class Job(Section):
         "grammar of Kubernetes. They have no effect on what is written.",
         examples=["{team: payments, tier: test}"],
     )
-    lake: Annotated[EnvText, AfterValidator(_lake_uri), Shown("URI"), _URI_FORM] = Field(
-        description="The root of all tables: `file:///path`, `hdfs://nameservice/path`. "
-        "`${NAME}` is replaced from the environment.",
+    lake: Annotated[EnvText, AfterValidator(lake_uri), Shown("URI"), URI_FORM] = Field(
+        description="The root of all tables: `file:///path`, `hdfs://nameservice/path`, "
+        "`s3://bucket/path`. `${NAME}` is replaced from the environment.",
         examples=["file:///data/lake"],
     )
     hdfs: HdfsSection = Field(default=HdfsSection(), description="HDFS only: client settings.")
+    s3: S3Section = Field(default=S3Section(), description="S3 only: client settings.")
     deadline_ms: PositiveMs = Field(
         default=60_000,
         alias="deadline",

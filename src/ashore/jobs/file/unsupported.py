@@ -22,10 +22,26 @@ class Unsupported:
     instead: str
 
 
-SUPPORTED_LAKES = "write file:///path or hdfs://nameservice/path"
+SUPPORTED_LAKES = "write file:///path, hdfs://nameservice/path or s3://bucket/path"
+# Lakes that are named so and refused with a reason, not as unknown.
+OTHER_LAKES = ("s3a", "s3n", "gs", "az", "abfs", "abfss")
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
-    Unsupported(("lake",), "s3[an]?://.*", "a lake on S3 is not in this release", SUPPORTED_LAKES),
+    Unsupported(
+        ("lake",), "s3[an]://.*", "this is Hadoop's name of a bucket", "write s3://bucket/path"
+    ),
+    Unsupported(
+        ("lake",),
+        "(gs|az|abfss?)://.*",
+        "a lake in Google's or Azure's store is not in this release",
+        SUPPORTED_LAKES,
+    ),
+    Unsupported(
+        ("sql", "checkpoints"),
+        "(s3[an]?|gs|az|abfss?)://.*",
+        "checkpoints in a bucket are not in this release",
+        "write file:///path or hdfs://nameservice/path",
+    ),
     Unsupported(
         ("tables", "*", "shuffle"),
         "bucket",

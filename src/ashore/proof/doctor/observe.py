@@ -52,10 +52,15 @@ from ashore.proof.evidence.reader_process import read_orphan
 from ashore.proof.evidence.runs import Runs, subtract, unite
 from ashore.queries.state.checkpoint import Checkpoint
 from ashore.storage.base import FileStat, Storage
-from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import lake_address
 from ashore.tables.readable import walk_readable
-from ashore.topics.loop.job import first_offset_of, seal_rules, tables_of, waiting_tables
+from ashore.topics.loop.job import (
+    first_offset_of,
+    seal_rules,
+    storage_options,
+    tables_of,
+    waiting_tables,
+)
 from ashore.topics.open_job import DEADLINE_S_MAX, OpenJob
 from ashore.topics.read.source import Source
 
@@ -275,10 +280,7 @@ def _table_of(
 def open_beside(opened: OpenJob, address: str) -> Storage:
     """Return the storage at an address outside of the lake, with the job's options."""
     uri = address if "://" in address else f"file://{Path(address).absolute()}"
-    job = opened.job
-    options = {**job.hdfs.options, DURABILITY: job.durability}
-    if job.hdfs.conf_dir:
-        options[CONF_DIR] = job.hdfs.conf_dir
+    options = storage_options(opened.job, uri)
     return lake_address(uri, DEADLINE_S_MAX, options).open(opened.clock)
 
 

@@ -20,7 +20,8 @@ from ashore.jobs.events import Validated
 from ashore.jobs.file import Job
 from ashore.jobs.file.cases import load_cases
 from ashore.jobs.file.catalogs import CatalogSection
-from ashore.jobs.file.model import HdfsSection, Spark
+from ashore.jobs.file.lakes import HdfsSection
+from ashore.jobs.file.model import Spark
 from ashore.jobs.file.values import EnvText, FrozenMap
 from ashore.jobs.listener import Verb
 from ashore.jobs.requests import (

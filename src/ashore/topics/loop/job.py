@@ -286,13 +286,22 @@ def iceberg_catalog(job: Job) -> dict[str, str] | None:
     return {"name": section.name, "type": section.type, **uri, **section.properties}
 
 
-def lake_of(job: Job, deadline_s_max: float = math.inf) -> LakeAddress:
-    """Return where a job's lake is and how it is reached. Raises JobFileInvalid."""
+def storage_options(job: Job, uri: str) -> dict[str, str]:
+    """Return the options of a job for a storage of the kind that `uri` names."""
+    if uri.startswith("s3://"):
+        return job.s3.to_options()
     options = {**job.hdfs.options, DURABILITY: job.durability}
     if job.hdfs.conf_dir:
         options[CONF_DIR] = job.hdfs.conf_dir
+    return options
+
+
+def lake_of(job: Job, deadline_s_max: float = math.inf) -> LakeAddress:
+    """Return where a job's lake is and how it is reached. Raises JobFileInvalid."""
+    uri = job.lake.reveal()
     try:
-        lake = lake_address(job.lake.reveal(), min(job.deadline_ms / 1000, deadline_s_max), options)
+        deadline_s = min(job.deadline_ms / 1000, deadline_s_max)
+        lake = lake_address(uri, deadline_s, storage_options(job, uri))
         lake.check()
     except JobFileInvalid as error:
         raise located(job, ("lake",), error) from error
