@@ -1,0 +1,169 @@
+"""Jobs whose lake is in a bucket: killed, without answers, and counted by their requests.
+
+Tables are read by the client of S3 that Arrow brings, which shares no code with ours.
+"""
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.fs import S3FileSystem
+from tests.integration.test_local_jobs import launched, wait_for
+from tests.job_files import job_content
+from tests.kafka_tools import create_topic, produce
+from tests.s3_proxy import S3Proxy, S3Request
+
+from ashore.jobs.events import moment_of
+from ashore.log.names import SliceName, staging_directory
+from ashore.log.progress import Step
+from ashore.log.store.cleaner import find_staged
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
+from ashore.topics.use.clean import clean_job, plan_clean_job
+from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.s3 import S3
+from ashore_lab.testing import FakeClock
+
+PARTITIONS, RECORDS, BATCHES = 2, 4_000, 4
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def proxy(s3: S3) -> Iterator[S3Proxy]:
+    with S3Proxy(s3.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def job_file(
+    kafka: Kafka, s3: S3, proxy: S3Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Return the job file of a topic with records; a batch takes a quarter of them."""
+    topic = f"s3-{uuid4().hex[:10]}"
+    create_topic(kafka.bootstrap_servers, topic, PARTITIONS)
+    for partition in range(PARTITIONS):
+        values = [json.dumps({"id": number}).encode() for number in range(RECORDS // PARTITIONS)]
+        produce(kafka.bootstrap_servers, topic, values, partition=partition)
+    options = s3.client_options()
+    monkeypatch.setenv("LAKE_SECRET", options["secret_access_key"])
+    content = job_content(
+        kafka.bootstrap_servers,
+        tmp_path,
+        topic,
+        batch={"interval": "100ms", "max_records": RECORDS // BATCHES},
+        lake=f"{s3.uri}/{topic}",
+        s3={**options, "endpoint": proxy.endpoint, "secret_access_key": "${LAKE_SECRET}"},
+    )
+    path = tmp_path / "job.yaml"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def land(job_file: Path) -> None:
+    with launched(job_file, available_now=True) as launch:
+        left = list(launch.events())
+        code = launch.wait()
+        failed = [each for each in left if moment_of(each) in ("failed", "warning", "error")]
+        assert code == 0, (failed or left[-5:], launch.log_path.read_text())
+
+
+def require_each_once(job_file: Path, s3: S3) -> None:
+    """Fail unless each record can be read once, by us and by others."""
+    options = s3.client_options()
+    files = S3FileSystem(
+        access_key=options["access_key_id"],
+        secret_key=options["secret_access_key"],
+        endpoint_override=options["endpoint"],
+        region="us-east-1",
+    )
+    lake = json.loads(job_file.read_text())["lake"].removeprefix("s3://")
+    rows = pq.read_table(f"{lake}/ods.db/events", filesystem=files)
+    places = zip(rows["kafka_partition"].to_pylist(), rows["kafka_offset"].to_pylist(), strict=True)
+    assert len(set(places)) == rows.num_rows == RECORDS
+    with open_job(job_file) as opened:
+        verdict = verify_job(opened)
+    assert verdict.exit_code == 0, (verdict.summary, verdict.problems, verdict.notes)
+
+
+@pytest.mark.parametrize("moment", [Step.MOVE, Step.WRITE, "landed"])
+def test_a_job_that_is_killed_lands_each_record_once(job_file: Path, s3: S3, moment: str) -> None:
+    with launched(job_file, available_now=False) as launch:
+        wait_for(launch, moment)
+        os.kill(launch.pid, signal.SIGKILL)
+        assert launch.wait() == -signal.SIGKILL
+    land(job_file)
+    require_each_once(job_file, s3)
+
+
+def test_lost_answers_lose_and_double_nothing(job_file: Path, s3: S3, proxy: S3Proxy) -> None:
+    """From the first data file on: every fourth request that changes something is not answered."""
+    changes: list[S3Request] = []
+    lost: Counter[str] = Counter()
+
+    def loses(request: S3Request) -> bool:
+        is_change = kind_of(request) not in ("get", "head", "list")
+        if is_change and (changes or ".in-progress" in request.path):
+            changes.append(request)
+        is_lost = is_change and len(changes) % 4 == 1
+        lost[kind_of(request)] += is_lost
+        return is_lost
+
+    proxy.loses = loses
+    land(job_file)
+    proxy.loses = lambda _request: False
+    assert lost["put"]
+    assert sum(lost.values()) > BATCHES
+    require_each_once(job_file, s3)
+
+
+def test_requests_of_a_batch(job_file: Path, proxy: S3Proxy) -> None:
+    """A data file: one request, and four that move it. The log: an entry, a look for an archive."""
+    with launched(job_file, available_now=True) as launch:
+        seen = [len(proxy.requests) for each in launch.events() if moment_of(each) == "landed"]
+        assert launch.wait() == 0
+    assert len(seen) == BATCHES
+    kinds = Counter(map(kind_of, proxy.requests[seen[1] : seen[2]]))
+    moved = {"begin": 1, "copy": 1, "complete": 1, "delete": 1}
+    assert kinds == {"put": 2, **moved, "head": 2, "list": 1}
+
+
+def kind_of(request: S3Request) -> str:
+    """Return what a request is, as S3 calls it."""
+    _, _, query = request.path.partition("?")
+    match request.method:
+        case "POST" if query == "delete":
+            return "delete"
+        case "POST":
+            return "begin" if query.startswith("uploads") else "complete"
+        case "PUT":
+            return "copy" if "partNumber" in query else "put"
+        case _:
+            return "list" if "list-type" in query else request.method.lower()
+
+
+def test_what_a_killed_job_has_left_is_cleaned(job_file: Path) -> None:
+    with launched(job_file, available_now=False) as launch:
+        wait_for(launch, Step.MOVE)
+        os.kill(launch.pid, signal.SIGKILL)
+        launch.wait()
+    name = SliceName("landing", "main")
+    with open_job(job_file) as opened:
+        # As a task that was alone when its job died: no entry names the file.
+        path = staging_directory("ods.events", name, 1)
+        lost = f"{path}/0-{'0' * 16}.in-progress"
+        opened.storage.create(lost, b"rows of nobody")
+    land(job_file)
+    with open_job(job_file) as opened:
+        assert [each.path for each in find_staged(opened.storage, name, ["ods.events"])] == [lost]
+        later = replace(opened, clock=FakeClock(opened.clock.now_ms() + 30 * DAY_MS))
+        steps = plan_clean_job(later)
+        assert lost in {step.file.path for step in steps}
+        assert clean_job(later, steps) >= len(b"rows of nobody")
+        assert find_staged(opened.storage, name, ["ods.events"]) == []
