@@ -6,6 +6,8 @@ Tables are read by the client of S3 that Arrow brings, which shares no code with
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,6 +23,7 @@ from tests.kafka_tools import create_topic, produce
 from tests.s3_proxy import S3Proxy, S3Request
 
 from ashore.jobs.events import moment_of
+from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.log.names import SliceName, staging_directory
 from ashore.log.progress import Step
 from ashore.log.store.cleaner import find_staged
@@ -100,6 +103,35 @@ def test_a_job_that_is_killed_lands_each_record_once(job_file: Path, s3: S3, mom
         assert launch.wait() == -signal.SIGKILL
     land(job_file)
     require_each_once(job_file, s3)
+
+
+def test_executors_of_spark_land_in_a_bucket(job_file: Path, s3: S3) -> None:
+    content = json.loads(job_file.read_text())
+    del content["spark"]
+    content["tables"][0]["where"] = "id >= 0"  # its records pass through Spark
+    job_file.write_text(json.dumps(content))
+    with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
+        left = list(launch.events())
+        assert launch.wait() == 0, (left[-5:], launch.log_path.read_text())
+    require_each_once(job_file, s3)
+
+
+def test_commands_of_operators_work_in_a_bucket(job_file: Path) -> None:
+    """A job is killed in a move, helped by one, cleaned, and looked at by all the others."""
+    with launched(job_file, available_now=False) as launch:
+        wait_for(launch, Step.MOVE)
+        os.kill(launch.pid, signal.SIGKILL)
+        launch.wait()
+    ashore = (str(Path(sys.executable).with_name("ashore")),)
+    for command in ("recover", "clean", "status", "doctor", "verify"):
+        done = subprocess.run(
+            [*ashore, command, str(job_file)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 0, (command, done.returncode, done.stdout, done.stderr)
 
 
 def test_lost_answers_lose_and_double_nothing(job_file: Path, s3: S3, proxy: S3Proxy) -> None:
