@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 from ashore.base.clock import SystemClock
 from ashore.cli.app import app
 from ashore.cli.migrate_view import judged_lines
+from ashore.errors import SchemaConflict
 from ashore.log.names import SliceName
 from ashore.log.store.reader import read_log
 from ashore.plans.change.replay import ReplayLook, TimeRange, WrongWindows
@@ -206,6 +207,22 @@ def test_what_is_dropped_is_told_in_bytes(site: Site, jobs: tuple[Path, Path]) -
     text = "\n".join(judged_lines([found]))
     assert "no file counts" in text
     assert "a part is dropped" in text
+
+
+def test_a_renamed_column_of_the_table_is_shown_with_the_option_of_a_start(
+    site: Site, jobs: tuple[Path, Path]
+) -> None:
+    old, _ = jobs
+    renamed = PER_MINUTE.replace("AS clicks", "AS n")
+    new = sql_job(site, renamed, read_only(topic_of(old)), PER_MINUTE_TABLE)
+    text = lines_of(site, old, new)
+    assert "\n  table: column clicks is dropped" in text
+    assert "\n  table: column n BIGINT is added" in text
+    assert "\nfull: " in text
+    assert "--accept-schema" in text
+    assert "table:" not in lines_of(site, old, old)
+    with pytest.raises(SchemaConflict, match="column clicks is dropped"):
+        run(site, new)
 
 
 def test_a_broker_that_does_not_answer_is_no_offer(site: Site, jobs: tuple[Path, Path]) -> None:

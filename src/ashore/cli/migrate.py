@@ -122,6 +122,8 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     worst = max((each.verdict.verdict for each in found), key=lambda each: each.rank, default=None)
     if worst not in {None, StateVerdict.FULL}:
         raise CommandAnswer(ExitCode.DECISION, str(worst))
+    if view.find_worst_change(found) is not None:
+        raise CommandAnswer(ExitCode.DECISION, "table")
 
 
 Accept = Annotated[

@@ -27,6 +27,8 @@ from ashore.plans.change.verdicts import (
 )
 from ashore.plans.matching import NO_EDITS, MappingEdits
 from ashore.queries.change.check import JudgedQuery, Losses
+from ashore.topics.decode.evolution import Compatibility
+from ashore.topics.loop.definitions import ACCEPT
 
 if TYPE_CHECKING:  # `migrate check` does not load what writes a checkpoint
     from ashore.queries.change.apply import AppliedChange
@@ -39,6 +41,17 @@ _NEXT = {
     StateVerdict.PARTIAL: "the state has to be rewritten, and parts of it start empty",
     StateVerdict.LOST: "the state has to be rewritten, and parts of it are dropped",
     StateVerdict.REFUSED: "the state cannot be kept",
+}
+# The worse first.
+_OF_TABLES = {
+    Compatibility.REFUSED: (
+        "a start with the new SQL refuses the change of the table: revert it, or write to another "
+        "table"
+    ),
+    Compatibility.RISKY: (
+        f"a start with the new SQL refuses the change of the table without {ACCEPT}: readers may "
+        "then see wrong values"
+    ),
 }
 
 
@@ -56,11 +69,21 @@ def judged_lines(found: Sequence[JudgedQuery]) -> Iterator[str]:
             yield from (f"    {text}" for text in _loss_of(operator, query.losses))
         yield from (f"  {text}" for text in _losses_of_query(query.losses))
         yield from (f"  {text}" for text in _replay_of(query.replay))
+        yield from (f"  table: {each.text}" for each in query.table_changes)
     if not found:
         yield "the job has no SQL: it keeps no state"
         return
     verdict = worst_verdict(each.verdict.verdict for each in found)
     yield f"{verdict}: {_NEXT[verdict]}"
+    worst_change = find_worst_change(found)
+    if worst_change is not None:
+        yield _OF_TABLES[worst_change]
+
+
+def find_worst_change(found: Sequence[JudgedQuery]) -> Compatibility | None:
+    """Return what a start refuses of the tables that queries fill; None: it refuses nothing."""
+    changes = {each.verdict for query in found for each in query.table_changes}
+    return next((each for each in _OF_TABLES if each in changes), None)
 
 
 def _changed_sources(sources: Sequence[SourceVerdict]) -> Iterator[str]:
@@ -215,6 +238,10 @@ def judged_document(found: Sequence[JudgedQuery]) -> dict[str, Json]:
                 "replay": _replay_document(each.replay),
                 "lost": _losses_document(each.losses),
                 "edits": _edits_document(each.edits),
+                "table": [
+                    {"verdict": change.verdict.value, "text": change.text}
+                    for change in each.table_changes
+                ],
             }
             for each in found
         ],
@@ -409,7 +436,9 @@ class ShownMigration:
             )
         for begun in self.applied.beginnings:
             yield f"{begun.query.fills}: begins at the offsets of --begin"
-        yield f"next: ashore run {to}; to take it back: {self._undo(to)}"
+        risky = find_worst_change(self.judged) is Compatibility.RISKY
+        run = f"ashore run {to} {ACCEPT}" if risky else f"ashore run {to}"
+        yield f"next: {run}; to take it back: {self._undo(to)}"
 
     def _undo(self, to: Path) -> str:
         """Return the command that undoes it: what was dropped is in the job file of before."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ashore.base import codec
 from ashore.base.codec import Json, Malformed, added
+from ashore.log.tables import TableDefinition
 from ashore.plans.graph import PlanSource, StoredPlan
 from ashore.plans.operators import StatefulOperator
 
@@ -56,6 +57,8 @@ class PlannedQuery:
     digest: str  # of its statements and of the views that they read, as its log would keep it
     # what Spark says of the state that is there; None: it was not asked
     spark: StateCheck | None = None
+    # the table that it fills, as its log would keep it; None: a topic, or it is not known
+    table: TableDefinition | None = None
 
 
 @dataclass(frozen=True, slots=True)

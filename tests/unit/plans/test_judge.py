@@ -14,6 +14,7 @@ from ashore.plans.graph import StoredPlan, read_stored, write_stored
 from ashore.plans.matching import MappingEdits
 from ashore.plans.operators import keeps_state
 from ashore.queries.change.check import JudgedQuery
+from ashore.topics.decode.evolution import Change, Compatibility
 
 PLANS = {name: StoredPlan("one", (name,), (), graph_of(name)) for name in NAMES}
 STATEFUL = [name for name in NAMES if keeps_state(PLANS[name].graph)]
@@ -82,5 +83,25 @@ def test_lines_and_document_say_the_same() -> None:
     for operator in operators:
         assert isinstance(operator, dict)
         assert str(operator["name"]) in text
+    assert "table" not in text
     (line,) = judged_lines([])
     assert line.endswith("keeps no state")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"), [("risky", "--accept-schema"), ("refused", "another table")]
+)
+def test_a_change_of_the_table_is_shown_with_what_a_start_needs(verdict: str, words: str) -> None:
+    plan = PLANS["q11"]
+    change = Change(Compatibility(verdict), "column n is dropped")
+    query = JudgedQuery("ods.big", judge_query(plan, plan), table_changes=(change,))
+    *lines, full, last = judged_lines([query])
+    assert "  table: column n is dropped" in lines
+    assert full.startswith("full: ")
+    assert words in last
+    (document,) = judged_document([query])["queries"]
+    assert document["table"] == [{"verdict": verdict, "text": "column n is dropped"}]
+    allowed = replace(query, table_changes=(Change(Compatibility.ALLOWED, "column n is added"),))
+    *_, full, last = judged_lines([allowed])
+    assert full == "  table: column n is added"
+    assert last.startswith("full: ")

@@ -50,6 +50,8 @@ from ashore.queries.state.layout import CheckpointPath
 from ashore.queries.state.outline import copied_outlines, try_beside_spark
 from ashore.queries.state.required_files import Chain
 from ashore.queries.state.survey import Survey, take_survey
+from ashore.topics.decode.evolution import Change
+from ashore.topics.loop.definitions import plan_define
 from ashore.topics.loop.job import lake_of
 from ashore.topics.loop.sinks import Sink, find_sink, require_log_of, sink_slice, sinks_of
 from ashore.topics.open_job import OpenJob
@@ -82,6 +84,7 @@ class JudgedQuery:
     edits: MappingEdits = NO_EDITS  # of which operator is which: what was said, or what is kept
     into: str = ""  # what its INSERT fills from now on; empty: the same
     is_filled: bool = False  # what is new in its state is filled of a replay
+    table_changes: tuple[Change, ...] = ()  # how the table that it fills changes for its readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +151,11 @@ def judge_job(
     found = []
     for filled, fold in folds.items():
         name = sink_slice(job.job, sinks[filled])
-        judged, used = _judge(name, fold, new.pop(into.get(filled, filled), None), request.edits)
-        found.append(_moved(JudgedQuery(filled, judged, edits=used), into.get(filled, "")))
+        query_after = new.pop(into.get(filled, filled), None)
+        judged, used = _judge(name, fold, query_after, request.edits)
+        changes = _compare_table(fold, query_after)
+        one = JudgedQuery(filled, judged, edits=used, table_changes=changes)
+        found.append(_moved(one, into.get(filled, "")))
     if query is None:
         found += [_judge_new(opened, each, request.edits) for each in new.values()]
     if request.edits is not None:
@@ -164,7 +170,15 @@ def _judge_new(opened: OpenJob, new: PlannedQuery, edits: MappingEdits | None) -
     if fold.query is None:
         return JudgedQuery(new.query, _anew(INSERT_IS_NEW))
     verdict, used = _judge(name, fold, new, edits)
-    return JudgedQuery(new.query, verdict, edits=used)
+    changes = _compare_table(fold, new)
+    return JudgedQuery(new.query, verdict, edits=used, table_changes=changes)
+
+
+def _compare_table(fold: Fold, new: PlannedQuery | None) -> tuple[Change, ...]:
+    """Return how the table that a query fills changes, as a start compares it with the log."""
+    if new is None or new.table is None:
+        return ()
+    return tuple(change for _, change in plan_define(fold.tables, (new.table,)).changes)
 
 
 def _read(opened: OpenJob, filled: str, sink: Sink) -> Fold:

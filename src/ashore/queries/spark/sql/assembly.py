@@ -62,7 +62,7 @@ from ashore.topics.read.reading import KafkaAddress
 from ashore.topics.read.source import Source
 from ashore.topics.run.spark.reader import ExpressionRefusedError, output_schema
 from ashore.topics.run.spark.runner import SparkRunner
-from ashore.topics.write.batch import BatchRunner, LandingSpec
+from ashore.topics.write.batch import BatchRunner, LandingSpec, OutputSpec
 
 _CLOCK = SystemClock()
 _NEITHER = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
@@ -272,15 +272,23 @@ def read_views_of(job: Job, existing: Sequence[str]) -> tuple[View, ...]:
     return tuple(found.values())
 
 
+def query_output(item: Table, plan: QueryPlan, ddl: str) -> OutputSpec:
+    """Return how the rows of an INSERT, whose columns are `ddl`, become files.
+
+    Raises QueryRefused.
+    """
+    has_headers = any(view.spec.headers for view in plan.read_views)
+    output = sink_output(item, ddl)
+    return replace(output, headers_aside=output.leaves_aside and has_headers)
+
+
 def _query(parts: SparkJob, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQuery:
     name = sink_slice(parts.job.job, item)
     frame, graph = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
     plan = replace(plan, views=tuple(view.narrow(graph) for view in plan.views))
     output, remember_ms = None, SealSection().remember_ms
     if isinstance(item, Table):
-        has_headers = any(view.spec.headers for view in plan.read_views)
-        output = sink_output(item, output_ddl(frame))
-        output = replace(output, headers_aside=output.leaves_aside and has_headers)
+        output = query_output(item, plan, output_ddl(frame))
         parts.assembly.registrar.check(output)
         remember_ms = item.seal.remember_ms
     topic = plan.topic.topic if plan.topic else ""

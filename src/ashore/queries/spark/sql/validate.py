@@ -30,7 +30,7 @@ from ashore.plans.query import (
     TopicQuery,
 )
 from ashore.queries.spark.internals.planning import check_state
-from ashore.queries.spark.sql.assembly import SparkJob, plan_queries
+from ashore.queries.spark.sql.assembly import SparkJob, plan_queries, query_output
 from ashore.queries.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.queries.spark.sql.refusals import do_all
 from ashore.queries.spark.sql.start_checks import check_query
@@ -38,6 +38,7 @@ from ashore.queries.spark.sql.views import name_event_time
 from ashore.queries.state.checkpoint import Checkpoint, open_directory
 from ashore.queries.state.layout import STATE, OffsetsFile, Settings
 from ashore.queries.state.outline import copy_outline
+from ashore.topics.loop.definitions import definition_of
 from ashore.topics.loop.sinks import Sink, sink_slice
 from ashore.topics.loop.table_checks import sink_output
 from ashore.topics.run.spark.causes import innermost_cause, text_of
@@ -99,7 +100,10 @@ def _plan(
     stored = plan.describe(planned.graph, planned.frame.sparkSession.version)
     outline = outlines.get(name.slice)
     says = compare_state(planned, plan.mode, outline) if outline else None
-    return PlannedQuery(filled, name.slice, stored, plan.digest, says)
+    table = None
+    if isinstance(item, Table):
+        table = definition_of(query_output(item, plan, output_ddl(planned.frame)))
+    return PlannedQuery(filled, name.slice, stored, plan.digest, says, table)
 
 
 def _describe(parts: SparkJob, item: Sink, plan: QueryPlan) -> DescribedQuery:
