@@ -164,9 +164,12 @@ class FailoverStorage(StorageForwarder):
                 self._active.set(index)
                 return answer, index
         messages = "; ".join(failure.message for failure in failures)
+        # One that says what to do was asked, and took nothing: it is not that none is active.
+        hint = next((failure.hint for failure in failures if failure.hint), "")
+        what = "took the call" if hint else "is active"
         raise (AnswerUnknown if _is_unclear(failures) else NotApplied)(
-            f"no server of {self.describe()} is active: {messages}",
-            hint="check that one of them is active",
+            f"no server of {self.describe()} {what}: {messages}",
+            hint=hint or "check that one of them is active",
         )
 
     def _open(self, index: int) -> Storage:

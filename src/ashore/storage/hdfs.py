@@ -67,6 +67,17 @@ _HINTS = {
     "DSQuotaExceededException": "raise the space quota of the directory",
     "InvalidPathException": "HDFS does not allow a colon in a name",
 }
+# No DataNode took a block: none is up, or none has space. A later try may find one.
+_NO_DATANODE = re.compile(r"could only be (?:replicated|written) to 0 ")
+_DATANODE_HINT = "start the DataNodes, and check that they have space: `hdfs dfsadmin -report`"
+# The library logs in by GSSAPI. It has no error of its own for a ticket.
+_LOGIN = ("GSSAPIError", "SASLError", "NoSASLMechanism")
+_NO_TICKET = re.compile(r"credential|expired|no kerberos ticket", re.IGNORECASE)
+_TICKET_HINT = (
+    "get a ticket as the user of this process: `kinit`, or `kinit -k -t KEYTAB PRINCIPAL`; `klist` "
+    "shows until when it is valid"
+)
+_LOGIN_HINT = "check the ticket with `klist`, the KDC, and the clock of this machine"
 _BELOW_A_FILE = "(is not a directory)"
 _NOT_A_FILE = "Path is not a file"
 _FILE_ONTO_DIRECTORY = "must both be directories"
@@ -121,7 +132,7 @@ class HdfsStorage:
             writer.close()
         except (AnswerUnknown, PathExists, PathMissing) as error:
             # Whatever became of the temporary file: `path` was not touched.
-            raise NotApplied(error.message, path=path) from error
+            raise NotApplied(error.message, hint=error.hint, path=path) from error
         try:
             with storage_errors("create", path):
                 self._rename(self._resolve(temporary), target)
@@ -260,7 +271,7 @@ class HdfsStorage:
                     mode = self._conf.directory_mode
                     self._call_client().mkdirs(directory, mode, create_parent=True)
             except AnswerUnknown as error:  # may be repeated, and nothing has been moved
-                raise NotApplied(error.message) from error
+                raise NotApplied(error.message, hint=error.hint) from error
             except (PathExists, PathMissing) as error:
                 raise StorageError(error.message) from error  # no answer to a move: a file is there
             self._remember(directory)
@@ -363,7 +374,7 @@ def _file_errors(action: str, path: str) -> Iterator[None]:
         with storage_errors(action, path):
             yield
     except NotApplied as error:
-        raise AnswerUnknown(error.message, path=path) from error
+        raise AnswerUnknown(error.message, hint=error.hint, path=path) from error
 
 
 def _to_file_stat(path: str, found: HdfsFileStatus) -> FileStat:
@@ -391,8 +402,14 @@ def _is_below_a_file(error: Exception) -> bool:
 
 def _translate(error: OSError | RuntimeError, action: str, path: str) -> StorageError:
     name, text = _read(str(error))
-    message = f"cannot {action} {path}: {text}"
-    return _build(_classify(error, name, text), message, path, _HINTS.get(name, ""))
+    kind, hint = _classify(error, name, text), _HINTS.get(name, "")
+    if _NO_DATANODE.search(text):
+        kind, hint = NotApplied, _DATANODE_HINT
+    elif text.startswith(_LOGIN):
+        has_none = _NO_TICKET.search(text) is not None
+        hint = _TICKET_HINT if has_none else _LOGIN_HINT
+        text = f"{'no valid Kerberos ticket' if has_none else 'the Kerberos login fails'}: {text}"
+    return _build(kind, f"cannot {action} {path}: {text}", path, hint)
 
 
 def _classify(error: OSError | RuntimeError, name: str, text: str) -> type[StorageError]:

@@ -358,3 +358,18 @@ def test_who_may_not_change_the_lake_reads_all_the_same() -> None:
     lake.create("d/a", b"")
     opened = DeadlineStorage(ReadOnly(lake, 0, Switch(0)), DEADLINE_S)
     assert FailoverStorage([lambda: opened], memory).stat("d/a") is not None
+
+
+class Locked(MemoryStorage):
+    """A server that this process cannot log in to."""
+
+    def stat(self, path: str) -> FileStat | None:
+        raise AnswerUnknown(f"cannot look at {path}: no ticket", hint="kinit")
+
+
+def test_the_next_step_is_that_of_a_server_that_has_one() -> None:
+    storage = FailoverStorage([Locked, Locked])
+    with pytest.raises(NotApplied, match="no ticket") as caught:
+        storage.stat("d/a")
+    assert caught.value.hint == "kinit"
+    assert "is active" not in caught.value.message

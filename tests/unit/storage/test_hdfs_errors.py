@@ -45,6 +45,52 @@ def test_what_an_error_means(error: Exception, kind: type[StorageError], words: 
     assert caught.value.__cause__ is error
 
 
+NO_DATANODE = (
+    "File /lake/a could only be {} to 0 {} instead of minReplication (=1).  There are 0 "
+    "datanode(s) running and 0 node(s) are excluded in this operation."
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NO_DATANODE.format("replicated", "nodes"),  # Hadoop 2
+        NO_DATANODE.format("written", "of the 1 minReplication nodes"),
+    ],
+)
+def test_without_a_datanode_nothing_is_applied_and_the_hint_names_them(text: str) -> None:
+    with pytest.raises(NotApplied) as caught, storage_errors("write", "a"):
+        raise RuntimeError(f'RPCError("java.io.IOException", "{text}{STACK}")')
+    assert "start the DataNodes" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "next_step"),
+    [
+        (
+            'GSSAPIError(GSS_S_NO_CRED, 0, "No Kerberos credentials available")',
+            "no valid Kerberos ticket: GSSAPIError",
+            "kinit -k -t",
+        ),
+        (
+            'GSSAPIError(GSS_S_FAILURE, 2529638944, "Ticket expired")',
+            "no valid Kerberos ticket: GSSAPIError",
+            "kinit -k -t",
+        ),
+        (
+            'GSSAPIError(GSS_S_FAILURE, 2529638949, "Clock skew too great")',
+            "the Kerberos login fails: GSSAPIError",
+            "clock",
+        ),
+    ],
+)
+def test_a_login_that_fails_names_the_ticket(error: str, words: str, next_step: str) -> None:
+    with pytest.raises(AnswerUnknown) as caught, storage_errors("read", "a"):
+        raise RuntimeError(error)
+    assert words in caught.value.message
+    assert next_step in caught.value.hint
+
+
 def test_a_hint_tells_what_to_do() -> None:
     error = rpc("hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota is exceeded")
     with pytest.raises(StorageError) as caught, storage_errors("write", "a"):
