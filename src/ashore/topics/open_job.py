@@ -5,7 +5,7 @@ asks.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,11 +120,15 @@ class OpenJob:
                 hint="nothing was changed; ashore verify compares them with the log and with Kafka",
             )
 
-    def known_topics(self) -> dict[str, ResolvedTable]:
-        """Return the topics of the job with their tables: those that exist or that its log has."""
-        streams = {key.stream for key in self.fold(self.name).shards}
-        with contextlib.suppress(SourceError):  # the topics that the log knows have to do then
-            streams |= set(self.source.list_streams())
+    def known_topics(self, existing: Iterable[str] | None = None) -> dict[str, ResolvedTable]:
+        """Return the topics of the job with their tables: those that exist or that its log has.
+
+        `existing`: the topics of the source; None: it is asked.
+        """
+        streams = {key.stream for key in self.fold(self.name).shards} | {*(existing or ())}
+        if existing is None:
+            with contextlib.suppress(SourceError):  # the topics that the log knows have to do then
+                streams |= set(self.source.list_streams())
         return match_topics(self.job, select_topics(self.job, streams))
 
     @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from tests.unit.proof.lakes import JOB, TABLE, Lake, fill, make_lake
 
-from ashore.errors import AshoreError
+from ashore.errors import AshoreError, SourceError
 from ashore.jobs.file import parse_job
 from ashore.log.entries import Closing, Commit, DeferredAction, FailedTries, Skip
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
@@ -112,6 +112,22 @@ def test_kafka_that_does_not_answer_leaves_the_lag_unknown():
     (main,) = found.slices
     assert (main.lag, main.shards[0].lag, main.landed) == (None, None, 131)
     assert [warned.kind for warned in found.warnings] == ["kafka"]
+
+
+def test_a_source_that_refuses_the_topics_is_shown_before_anything_was_read(monkeypatch):
+    """As a broker without topic ids does: no offset is known, so none would be asked for."""
+    lake = Lake()
+    lake.open()
+    assert status_of(lake).warnings == ()
+
+    def refuse(_streams):
+        raise SourceError("Kafka returns no topic id for clicks", hint="use Kafka 2.8")
+
+    monkeypatch.setattr(lake.source, "describe_streams", refuse)
+    (warned,) = status_of(lake).warnings
+    assert warned.kind == "kafka"
+    assert "no topic id for clicks" in warned.text
+    assert warned.hint == "use Kafka 2.8"
 
 
 def test_a_topic_that_was_created_again():

@@ -3,14 +3,15 @@
 from concurrent.futures import Future
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition, Uuid
-from confluent_kafka.admin import ListOffsetsResultInfo
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
+from confluent_kafka.admin import AclOperation, ListOffsetsResultInfo, TopicDescription
 
 from ashore.errors import InvariantBroken, SourceError, SourceUnreachable
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import StreamShard
 from ashore.topics.read.client import OLD_LEADER, Admin, Cluster, Complaints
 from ashore.topics.read.kafka import KafkaSource, stream_id_of, stream_missing
+from ashore.topics.read.source import StreamInfo
 from ashore_lab.services.ports import LOOPBACK, find_free_ports
 from ashore_lab.testing import FakeClock
 
@@ -89,3 +90,48 @@ def test_offsets_are_asked_of_the_new_leader_once_an_old_one_says_so(code: int) 
 
     assert source.read_offsets([shard]) == {shard: ShardOffsets(7, 7, 3)}
     assert client.looked_for == ["clicks"], "once, as it is known then"
+
+
+class DescribingClient:
+    """Answers a question for one topic with a description, or with an error."""
+
+    def __init__(self, answer: TopicDescription | KafkaError) -> None:
+        self._answer = answer
+
+    def poll(self, _timeout_s: float) -> int:
+        return 0
+
+    def describe_topics(
+        self, topics: TopicCollection, **options: object
+    ) -> dict[str, "Future[TopicDescription]"]:
+        assert options["include_authorized_operations"]
+        found = Future[TopicDescription]()
+        if isinstance(self._answer, KafkaError):
+            found.set_exception(KafkaException(self._answer))
+        else:
+            found.set_result(self._answer)
+        return dict.fromkeys(topics.topic_names, found)
+
+
+def describe(answer: TopicDescription | KafkaError) -> dict[str, StreamInfo]:
+    source = KafkaSource("127.0.0.1:1", {}, 20)
+    cluster = Cluster("127.0.0.1:1", {}, 20.0, FakeClock())
+    source._admin = Admin(cluster, DescribingClient(answer), Complaints())
+    return source.describe_streams(["clicks"])
+
+
+def test_a_topic_without_a_right_is_not_a_missing_one() -> None:
+    assert describe(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)) == {}
+    with pytest.raises(SourceError, match="topic clicks: Describe is missing"):
+        describe(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "may_read"),
+    [([AclOperation.DESCRIBE], False), ([AclOperation.READ], True), (None, True)],
+)
+def test_a_topic_says_whether_it_may_be_read(
+    allowed: list[AclOperation] | None, *, may_read: bool
+) -> None:
+    topic = TopicDescription("clicks", Uuid(-1, 0), False, [], allowed)
+    assert describe(topic)["clicks"].may_read is may_read

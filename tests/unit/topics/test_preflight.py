@@ -1,6 +1,7 @@
 """What can be found wrong before Spark starts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from tests.unit.jobs.test_sql import TOPICS_JOB
@@ -12,6 +13,7 @@ from ashore.errors import (
     LogDamaged,
     OffsetsGone,
     OffsetsWentBack,
+    SourceError,
     Stopped,
     StreamMissing,
     StreamReplaced,
@@ -20,24 +22,58 @@ from ashore.errors import (
 from ashore.jobs.file import parse_job
 from ashore.log import names
 from ashore.log.store.owner import claim_tables
+from ashore.topics.read.source import StreamInfo, not_authorized
 from ashore.topics.use.preflight import check_job, require_topics
+from ashore_lab.testing import RecordedSource
 
 EXISTING = ["clicks", "users", "big", "counts"]
+NO_TOPICS = RecordedSource()
 
 
 def test_topics_that_are_read_and_those_that_are_written_must_exist() -> None:
-    require_topics(job(TOPICS_JOB), EXISTING)
+    require_topics(job(TOPICS_JOB), EXISTING, NO_TOPICS)
     with pytest.raises(StreamMissing, match="topic users does") as unread:
-        require_topics(job(TOPICS_JOB), ["clicks", "big", "counts"])
+        require_topics(job(TOPICS_JOB), ["clicks", "big", "counts"], NO_TOPICS)
     assert unread.value.fields["key"] == "tables[1].topic"
     with pytest.raises(StreamMissing, match="topic counts does") as unwritten:
-        require_topics(job(TOPICS_JOB), ["clicks", "users", "big", "count"])
+        require_topics(job(TOPICS_JOB), ["clicks", "users", "big", "count"], NO_TOPICS)
     assert (unwritten.value.fields["key"], unwritten.value.fields["line"]) == (
         "sql.topics[1].topic",
         17,
     )
     assert unwritten.value.exit_code == unread.value.exit_code == 7  # it may be created yet
     assert unwritten.value.hint.startswith("did you mean `count`? ")
+
+
+def test_a_topic_that_the_user_may_not_read_is_found_before_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = make_lake()
+    describe = lake.source.describe_streams
+
+    def forbid(streams: Sequence[str]) -> dict[str, StreamInfo]:
+        return {name: replace(info, may_read=False) for name, info in describe(streams).items()}
+
+    check_job(lake.opened())
+    monkeypatch.setattr(lake.source, "describe_streams", forbid)
+    with pytest.raises(SourceError, match="topic clicks: Read is missing"):
+        check_job(lake.opened())
+
+
+def test_a_topic_that_a_list_leaves_out_is_asked_for_by_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = make_lake()
+    monkeypatch.setattr(lake.source, "list_streams", list)
+
+    def refuse(_streams: Sequence[str]) -> dict[str, StreamInfo]:
+        raise not_authorized("clicks", "Describe")
+
+    monkeypatch.setattr(lake.source, "describe_streams", refuse)
+    with pytest.raises(SourceError, match="topic clicks: Describe is missing") as caught:
+        check_job(lake.opened())
+    assert not isinstance(caught.value, StreamMissing)
+    assert "kafka-acls.sh" in caught.value.hint
 
 
 def damage(lake: Lake) -> None:

@@ -48,14 +48,16 @@ def judge_log(name: SliceName, end: LogEnd, traces: Sequence[Trace]) -> LogLost 
 
 
 def read_current(
-    source: Source, known: Iterable[tuple[StreamShard, str]]
+    source: Source, known: Iterable[tuple[StreamShard, str]], named: Iterable[str] = ()
 ) -> tuple[dict[str, StreamInfo], dict[StreamShard, ShardOffsets]]:
     """Return the topics of shards, and the offsets of those that the source still has.
 
-    `known`: shards, each with the id of its topic by the log. Raises SourceError.
+    `known`: shards, each with the id of its topic by the log. `named`: topics without offsets.
+
+    Raises SourceError.
     """
     pairs = set(known)
-    streams = source.describe_streams(sorted({shard.stream for shard, _ in pairs}))
+    streams = source.describe_streams(sorted({shard.stream for shard, _ in pairs} | {*named}))
     there = {
         shard
         for shard, stream_id in pairs

@@ -70,7 +70,8 @@ def _of_status(status: JobStatus, allowed: Allowed) -> Iterator[Ailment]:
         elif warned.kind in UNWELL:
             yield Ailment(UNHEALTHY, warned.text)
     if not status.is_source_reachable:
-        yield Ailment(UNKNOWN, "Kafka does not answer: lag and gaps are not known")
+        why = next((each.text for each in status.warnings if each.kind == "kafka"), "")
+        yield Ailment(UNKNOWN, why or "Kafka does not answer: lag and gaps are not known")
     lag = status.lag
     if allowed.lag_max is not None and lag is not None and lag > allowed.lag_max:
         yield Ailment(UNHEALTHY, f"lag {lag:,} is above {allowed.lag_max:,}")

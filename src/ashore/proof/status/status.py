@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from ashore.base.clock import is_ahead
 from ashore.base.units import format_duration
 from ashore.errors import HistoryTruncated, SourceError
-from ashore.jobs.file import Job, ResolvedTable, match_topics
+from ashore.jobs.file import Job, ResolvedTable, match_topics, select_sources
 from ashore.jobs.file.sql_checks import view_name
 from ashore.jobs.file.tables import SealSection
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
@@ -32,7 +32,7 @@ from ashore.topics.loop.joins import Histories, history_truncated
 from ashore.topics.loop.sinks import find_slices
 from ashore.topics.loop.waiting_topics import show_waiting
 from ashore.topics.open_job import OpenJob
-from ashore.topics.read.source import OpenTransaction, Source, StreamInfo
+from ashore.topics.read.source import OpenTransaction, StreamInfo
 
 RATE_BATCHES = 10  # a rate is the mean over this many batches
 RATE_ENTRIES = 40  # and searched in this many entries
@@ -184,7 +184,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         if fold.end < 0:
             continue  # a directory, and nothing written yet
         folds[name.slice] = fold
-        there = _ask(opened.source, fold) if is_reachable else _UNREACHABLE
+        there = _ask(opened, fold) if is_reachable else _UNREACHABLE
         is_reachable = there.error is None
         slices.append(_slice_status(opened, name, fold, there, now_ms))
         warnings += _warn_unclosed(name, slices[-1].unclosed, opened.job)
@@ -277,19 +277,21 @@ class SourceState:
     streams: dict[str, StreamInfo]
     offsets: dict[StreamShard, ShardOffsets]
     transactions: Sequence[OpenTransaction]
-    error: str | None  # why it says nothing
+    error: SourceError | None  # why it says nothing
     cut: Mapping[ShardKey, HistoryTruncated]  # below what was landed, and grown on since
 
 
-_UNREACHABLE = SourceState({}, {}, (), "it did not answer before", {})
+_UNREACHABLE = SourceState({}, {}, (), SourceError("it did not answer before"), {})
 
 
-def _ask(source: Source, fold: Fold) -> SourceState:
-    # A query reads the source under a name of its own.
+def _ask(opened: OpenJob, fold: Fold) -> SourceState:
+    source = opened.source  # a query reads it under a name of its own
     keys = [key for key in fold.current() if plain_source(key.source) == source.name]
     known = {key: (StreamShard(key.stream, key.shard), fold.shards[key].stream_id) for key in keys}
     try:
-        streams, offsets = read_current(source, known.values())
+        # Where nothing was read yet, a source that refuses the topics of the job says why.
+        named = () if keys else select_sources(opened.job, ())
+        streams, offsets = read_current(source, known.values(), named)
         if not offsets:
             return SourceState(streams, {}, (), None, {})
         transactions = source.find_open_transactions(sorted(offsets))
@@ -301,7 +303,7 @@ def _ask(source: Source, fold: Fold) -> SourceState:
             for state, reason in truncated.items()
         }
     except SourceError as error:
-        return SourceState({}, {}, (), error.message, {})
+        return SourceState({}, {}, (), error, {})
     return SourceState(streams, offsets, transactions, None, cut)
 
 
@@ -537,8 +539,8 @@ class Waiting:
 
 def _warn_source(source: str, fold: Fold, there: SourceState, job: Job) -> list[Warned]:
     if there.error is not None:
-        hint = "check `bootstrap_servers`, the network and the brokers"
-        return [Warned("kafka", source, f"lag is not known: {there.error}", hint)]
+        hint = there.error.hint or "check `bootstrap_servers`, the network and the brokers"
+        return [Warned("kafka", source, f"lag is not known: {there.error.message}", hint)]
     waiting = Waiting.of(job, source, fold)
     warnings = [
         Warned("truncated", str(key), f"{error.message}{waiting.for_topic(key.stream)}", error.hint)

@@ -23,7 +23,7 @@ from confluent_kafka import (
     TopicPartition,
     Uuid,
 )
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin import AclOperation, AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from ashore.base.suggest import suggest
 from ashore.base.time_format import FIRST_MS, LAST_MS
@@ -44,7 +44,14 @@ from ashore.topics.read.client import (
     wait_for,
 )
 from ashore.topics.read.histories import find_refused
-from ashore.topics.read.source import FirstOffset, OpenTransaction, Position, Record, StreamInfo
+from ashore.topics.read.source import (
+    FirstOffset,
+    OpenTransaction,
+    Position,
+    Record,
+    StreamInfo,
+    not_authorized,
+)
 
 T = TypeVar("T")
 
@@ -261,15 +268,24 @@ def _offset_of(answer: "Future[ListOffsetsResultInfo]", wait_s: float) -> _Liste
 def _describe(client: AdminClient, streams: Sequence[str], wait_s: float) -> dict[str, StreamInfo]:
     found = {}
     topics = TopicCollection(list(dict.fromkeys(streams)))
-    for name, answer in client.describe_topics(topics, request_timeout=wait_s).items():
+    answers = client.describe_topics(
+        topics, include_authorized_operations=True, request_timeout=wait_s
+    )
+    for name, answer in answers.items():
         try:
             topic = wait_for(answer, wait_s)
         except KafkaException as error:
-            if error.args[0].code() not in ABSENT:
+            code = error.args[0].code()
+            if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise not_authorized(name, "Describe") from error
+            if code not in ABSENT:
                 raise
         else:
             shards = tuple(str(each.id) for each in topic.partitions)
-            found[name] = StreamInfo(name, stream_id_of(name, topic.topic_id), shards)
+            allowed = topic.authorized_operations  # none: the broker does not report them
+            may_read = not allowed or AclOperation.READ in allowed
+            stream_id = stream_id_of(name, topic.topic_id)
+            found[name] = StreamInfo(name, stream_id, shards, may_read)
     return found
 
 
@@ -311,8 +327,10 @@ def stream_id_of(stream: str, topic_id: Uuid) -> str:
     if str(topic_id) == NO_ID:  # two Uuid of the library are never equal
         raise SourceError(
             f"Kafka returns no topic id for {stream}",
-            hint="topic ids came with Kafka 2.8; without them a topic that was created again"
-            " cannot be distinguished from the one that was landed",
+            hint="Ashore needs brokers of Kafka 2.8 or newer, and an inter.broker.protocol.version "
+            "of 2.8 or newer: without topic ids a topic that was created again cannot be "
+            "distinguished from the one that was landed",
+            stream=stream,
         )
     return str(topic_id).translate(URL_SAFE)
 

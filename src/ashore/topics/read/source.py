@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from ashore.errors import SourceError
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import OffsetRange, StreamShard
 
@@ -28,6 +29,17 @@ class StreamInfo:
     stream: str
     stream_id: str  # changes when the stream is deleted and created again
     shards: tuple[str, ...]
+    may_read: bool = True  # whether the source lets the job's user read it
+
+
+def not_authorized(stream: str, right: str) -> SourceError:
+    """Return the error for a stream on which the job's user lacks a right, as its ACLs name it."""
+    return SourceError(
+        f"Kafka does not authorize the job's user for topic {stream}: {right} is missing",
+        hint=f"grant it, for example: kafka-acls.sh --add --allow-principal User:NAME --operation "
+        f"Read --topic {stream}; Read and Write include Describe",
+        stream=stream,
+    )
 
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -16,7 +16,7 @@ from ashore.base.operator import operator
 from ashore.base.suggest import suggest
 from ashore.base.unique import unique
 from ashore.errors import AnswerUnknown, NotApplied, PathMissing, StorageError, StreamMissing
-from ashore.jobs.file import Job, ResolvedTable, Table, match_topics, select_topics
+from ashore.jobs.file import Job, ResolvedTable, Table, match_topics, select_sources, select_topics
 from ashore.jobs.file.section import Key, key_text
 from ashore.log import names
 from ashore.log.fold import EMPTY, Fold
@@ -40,6 +40,7 @@ from ashore.topics.loop.joins import (
 from ashore.topics.loop.sinks import find_removed, sink_slice
 from ashore.topics.loop.waiting_topics import naming_waiting
 from ashore.topics.open_job import OpenJob
+from ashore.topics.read.source import Source, not_authorized
 from ashore.topics.use.table_changes import check_table_changes
 
 REACH_S = 5.0  # what a NameNode that is being started may take, while a person waits
@@ -81,7 +82,7 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
     tables = {topic: str(each.table) for topic, each in resolved.items()}
     sinks = [table for item in _sinks(job) for table in item.sink_tables]
     with naming_waiting(tables):
-        require_topics(job, existing)
+        require_topics(job, existing, source)
         require_free(storage, [*tables_of(resolved.values()), *sinks], job.job)
         _require_directories(opened, folds, tables.values())
         if opened.name in folds:
@@ -165,7 +166,7 @@ def check_lake(job: Job, storage: Storage) -> int | None:
     except (AnswerUnknown, NotApplied) as error:
         raise StorageError(
             f"{place}: {job.lake} does not answer: {error.message}",
-            hint="check that the lake's servers are up, then try again",
+            hint=error.hint or "check that the lake's servers are up, then try again",
             **key,
         ) from error
     except StorageError as error:
@@ -207,8 +208,14 @@ def _check_positions(opened: OpenJob, fold: Fold, topics: Sequence[str]) -> None
             Histories(source).check(fold, offsets)
 
 
-def require_topics(job: Job, existing: Sequence[str]) -> None:
-    """Raise StreamMissing where the job names a topic that does not exist."""
+def require_topics(job: Job, existing: Sequence[str], source: Source) -> None:
+    """Raise StreamMissing where the job names a topic that does not exist.
+
+    SourceError where a topic has no id, or the job's user may not read it, or not see it: the list
+    leaves it out, and only a question for its name says why.
+
+    `existing`: the topics that the source lists.
+    """
     read: dict[Key, str] = {
         ("tables", index, "topic"): item.topic
         for index, item in enumerate(job.tables)
@@ -219,7 +226,7 @@ def require_topics(job: Job, existing: Sequence[str]) -> None:
         for index, item in enumerate(job.sql.topics if job.sql else ())
     }
     for key, topic in {**read, **written}.items():
-        if topic in existing:
+        if topic in existing or topic in source.describe_streams([topic]):
             continue
         near = suggest(topic, existing)
         instead = f"{near} Or create the topic" if near else "create the topic first"
@@ -232,3 +239,6 @@ def require_topics(job: Job, existing: Sequence[str]) -> None:
             key=key_text(key),
             stream=topic,
         )
+    for name, info in source.describe_streams(select_sources(job, existing)).items():
+        if not info.may_read:
+            raise not_authorized(name, "Read")
