@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -133,6 +134,46 @@ def test_a_value_that_is_cut_anywhere(cut: int):
     content = record.encode()
     values = [content[: cut + i] for i in range(7)] + [content[cut + i :] for i in range(7)]
     decode_with_all(parse_ddl(SCHEMA), pa.array(values, pa.binary()))
+
+
+IGNORED = [
+    *("1e309", "-1e400", "9" * 5_000, "[1e309]", '{"y":1e309}', '"\\ud83d"', '"\\udc00x"'),
+    *('["\\ud83d"]', '{"\\ud83d":1}', '{"y":{"z":"\\ud83d\\ud83d"}}', '"\\ud83d\\ude00"'),
+]
+
+
+@pytest.mark.parametrize("schema", ["a INT", "a INT, m MAP<STRING, INT>", "m MAP<STRING, INT>"])
+@pytest.mark.parametrize("ignored", IGNORED)
+def test_an_ignored_value_makes_no_record_bad(schema: str, ignored: str):
+    names = {"a": "7", "m": '{"k":1}'}
+    own = ",".join(f'"{name}":{token}' for name, token in names.items() if f"{name} " in schema)
+    plain, broken = f"{{{own}}}", f'{{{own},"x":{ignored},"x":tru}}'
+    values = [plain, f'{{"x":{ignored},{own}}}', plain, f'{{{own},"x":{ignored}}}', broken]
+    decoded = decode_with_all(
+        parse_ddl(schema), pa.array([each.encode() for each in values], pa.binary())
+    )
+    (bad,) = decoded.bad
+    assert bad.index == 4
+    assert bad.reason.startswith("not-json: byte")
+    first, *rest = decoded.table.to_pylist()
+    assert rest == [first] * 3
+
+
+ZEROS = ["0e114", "0e39", "0.00e200", "-0e99999999999999999999", '"0e114"', '"+.0E500"', "0e-114"]
+
+
+@pytest.mark.parametrize("zero", ZEROS)
+def test_a_zero_is_a_decimal_whatever_its_exponent(zero: str):
+    ddl = "p DECIMAL(5,2), m MAP<STRING, DECIMAL(5,2)>"
+    values = [f'{{"p":{zero}}}', f'{{"m":{{"k":{zero}}},"p":1}}', '{"p":1e114}']
+    decoded = decode_with_all(
+        parse_ddl(ddl), pa.array([each.encode() for each in values], pa.binary())
+    )
+    assert decoded.table.to_pylist() == [
+        {"p": Decimal("0.00"), "m": None},
+        {"p": Decimal("1.00"), "m": [("k", Decimal("0.00"))]},
+    ]
+    assert [each.index for each in decoded.bad] == [2]
 
 
 keys = st.sampled_from([*NAMES, "zz", "é", 'q"', "l" * 40])

@@ -10,7 +10,7 @@ use super::kinds::{kind_at, kind_of};
 use super::reason::{Code, Verdict};
 use super::scalars::decimals::judge_decimal;
 use super::scalars::numbers::{judge_double, judge_integer, lex_number, skip_number};
-use super::scalars::strings::{judge_binary, skip_text};
+use super::scalars::strings::{judge_binary, skip_halves, skip_text};
 use super::scalars::times::{judge_date, judge_time};
 use super::scan::Scalar;
 use super::skip::DEPTH_MAX;
@@ -68,6 +68,7 @@ pub fn pass(at: Cursor, depth: usize) -> Step {
         b'{' | b'[' if depth >= DEPTH_MAX => Err(Stop::Unsure),
         b'{' => pass_members(at.skip(1).skip_space(), b'}', depth + 1),
         b'[' => pass_members(at.skip(1).skip_space(), b']', depth + 1),
+        b'"' => pass_text(at),
         b'-' | b'0'..=b'9' => {
             let end = lex(at)?;
             let is_within = matches!(end.from(at), b"0" | b"-0") || skip_number(at).is_some();
@@ -75,6 +76,14 @@ pub fn pass(at: Cursor, depth: usize) -> Step {
         }
         _ => lex(at),
     }
+}
+
+/// The place behind a text. `JsonDecoder` ignores halves of surrogate pairs here.
+fn pass_text(at: Cursor) -> Step {
+    lex(at).map_err(|stop| match skip_halves(at.skip(1)) {
+        Some(_) => Stop::Unsure,
+        None => stop,
+    })
 }
 
 fn pass_members(mut at: Cursor, last: u8, depth: usize) -> Step {
@@ -86,7 +95,7 @@ fn pass_members(mut at: Cursor, last: u8, depth: usize) -> Step {
             if at.byte() != b'"' {
                 return Err(Stop::Broken(at));
             }
-            at = lex(at)?.skip_space();
+            at = pass_text(at)?.skip_space();
             if at.byte() != b':' {
                 return Err(Stop::Broken(at));
             }

@@ -3,7 +3,7 @@
 use crate::base64;
 use crate::decode::buffers::Bytes;
 use crate::decode::reason::{Code, Verdict};
-use crate::decode::scan::{Engine, Routine};
+use crate::decode::scan::{Engine, Routine, Scalar};
 use crate::decode::text::Cursor;
 
 /// Append the text at a cursor.
@@ -78,6 +78,18 @@ pub fn skip_text<E: Engine>(mut at: Cursor) -> Option<Cursor> {
         match at.byte() {
             b'"' => return Some(at.skip(1)),
             b'\\' => at = read_escape(at)?.1,
+            _ => return None,
+        }
+    }
+}
+
+/// As `skip_text`, for a text that may have halves of surrogate pairs.
+pub fn skip_halves(mut at: Cursor) -> Option<Cursor> {
+    loop {
+        at = at.skip_plain::<Scalar>();
+        match at.byte() {
+            b'"' => return Some(at.skip(1)),
+            b'\\' => at = read_unit(at).or_else(|| Some((0, read_escape(at)?.1)))?.1,
             _ => return None,
         }
     }

@@ -1,7 +1,8 @@
 """The first fault of a JSON record that is bad.
 
 What it is: `Explainer` walks over a record from left to right, by the types of a schema, and names
-the first place where it cannot be a row.
+the first place where it cannot be a row. Where there is none, it writes the record without the
+values that the schema ignores, which Arrow would judge too.
 What it promises: the reason depends on the record and the schema alone. It is the reason that the
 native decoder gives (native/src/decode/explain.rs): a test compares them. No library in C parses
 the record, so that none can crash, and depth costs no stack.
@@ -41,6 +42,7 @@ _ESCAPE = (
     rf"|\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}"
 )
 _STRING = re.compile(rf'"(?:[^"\\\x00-\x1f]++|{_ESCAPE})*+"')
+_IGNORED_STRING = re.compile(rf'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u{_HEX}{{4}})*+"')
 _NUMBER = re.compile(
     r"(?>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++|(?!\.))(?:[eE][+-]?[0-9]++|(?![eE])))"
     r"|-?(?:NaN|Inf(?:inity)?)"
@@ -49,6 +51,7 @@ _WORD = re.compile("true|false|null")
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _INTEGER = re.compile("-?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_ZERO = re.compile(r'"?[+-]?[0.]+(?:[eE].*)?', re.DOTALL)  # of a token that is a DECIMAL
 _BITS = {Atom.TINYINT: 7, Atom.SMALLINT: 15, Atom.INT: 31, Atom.BIGINT: 63}
 _DIGITS_MAX = 20  # of an integer that may fit
 _OF_NUMBERS = {*_BITS, Atom.FLOAT, Atom.DOUBLE}
@@ -77,13 +80,22 @@ class Explainer:
 
         Requires: the record begins with `{`.
         """
+        return self.simplify(value)[0]
+
+    def simplify(self, value: bytes) -> tuple[str | None, bytes]:
+        """Return the same, and the record with null for each value without a column.
+
+        A zero of a DECIMAL is `0` there, whatever its exponent. A record with a fault is returned
+        as it is.
+        """
         try:
-            _Walk(value.decode()).record(self._fields)
+            walk = _Walk(value.decode())
+            walk.record(self._fields)
         except UnicodeDecodeError:
-            return NOT_UTF8
+            return NOT_UTF8, value
         except _Fault as fault:
-            return str(fault)
-        return None
+            return str(fault), value
+        return None, walk.simple.encode()
 
 
 class _Walk:
@@ -91,6 +103,16 @@ class _Walk:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._edits: list[tuple[int, int, str]] = []  # from, to, what stands there instead
+
+    @property
+    def simple(self) -> str:
+        """The text, as `Explainer.simplify` describes it."""
+        parts, at = [], 0
+        for start, end, instead in self._edits:
+            parts += [self._text[at:start], instead]
+            at = end
+        return "".join((*parts, self._text[at:]))
 
     def record(self, fields: tuple[Field, ...]) -> None:
         """Raise where the text is no record of these fields."""
@@ -109,7 +131,9 @@ class _Walk:
             name, at = self._key(at)
             field = known.get(name)
             if field is None:
-                at = self._skip(at)
+                end = self._skip(at)
+                self._edits.append((at, end, "null"))
+                at = end
             else:
                 inside = f"{path}.{name}" if path else name
                 if name in seen:
@@ -162,12 +186,17 @@ class _Walk:
                 end = self._scalar(at)
                 token = text[at:end]
                 code = _judge(token, kind)
+                if not code and isinstance(kind, Decimal) and _ZERO.match(token):
+                    self._edits.append((at, end, "0"))
         if code:
             raise _Fault(write_reason(code, path, _sql_name(kind), token))
         return end
 
     def _skip(self, at: int) -> int:
-        """Return the end of a value without a column, however deep it is."""
+        """Return the end of a value without a column, however deep it is.
+
+        Its texts may have halves of surrogate pairs.
+        """
         closings = list[str]()
         while True:
             opening = self._text[at : at + 1]
@@ -176,7 +205,7 @@ class _Walk:
                 closings.append("}" if opening == "{" else "]")
                 at, is_last = self._first(at, closings[-1])
             else:
-                at = self._scalar(at)
+                at = self._scalar(at, _IGNORED_STRING)
                 if not closings:
                     return at
                 at, is_last = self._separator(at, closings[-1])
@@ -186,7 +215,7 @@ class _Walk:
                     return at
                 at, is_last = self._separator(at, closings[-1])
             if closings[-1] == "}":
-                _, at = self._key(at)
+                _, at = self._key(at, _IGNORED_STRING)
 
     def _space(self, at: int) -> int:
         found = _SPACE.match(self._text, at)
@@ -208,17 +237,17 @@ class _Walk:
             self._break_at(at)
         return self._space(at + 1), False
 
-    def _key(self, at: int) -> tuple[str, int]:
+    def _key(self, at: int, texts: re.Pattern[str] = _STRING) -> tuple[str, int]:
         """Return a key, and the place of its value."""
-        found = _STRING.match(self._text, at)
+        found = texts.match(self._text, at)
         colon = self._space(found.end()) if found else at
         if found is None or self._text[colon : colon + 1] != ":":
             self._break_at(colon)
         return _unquote(self._text[at : found.end()]), self._space(colon + 1)
 
-    def _scalar(self, at: int) -> int:
+    def _scalar(self, at: int, texts: re.Pattern[str] = _STRING) -> int:
         opening = self._text[at : at + 1]
-        pattern = _STRING if opening == '"' else _WORD if opening in ("t", "f", "n") else _NUMBER
+        pattern = texts if opening == '"' else _WORD if opening in ("t", "f", "n") else _NUMBER
         found = pattern.match(self._text, at)
         if found is None:
             self._break_at(at)
@@ -277,6 +306,8 @@ def _judge_decimal(text: str, kind: Decimal) -> str | None:
         return NOT_DECIMAL
     if scale_of(text) > SCALE_MAX:
         return DECIMAL_DIGITS
+    if _ZERO.fullmatch(text):
+        return None
     try:
         _, digits, exponent = decimal.Decimal(text).as_tuple()
     except decimal.InvalidOperation:  # an exponent of too many digits

@@ -133,7 +133,10 @@ class JsonDecoder:
     def _explain(self, texts: Values, bad: Sequence[BadRow]) -> list[BadRow]:
         """Return bad rows of texts with the reasons that the Explainer gives."""
         explain = self._explainer.explain
-        return [BadRow(row, explain(texts[row].as_py()) or reason) for row, reason in bad]
+        return [
+            BadRow(row, reason if ":" in reason else explain(texts[row].as_py()) or reason)
+            for row, reason in bad  # with a detail it is explained
+        ]
 
     def _decode_safely(self, batch: _Batch, start: int, count: int) -> None:
         """Decode rows `start` and following but those that would end this process."""
@@ -158,12 +161,34 @@ class JsonDecoder:
                 rows_max *= 2
             except (RowRefused, pa.ArrowInvalid, pa.ArrowCapacityError) as error:
                 if rows == 1:
-                    batch.bad.append(BadRow(at, _code_of(error)))
+                    self._decode_alone(batch, at, _code_of(error))
                     continue
                 row = _row_of(error)
                 left += reversed(_take_apart(at, rows, row))
                 if row is not None:
                     rows_max = max(AFTER_BAD_ROWS, 4 * row)
+
+    def _decode_alone(self, batch: _Batch, row: int, code: str) -> None:
+        """Decode a record that Arrow refuses: what the schema ignores may be all that is wrong.
+
+        `code`: why it refuses it.
+        """
+        texts = batch.sources[0].texts
+        text = texts[row].as_py()
+        reason, simple = self._explainer.simplify(text)
+        if reason is None and simple != text:
+            alone = pa.array([simple], texts.type)
+            sources = [_Source(alone, self._fast_wire)]
+            if self._slow:
+                sources.append(_Source(rewrite_maps(alone, self._slow)[0], self._slow_wire))
+            try:
+                self._decode_part(found := _Batch(sources), 0, 1)
+            except (RowRefused, pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+                code = _code_of(error)
+            else:
+                batch.tables += found.tables
+                return
+        batch.bad.append(BadRow(row, reason or code))
 
     def _decode_part(self, batch: _Batch, start: int, count: int) -> None:
         """Decode rows, or raise what the library raises."""
