@@ -10,7 +10,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from ruamel.yaml import YAML
-from ruamel.yaml.composer import ComposerError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -19,6 +18,7 @@ from ruamel.yaml.reader import ReaderError
 from ashore.jobs.file.problems import Finding
 from ashore.jobs.file.section import Key
 from ashore.jobs.file.source_text import Scalar
+from ashore.jobs.file.yaml_words import LATER, explain_syntax
 
 _NODES_MAX = 100_000
 _DEPTH_MAX = 50
@@ -63,8 +63,7 @@ def read_document(
         line = text.count("\n", 0, error.position) + 1
         return _broken(line, "this character is not allowed in YAML")
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        return _broken(mark.line + 1 if mark else 1, _syntax_message(error))
+        return _broken(*explain_syntax(text, error))
     except RecursionError:
         return _broken(1, "the file is nested too deeply")
     except (YAMLError, ValueError, ArithmeticError, AssertionError) as error:
@@ -99,20 +98,8 @@ def _check_depth(yaml: YAML, text: str) -> None:
             depth -= 1
 
 
-def _broken(line: int, message: str) -> Document:
-    instead = "correct the YAML; what else is wrong can only be seen then"
-    return Document(None, {(): line}, [Finding((), message, instead)])
-
-
-def _syntax_message(error: MarkedYAMLError) -> str:
-    if isinstance(error, ComposerError):  # its words repeat the value, which may be a secret
-        if "single document" in str(error.context):
-            return "there is a second document in the file"
-        return "an *alias without its &anchor, or one that contains itself"
-    what = (error.problem or "broken syntax").strip().splitlines()[0]
-    if "tag handle" in what:  # it too repeats the value
-        what = "an undefined !tag!"
-    return f"this is not YAML: {what}"
+def _broken(line: int, message: str, instead: str = "correct the YAML") -> Document:
+    return Document(None, {(): line}, [Finding((), message, f"{instead}; {LATER}")])
 
 
 class _TooLargeError(Exception):
