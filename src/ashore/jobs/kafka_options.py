@@ -49,6 +49,33 @@ REFUSED_PRODUCER_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "Spark writes to Kafka without transactions": ("transaction.timeout.ms", "transactional.id"),
     "the value is the row as JSON": ("value.serializer",),
 }
+# Names of librdkafka, and what to write for them: options have the names of the Java client.
+LIBRDKAFKA_NAMES: Mapping[str, str] = {
+    "enable.ssl.certificate.verification": (
+        "certificates are always verified: name the authority in ssl.truststore.location, or turn "
+        'off the check of the host name alone by ssl.endpoint.identification.algorithm: ""'
+    ),
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+    "fetch.wait.max.ms": "fetch.max.wait.ms",
+    "metadata.broker.list": "source.kafka.bootstrap_servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    **dict.fromkeys(
+        ("sasl.password", "sasl.username"),
+        "sasl.jaas.config: org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="..." password="..."; (for PLAIN ...plain.PlainLoginModule)',
+    ),
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "socket.timeout.ms": "request.timeout.ms",
+    "ssl.ca.location": "ssl.truststore.location, with ssl.truststore.type: PEM",
+    "ssl.ca.pem": "ssl.truststore.certificates, with ssl.truststore.type: PEM",
+    **dict.fromkeys(
+        ("ssl.certificate.location", "ssl.key.location"),
+        "ssl.keystore.location, one file with certificate and key, with ssl.keystore.type: PEM",
+    ),
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain, with ssl.keystore.type: PEM",
+    "ssl.key.pem": "ssl.keystore.key, with ssl.keystore.type: PEM",
+}
 OWNED_OPTIONS = {name: reason for reason, names in REFUSED_OPTIONS.items() for name in names}
 OWNED_PRODUCER_OPTIONS = {
     name: reason for reason, names in REFUSED_PRODUCER_OPTIONS.items() for name in names

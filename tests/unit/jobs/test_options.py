@@ -3,7 +3,9 @@
 import pytest
 
 from ashore.errors import JobFileInvalid
-from ashore.jobs.kafka_options import OWNED_OPTIONS
+from ashore.jobs.file.options import KafkaOptions
+from ashore.jobs.file.values import ValueRefused
+from ashore.jobs.kafka_options import LIBRDKAFKA_NAMES, OWNED_OPTIONS
 from ashore.topics.read.reader_options import (
     JAVA_ONLY,
     RENAMED,
@@ -183,6 +185,18 @@ def test_delegation_tokens_are_refused() -> None:
 def test_a_login_is_not_used_without_a_protocol_that_has_logins() -> None:
     jaas = f'{PLAIN} required username="u" password="p";'
     assert translate_options(with_login("PLAIN", jaas, "SSL")) == {"security.protocol": "SSL"}
+
+
+# --- names of librdkafka -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LIBRDKAFKA_NAMES)
+def test_a_name_of_librdkafka_is_refused_with_what_to_write(name: str) -> None:
+    with pytest.raises(ValueRefused, match="name of librdkafka") as caught:
+        KafkaOptions.check_name(name)
+    words = caught.value.instead.removeprefix("write ").replace(":", " ").replace(",", " ")
+    known = {*SAME, *RENAMED, *JAVA_ONLY, *SASL, *TLS, "source.kafka.bootstrap_servers"}
+    assert known & {*words.split()}, "it names an option that the Java client has"
 
 
 # --- TLS ---------------------------------------------------------------------------------------

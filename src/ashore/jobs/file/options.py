@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 from ashore.base.suggest import suggest
 from ashore.jobs.file.values import MASK, TEXT_MAP_FORM, EnvText, JsonForm, ValueRefused
 from ashore.jobs.kafka_options import (
+    LIBRDKAFKA_NAMES,
     OWNED_OPTIONS,
     OWNED_PRODUCER_OPTIONS,
     PRODUCER_OPTIONS,
@@ -30,6 +31,9 @@ def _option_name(name: str, owned: Mapping[str, str]) -> str:
         raise ValueRefused(f"{bare} cannot be set: {reason}", "remove it")
     if name != bare:
         raise ValueRefused("options have no prefix `kafka.` here", f"write {bare}")
+    if bare in LIBRDKAFKA_NAMES:
+        what = f"{bare} is a name of librdkafka: options have the names of the Java client"
+        raise ValueRefused(what, f"write {LIBRDKAFKA_NAMES[bare]}")
     if not re.fullmatch(r"\S+", name):
         raise ValueRefused("an option's name has no spaces", "write it as the Java client does")
     return name
