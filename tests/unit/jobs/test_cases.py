@@ -26,6 +26,13 @@ def test_a_file_is_read_with_times_and_places() -> None:
     assert (second.at, second.value, second.key, second.partition) == (None, "{", "k", 2)
 
 
+def test_a_topic_that_sql_writes_may_be_named_as_one() -> None:
+    (case,) = parse_cases(GOOD.replace("table: ods.clicks", "topic: counts"))
+    assert [each.table for each in case.expect] == ["counts"]
+    with pytest.raises(JobFileInvalid, match=r"expect\[0\].topic"):
+        parse_cases(GOOD.replace("table: ods.clicks", "table: ods.clicks, topic: counts"))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

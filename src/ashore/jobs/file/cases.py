@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt
+from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt, model_validator
 
 from ashore.jobs.file.document import read_document
 from ashore.jobs.file.naming import NonEmpty, instant_ms
@@ -77,8 +77,8 @@ class Expected(Section):
     """All rows, and all dead letters, that a table or topic must have at the end, in any order."""
 
     table: NonEmpty = Field(
-        description="A table or topic that the SQL writes; for `dead_letters` also the table in "
-        "which a topic lands."
+        description="A table or topic that the SQL writes (a topic also as `topic`); for "
+        "`dead_letters` also the table in which a topic lands."
     )
     rows: tuple[Row, ...] | None = Field(
         default=None,
@@ -88,6 +88,14 @@ class Expected(Section):
     dead_letters: tuple[ExpectedLetter, ...] | None = Field(
         default=None, description="The dead letters. Default: an INSERT must have none."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_topic(cls, data: object) -> object:
+        """Return the data with `table` for `topic`: both name what an INSERT writes."""
+        if not isinstance(data, dict) or "table" in data:
+            return data
+        return {"table" if key == "topic" else key: value for key, value in data.items()}
 
 
 class Case(Section):
