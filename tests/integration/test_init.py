@@ -56,6 +56,16 @@ def test_a_topic_becomes_a_job_that_lands_it(kafka: Kafka, tmp_path: Path, topic
     assert (totals["lost"], totals["duplicated"]) == (0, 0)
 
 
+def test_what_matches_and_the_event_time_are_shown(
+    kafka: Kafka, tmp_path: Path, topic: str
+) -> None:
+    path = tmp_path / "job.yaml"
+    code, out, err = invoke("init", topic, "--servers", kafka.bootstrap_servers, "--out", path)
+    assert code == 0, err
+    assert f"{topic}: 199 of 200 records match, as json; event time: `ts`" in out
+    assert "199 of 200 records of the sample match; the others go to ods." in out
+
+
 def test_a_topic_that_is_missing_writes_nothing(kafka: Kafka, tmp_path: Path, topic: str) -> None:
     path = tmp_path / "job.yaml"
     code, out, err = invoke(

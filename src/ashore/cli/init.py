@@ -21,6 +21,7 @@ from ashore.topics.open_job import SOURCE_TIMEOUT_S
 from ashore.topics.read.lazy import open_later
 from ashore.topics.use.proposed_file import (
     JobProposal,
+    TableProposal,
     exists_already,
     job_text,
     table_names,
@@ -69,8 +70,19 @@ def init(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         proposal = JobProposal(name, lake, servers, options, found)
         write_new(path, job_text(proposal))
         notes = [f"note: {each.topic}: {note}" for each in found for note in each.notes]
-        lines = [f"wrote {path}", *notes, f"next: ashore validate {path}"]
+        found_lines = [_describe(each) for each in found]
+        lines = [f"wrote {path}", *found_lines, *notes, f"next: ashore validate {path}"]
         print_answer(lines, {"path": str(path), **proposal.to_dict()}, as_json=as_json)
+
+
+def _describe(table: TableProposal) -> str:
+    """Return what the proposal makes of the records that were looked at."""
+    time = table.event_time
+    event_time = f"`{time.column}`" if time else "Kafka's timestamp"
+    return (
+        f"{table.topic}: {table.decoded:,} of {table.sampled:,} records match, as "
+        f"{table.decode}; event time: {event_time}"
+    )
 
 
 def _read_options(texts: list[str]) -> dict[str, str]:

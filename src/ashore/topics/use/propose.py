@@ -106,8 +106,10 @@ def _finish(proposal: TableProposal, sample: TopicSample, notes: list[str]) -> T
     decoder = make_decoder(proposal.decode, parse_ddl(ddl[proposal.decode]))
     decoded = decoder.decode(pa.array(values, pa.binary())).table.num_rows if values else 0
     if decoded < len(values):
-        bad = f"{len(values) - decoded} of {len(values)} records"
-        notes.append(f"{bad} of the sample cannot be decoded: they go to {proposal.table}__dead")
+        notes.append(
+            f"{decoded} of {len(values)} records of the sample match; the others go to "
+            f"{proposal.table}__dead"
+        )
     if 0 < len(values) < SURE_RECORDS:
         notes.append(f"only {len(values)} records were available to sample")
     partitions = ("date",) if proposal.decode != "json" else proposal.partition_by
