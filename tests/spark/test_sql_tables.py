@@ -433,7 +433,6 @@ STATEMENTS = [
     ("INSERT INTO ods.big SELEC id FROM clicks;", r"\.yaml:\d+:\d+: Syntax error"),
     ("SELECT id FROM clicks;", "neither a view nor"),
     ("INSERT OVERWRITE ods.big SELECT id FROM clicks;", "INSERT OVERWRITE is not"),
-    ("INSERT INTO ods.bigger SELECT id FROM clicks;", "ods.bigger is neither a sink table"),
     ("CREATE TEMPORARY VIEW v AS SELECT id FROM clicks;", "no INSERT writes ods.big"),
     (2 * "INSERT INTO ods.big SELECT id FROM clicks;", "two statements"),
     ("WITH w AS (SELECT id FROM clicks) INSERT INTO ods.big SELECT * FROM w;", "before its"),

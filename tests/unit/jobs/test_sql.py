@@ -1,5 +1,7 @@
 """Tables that SQL writes, topics that only SQL reads, and the section `sql`."""
 
+import json
+
 import pytest
 from tests.unit.jobs.texts import changed, job, only, problems
 
@@ -258,6 +260,7 @@ def test_a_topic_that_is_found_later_may_not_become_a_table_that_sql_writes(topi
 
 def test_nor_may_a_table_that_sql_writes_be_its_dead_letters() -> None:
     text = changed(VIEWS_JOB, ("table: ods.web_all", "table: ods.web__dead"))
+    text = changed(text, ("INTO ods.web_all", "INTO ods.web__dead"))
     with pytest.raises(JobFileInvalid, match=r"reserved for ods\.web"):
         match_topics(job(text), ["raw", "web"])
 
@@ -268,3 +271,33 @@ def test_two_tables_may_not_share_the_name_of_a_view() -> None:
     with pytest.raises(JobFileInvalid, match=r"ods\.Clicks and raw\.clicks"):
         check_views(loaded, views.values())
     check_views(loaded, match_topics(loaded, ["raw", "users"]).values())
+
+
+@pytest.mark.parametrize(
+    ("insert", "fills"),
+    [
+        ("INSERT INTO ods.bigger SELECT 1", "ods.bigger"),
+        ("insert into table ods . `bigger` SELECT 1", "ods.bigger"),
+        ("-- INSERT INTO ods.big\nINSERT INTO bigger SELECT 'INSERT INTO ods.big'", "bigger"),
+        ("INSERT INTO ods.big SELECT 1; INSERT INTO ods.clicks SELECT 1", "ods.clicks"),
+    ],
+)
+def test_an_insert_into_an_unknown_table_is_found_without_spark(insert: str, fills: str) -> None:
+    text = changed(SQL_JOB, ("INSERT INTO ods.big SELECT * FROM clicks;", insert))
+    (found,) = problems(text.replace(f'"{insert}"', json.dumps(insert)))
+    assert str(found["message"]).endswith(
+        f": {fills} is neither a sink table of the job nor a topic of `sql.topics`"
+    )
+
+
+@pytest.mark.parametrize(
+    "insert",
+    [
+        "INSERT INTO TABLE ods.big SELECT 1",
+        "INSERT OVERWRITE x SELECT 1",
+        "INSERT INTO",
+        "SELECT 1",
+    ],
+)
+def test_what_is_no_such_insert_is_left_to_spark(insert: str) -> None:
+    job(changed(SQL_JOB, ("INSERT INTO ods.big SELECT * FROM clicks;", insert)))

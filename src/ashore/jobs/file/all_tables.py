@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ashore.base.suggest import suggest
 from ashore.jobs.file.document import Document
 from ashore.jobs.file.problems import Finding, JobFileProblem, locate_problem
 from ashore.jobs.file.section import Key, key_text
 from ashore.jobs.file.source_text import WrittenText, written_file
-from ashore.jobs.file.sql_tables import DeclaredTable, NotDeclared, declared_tables
+from ashore.jobs.file.sql_tables import DeclaredTable, NotDeclared, declared_tables, insert_targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,26 @@ def add_declared(
         findings.append(Finding(key, f"{place}: {error.message}", error.instead))
     if findings or not found or sql is None:
         extended = replace(document, findings=[*document.findings, *findings])
-        return extended, Declared(is_known=not findings)
+        return extended, Declared(sql, is_known=not findings)
     return _add(document, sql, key, found)
+
+
+def find_unknown_targets(data: Mapping[str, object], declared: Declared) -> Iterator[Finding]:
+    """Yield the INSERTs that fill no table and no topic of a job file, whose data are plain."""
+    section = data.get("sql")
+    topics = section.get("topics") if isinstance(section, dict) else None
+    lists = [each for each in (data.get("tables") or [], topics or []) if isinstance(each, list)]
+    if declared.sql is None or len(lists) < 2:
+        return
+    items = [each for some in lists for each in some if isinstance(each, dict)]
+    names = [[each[key] for key in ("table", "topic") if each.get(key)] for each in items]
+    sinks = {str(each[0]) for each in names if len(each) == 1}  # an item with both is landed
+    for start, name in insert_targets(declared.sql.text):
+        if name not in sinks:
+            message = f"{name} is neither a sink table of the job nor a topic of `sql.topics`"
+            other = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
+            place = declared.sql.place(start)
+            yield Finding(("sql",), f"{place}: {message}", suggest(name, sinks, other))
 
 
 def _add(

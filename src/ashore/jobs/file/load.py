@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ashore.jobs.file import checks, sql_checks
-from ashore.jobs.file.all_tables import add_declared
+from ashore.jobs.file.all_tables import add_declared, find_unknown_targets
 from ashore.jobs.file.columns import Column
 from ashore.jobs.file.document import Document, read_document
 from ashore.jobs.file.model import Job
@@ -125,6 +125,8 @@ def _parse(text: str, path: str, sides: Sides, environment: Mapping[str, str] | 
         findings += [each for each in broken if each.key not in reported] + unsupported
         findings += _stray_variables(document.data, ())
         findings += _together(document, sides.check_schema)
+        if not findings and declared.is_known:  # else a name of an item may be what is wrong
+            findings += find_unknown_targets(document.data, declared)
     elif not findings:
         empty = not document.data and not isinstance(document.data, list)
         message = "the file is empty" if empty else "a job file is a mapping of keys to values"

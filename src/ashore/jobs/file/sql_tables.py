@@ -12,6 +12,7 @@ from ashore.plans.text import cut, normalise_sql
 
 _LISTS = frozenset({"seal.actions", "key"})
 _ONLY_IN_YAML = frozenset({"select"})
+_NAMES = frozenset({"word", "literal"})  # kinds of pieces that a name is made of
 _KNOWN = "columns, `USING`, `PARTITIONED BY (...)` and `OPTIONS (...)`"
 _EXAMPLE = (
     "write CREATE TABLE ods.per_minute (minute TIMESTAMP, clicks BIGINT) PARTITIONED BY (date) "
@@ -88,6 +89,25 @@ def declared_tables(text: str) -> tuple[DeclaredTable, ...]:
     return tuple(
         _Reader(text, statement).read() for statement in _statements(text) if _is_table(statement)
     )
+
+
+def insert_targets(text: str) -> Iterator[tuple[int, str]]:
+    """Yield where each INSERT begins, and the table or topic that it fills.
+
+    One that does not begin with `INSERT INTO` and a name is left to Spark's parser.
+    """
+    for statement in _statements(text):
+        if [each.word for each in statement[:2]] != ["INSERT", "INTO"]:
+            continue
+        rest = statement[2:]
+        if len(rest) > 1 and rest[0].word == "TABLE" and rest[1].kind in _NAMES:
+            rest = rest[1:]
+        parts = [each.value for each in rest[:1] if each.kind in _NAMES]
+        while parts and len(rest) > 2 and rest[1].word == "." and rest[2].kind in _NAMES:
+            parts.append(rest[2].value)
+            rest = rest[2:]
+        if parts:
+            yield statement[0].start, ".".join(parts)
 
 
 def blank_tables(text: str) -> str:
