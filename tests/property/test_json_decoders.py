@@ -142,10 +142,10 @@ IGNORED = [
 ]
 
 
-@pytest.mark.parametrize("schema", ["a INT", "a INT, m MAP<STRING, INT>", "m MAP<STRING, INT>"])
+@pytest.mark.parametrize("schema", ["a INT", "a INT, m MAP<STRING, INT>, p DECIMAL(5,2)", "m MAP<STRING, INT>"])
 @pytest.mark.parametrize("ignored", IGNORED)
 def test_an_ignored_value_makes_no_record_bad(schema: str, ignored: str):
-    names = {"a": "7", "m": '{"k":1}'}
+    names = {"a": "7", "m": '{"k":1}', "p": "0.50"}
     own = ",".join(f'"{name}":{token}' for name, token in names.items() if f"{name} " in schema)
     plain, broken = f"{{{own}}}", f'{{{own},"x":{ignored},"x":tru}}'
     values = [plain, f'{{"x":{ignored},{own}}}', plain, f'{{{own},"x":{ignored}}}', broken]

@@ -51,7 +51,7 @@ _WORD = re.compile("true|false|null")
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _INTEGER = re.compile("-?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_ZERO = re.compile(r'"?[+-]?[0.]+(?:[eE].*)?', re.DOTALL)  # of a token that is a DECIMAL
+_ZERO = re.compile(r'"?[+-]?[0.]+(?:[eE][^"]*)?"?')  # of a token that is a number, or its text
 _BITS = {Atom.TINYINT: 7, Atom.SMALLINT: 15, Atom.INT: 31, Atom.BIGINT: 63}
 _DIGITS_MAX = 20  # of an integer that may fit
 _OF_NUMBERS = {*_BITS, Atom.FLOAT, Atom.DOUBLE}
@@ -186,7 +186,7 @@ class _Walk:
                 end = self._scalar(at)
                 token = text[at:end]
                 code = _judge(token, kind)
-                if not code and isinstance(kind, Decimal) and _ZERO.match(token):
+                if not code and isinstance(kind, Decimal) and _ZERO.fullmatch(token):
                     self._edits.append((at, end, "0"))
         if code:
             raise _Fault(write_reason(code, path, _sql_name(kind), token))
