@@ -192,7 +192,9 @@ def _show_slice(each: SliceStatus) -> None:
             f"lag {lag}{rate}"
         )
     else:
-        _show_query(head, each.query, lag)
+        _show_query(head, each.query, f"{lag}{rate}")
+        rows = "landed" if each.tables else "sent"
+        out.print(f"{each.fetched:,} offsets read, {each.landed:,} rows {rows}, {each.dead:,} dead")
     out.print(f"last entry {_entry(each.last)}; unclosed {_entry(each.unclosed)}")
     if each.counters:
         counters = ", ".join(f"{name} {count:,}" for name, count in each.counters.items() if count)

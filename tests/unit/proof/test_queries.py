@@ -15,10 +15,12 @@ from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.jobs.state import JobState
 from ashore.jobs.writer import EventWriter
 from ashore.log.entries import Closing, Commit, Join, Joined, Prepare, Query, ShardRead
+from ashore.log.files import DataFile, Role, Target
 from ashore.log.names import SliceName, query_source
 from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange, StreamShard
 from ashore.log.progress import QueryProgress, Step
 from ashore.log.store.log import LandingLog, LogContext
+from ashore.log.store.walk import read_batches
 from ashore.proof.status.health import DECIDE, Allowed, check_health, worst_ailment
 from ashore.proof.status.status import JobStatus, read_status
 from ashore.queries.tools.skip import apply, wish_of
@@ -162,3 +164,51 @@ def test_a_topic_that_was_cut_below_what_the_query_has_read_needs_a_decision() -
     assert not [each for each in world.status().warnings if each.kind == "truncated"]
     with pytest.raises(JobFileInvalid, match=r"ods\.none is not"):
         wish_of(world.opened, "clicks/0", 10, "kept", "ods.none")
+
+
+def read_batches_of(world: World, counters: tuple[tuple[str, int], ...], *rows: int) -> None:
+    """Append batches of ten offsets each, a second apart, with a file of so many rows each."""
+    source = world.opened.source
+    assert isinstance(source, RecordedSource)
+    source.create("clicks")
+    source.append(StreamShard("clicks", "0"), *[b"{}"] * 50)
+    key = ShardKey(query_source(NAME), "clicks", 1, "0")
+    log = LandingLog(LogContext(world.storage, world.clock, lambda: "1" * 16), NAME)
+    log.open()
+    info = source.describe_streams(["clicks"])["clicks"]
+    joined = Join((Joined(key, info.stream_id, 0, "earliest"),))
+    log.append(joined, Closing(1, 0, 0, registered=False, deferred=(), done=()))
+    files_before = 0
+    target = Target("ods.big", Role.MAIN, "date=2026-11-21", (), "id BIGINT", "parquet")
+    for batch, count in enumerate(rows, start=1):
+        world.clock.advance(1)
+        read = ShardRead(key, OffsetRange(10 * batch - 10, 10 * batch), "ods.big", *[0] * 6, None)
+        file = DataFile(0, 0, f"{batch:016x}", count, 100, "0" * 16, (), None, None)
+        files, targets = ((file,), (target,)) if count else ((), ())
+        query = Query("q-1", batch, f"lineage {batch}")
+        time = BatchTime(world.clock.now_ms())
+        body = Prepare(batch, time, (read,), targets, files, counters, query)
+        closing = Closing(log.end, files_before, 0, registered=False, deferred=(), done=())
+        log.append(body, closing if batch > 1 else None)
+        files_before = len(files)
+
+
+def test_a_query_shows_the_offsets_that_it_has_read_and_its_rows(monkeypatch) -> None:
+    world = World()
+    read_batches_of(world, (), 3, 4)
+    status = world.status()
+    (found,) = status.slices
+    assert (found.fetched, found.landed, found.records_per_s) == (20, 7, 10)
+    assert (found.lag, status.lag) == (30, 30)
+    assert "20 offsets read, 7 rows landed, 0 dead" in shown(status, monkeypatch)
+    (*_, first, last) = read_batches(world.storage, NAME, 3)
+    assert [(each.fetched, each.landed) for each in (first, last)] == [(10, 3), (10, 4)]
+
+
+def test_a_query_into_a_topic_shows_the_rows_that_it_has_sent(monkeypatch) -> None:
+    world = World()
+    read_batches_of(world, (("sent", 5),), 0, 0)
+    status = world.status()
+    assert (status.slices[0].fetched, status.slices[0].landed) == (20, 10)
+    assert "20 offsets read, 10 rows sent, 0 dead" in shown(status, monkeypatch)
+    assert read_batches(world.storage, NAME, 1)[0].landed == 5

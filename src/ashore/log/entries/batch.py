@@ -34,6 +34,8 @@ from ashore.log.fold import (
 from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.log.query import Letter, Query, QueryState, choose_letters
 
+SENT = "sent"  # the counter of rows that a query has sent to a topic
+
 
 @dataclass(frozen=True, slots=True)
 class ShardRead:
@@ -66,6 +68,22 @@ class Prepare(HasEffects):
     counters: tuple[tuple[str, int], ...]  # unknown_fields, rehomed, far_future ...
     query: Query | None
     commits: tuple[TableCommit, ...] = codec.added(())  # of tables in a table format
+
+    @property
+    def read(self) -> int:
+        """How many records were fetched; of a query, how many offsets it has read."""
+        if self.query is None:
+            return sum(each.fetched for each in self.shards)
+        return sum(each.offsets.size for each in self.shards)
+
+    @property
+    def landed(self) -> int:
+        """How many rows landed in main and late tables; of a query, also those it has sent."""
+        if self.query is None:
+            return sum(each.landed for each in self.shards)
+        is_main = [each.role is Role.MAIN for each in self.targets]
+        rows = sum(each.rows for each in self.files if is_main[each.target])
+        return rows + dict(self.counters).get(SENT, 0)
 
 
 def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:

@@ -33,14 +33,14 @@ class EntryNote:
     kind: str
     written_ms: int
     reason: str | None  # of a `commit`
-    fetched: int | None  # of a `prepare`: records
+    fetched: int | None  # of a `prepare`: records; of a query's, offsets
 
     @classmethod
     def of(cls, entry: Entry) -> "EntryNote":
         """Return it."""
         body = entry.body
         reason = body.reason if isinstance(body, Commit) else None
-        fetched = sum(read.fetched for read in body.shards) if isinstance(body, Prepare) else None
+        fetched = body.read if isinstance(body, Prepare) else None
         return cls(entry.number, entry.kind, entry.written_ms, reason, fetched)
 
 

@@ -54,8 +54,8 @@ class RecentBatch:
     planned_ms: int
     prepared_ms: int  # when its files were written and it began to count
     closed_ms: int | None  # when a later entry said that its files are in their tables
-    fetched: int  # records, as the next four
-    landed: int  # in a main or a late table
+    fetched: int  # records, as the next four; of a query, offsets
+    landed: int  # in a main or a late table; of a query, or sent to a topic
     dead: int  # in a dead-letter table
     filtered: int  # left out by `where`
     dropped: int  # left out as invalid
@@ -78,7 +78,6 @@ def read_batches(storage: Storage, name: SliceName, count: int) -> tuple[RecentB
 
 
 def _recent(entry: Entry, body: Prepare, closer: Entry | None) -> RecentBatch:
-    rows = sum(each.rows for each in body.files) if body.query else None
     return RecentBatch(
         batch=body.batch,
         entry=entry.number,
@@ -86,8 +85,8 @@ def _recent(entry: Entry, body: Prepare, closer: Entry | None) -> RecentBatch:
         planned_ms=body.time.now_ms,
         prepared_ms=entry.written_ms,
         closed_ms=closer.written_ms if closer else None,
-        fetched=sum(each.fetched for each in body.shards),
-        landed=sum(each.landed for each in body.shards) if rows is None else rows,
+        fetched=body.read,
+        landed=body.landed,
         dead=sum(each.dead for each in body.shards),
         filtered=sum(each.filtered for each in body.shards),
         dropped=sum(each.dropped for each in body.shards),

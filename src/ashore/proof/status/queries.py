@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from ashore.jobs.heartbeat import WorkerBeat
 from ashore.jobs.state import JobState, Judged
+from ashore.log.entries.batch import SENT
 from ashore.log.fold import Fold
 from ashore.log.plan_query import NO_BATCH
+from ashore.log.tables import DEAD_SUFFIX
 from ashore.topics.loop.sinks import FAR_FUTURE, LATE
 
 
@@ -33,6 +35,20 @@ class QueryStatus:
     held_since_ms: int | None  # when that brought its last record, or the query was started
     behind: str | None  # TOPIC/PARTITION that the others of its topics are read in step with
     begins_after: int | None = None  # the batch of the savepoint that its log begins with
+
+
+def count_records(fold: Fold) -> tuple[int, int]:
+    """Return how many records a slice has fetched, and how many have landed.
+
+    Of a query: how many offsets it has read, and how many rows are in its table, in partitions that
+    the log keeps in mind, or went into its topic.
+    """
+    shards = fold.shards.values()
+    if fold.query is None:
+        return sum(each.fetched for each in shards), sum(each.landed for each in shards)
+    tables = (each for each in fold.partitions.values() if not each.table.endswith(DEAD_SUFFIX))
+    rows = sum(each.rows for each in tables) + fold.counters.get(SENT, 0)
+    return sum(each.next - each.first for each in shards), rows
 
 
 def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatus | None:

@@ -26,7 +26,7 @@ from ashore.log.positions import BatchTime, OffsetRange, ShardKey, StreamShard
 from ashore.log.store.clock_guard import show_time
 from ashore.proof.evidence.lost_logs import find_lost_logs, read_current
 from ashore.proof.evidence.record_shares import find_warnings
-from ashore.proof.status.queries import QueryStatus, read_query
+from ashore.proof.status.queries import QueryStatus, count_records, read_query
 from ashore.topics.loop.job import landing_spec, retire_rules, seal_rules
 from ashore.topics.loop.joins import Histories, history_truncated
 from ashore.topics.loop.sinks import find_slices
@@ -117,7 +117,7 @@ class SliceStatus:
     unclosed: EntryStatus | None
     shards: tuple[ShardStatus, ...]
     lag: int | None  # of all shards; None: of some it is not known
-    fetched: int
+    fetched: int  # as the next: of a query, see `count_records`
     landed: int
     dead: int
     records_per_s: float | None  # over the last batches; None: there are too few
@@ -361,7 +361,7 @@ def _slice_status(
 ) -> SliceStatus:
     last, records_per_s = _last_entry(opened, name, fold, now_ms)
     shards = [_shard_status(state, there) for _, state in sorted(fold.current().items())]
-    every = fold.shards.values()
+    fetched, landed = count_records(fold)
     return SliceStatus(
         slice=name.slice,
         epoch=fold.epoch,
@@ -369,9 +369,9 @@ def _slice_status(
         unclosed=_unclosed(fold, now_ms),
         shards=tuple(shards),
         lag=add_lags(shard.lag for shard in shards),
-        fetched=sum(state.fetched for state in every),
-        landed=sum(state.landed for state in every),
-        dead=sum(state.dead for state in every),
+        fetched=fetched,
+        landed=landed,
+        dead=sum(state.dead for state in fold.shards.values()),
         records_per_s=records_per_s,
         counters=dict(fold.counters),
         tables=_tables(fold),

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from ashore.errors import CheckpointUnfit
 from ashore.log.entries import Begin, Commit, Joined, Query, Rollback
+from ashore.log.entries.batch import SENT
 from ashore.log.entries.queries import is_empty
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName, query_source
@@ -41,7 +42,6 @@ from ashore.queries.state.rollback import plan_entry
 from ashore.queries.state.versions import require_migration
 from ashore.storage.base import Storage
 from ashore.topics.loop.query_sink import refusal_of
-from ashore.topics.loop.sinks import SENT
 
 Place = tuple[str, str, str]  # source, topic and topic partition, as keys of shards have them
 POLICY = "savepoint"  # by which topics begin in the log of another table

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from ashore.base.clock import Clock
 from ashore.errors import BatchFailed, CheckpointUnfit, check, fail
 from ashore.log.entries import Join, Joined, LeaveOut, Plan, Prepare, Query, next_version
+from ashore.log.entries.batch import SENT
 from ashore.log.files import Role
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
@@ -57,7 +58,7 @@ from ashore.topics.loop.definitions import (
 )
 from ashore.topics.loop.joins import Histories, look_again, shards_of, went_back
 from ashore.topics.loop.shares import ShareWindow
-from ashore.topics.loop.sinks import SENT, require_log_of
+from ashore.topics.loop.sinks import require_log_of
 from ashore.topics.read.source import Source
 from ashore.topics.write.batch import (
     FILES_MAX,

@@ -16,6 +16,7 @@ from ashore.errors import CheckpointUnfit, JobFileInvalid
 from ashore.jobs.file import Job, Table
 from ashore.jobs.file.model import SinkTopic
 from ashore.log import names
+from ashore.log.entries.batch import SENT
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName, insert_into_table, insert_into_topic
 from ashore.log.store.reader import read_log
@@ -32,7 +33,6 @@ LATE, FAR_FUTURE = "late", "far_future"
 # Those without an event time, near 1970, and that cannot be decoded.
 UNTIMED, NEAR_1970 = "records_untimed", "records_near_1970"
 UNDECODABLE = "records_undecodable"
-SENT = "sent"  # the counter of rows that went into a topic
 
 
 def sinks_of(job: Job) -> dict[str, Sink]:
