@@ -280,6 +280,7 @@ def test_the_input_whose_silence_holds_a_query_back_is_named(site: Site) -> None
     run(site, job_file, again)
     assert again.queries[-1].held_by == "orders"
     assert again.queries[-1].watermark_ms == START_MS + 190_000
+    assert again.queries[-1].read == 200, "offsets, since it was started"
     assert read_per_minute(site) == expected
 
 

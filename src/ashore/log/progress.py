@@ -195,6 +195,7 @@ class QueryProgress:
     held_since_ms: int | None = codec.added(None)  # when that brought its last record
     lag: int | None = codec.added(None)  # offsets that the batch left behind, when it was planned
     behind: str | None = codec.added(None)  # TOPIC/PARTITION that the others are read in step with
+    read: int | None = codec.added(None)  # offsets that it has read since it was started
 
 
 class StateWork(StrEnum):

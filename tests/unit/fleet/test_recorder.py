@@ -11,8 +11,8 @@ from ashore.fleet.machine import run
 from ashore.fleet.machine.run import RunRecorder
 from ashore.fleet.records.server_files import RunFiles, RunSeen
 from ashore.fleet.records.store import read_record
-from ashore.jobs.events import Landed, Recovered, StepBegun, WarningEvent
-from ashore.log.progress import Retrying, SliceMeasured, Step
+from ashore.jobs.events import Landed, QueryProgressed, Recovered, StepBegun, WarningEvent
+from ashore.log.progress import QueryProgress, Retrying, SliceMeasured, Step
 from ashore_lab.testing.clock import FakeClock
 
 BYTES, KEPT, SLICES = 50_000, 3, ("main", "ods.per_minute")
@@ -111,3 +111,50 @@ def test_what_was_tried_again_is_warned_of_until_it_has_passed(
     assert looked().slices[0].retrying_since_ms is None
     assert looked().slices[0].state == "running"
     assert seen() == ("skipped", "no broker answers"), "b goes on trying"
+
+
+def rate_of(files: RunFiles, made: RunRecorder, name: str = "main") -> int | None:
+    made.set_phase("running")
+    seen = read_record(RunSeen, files.seen)
+    assert seen is not None
+    return {each.slice: each.rate for each in seen.slices}[name]
+
+
+def test_a_rate_is_that_of_the_last_minute(files: RunFiles) -> None:
+    clock = FakeClock()
+    made = RunRecorder(files, "run", "clicks", clock)
+    for batch in range(20):
+        clock.advance(10)
+        made.take(Landed("main", 600, 1, 0, 0, batch, batch + 2, ("ods.events",)))
+    assert rate_of(files, made) == 60
+    clock.advance(30)
+    assert rate_of(files, made) == 30
+    clock.advance(60)
+    assert rate_of(files, made) == 0, "not what it was on average since then"
+    clock.advance(10)
+    made.take(Landed("main", 6_000, 1, 0, 0, 20, 22, ("ods.events",)))
+    assert rate_of(files, made) == 60, "6,000 in the 100 s since the last batch"
+
+
+def test_a_batch_of_many_minutes_has_a_rate_until_the_next_one(files: RunFiles) -> None:
+    clock = FakeClock()
+    made = RunRecorder(files, "run", "clicks", clock)
+    for batch in range(3):
+        clock.advance(300)
+        made.take(Landed("main", 30_000, 1, 0, 0, batch, batch + 2, ("ods.events",)))
+    assert rate_of(files, made) == 100
+    clock.advance(150)
+    assert rate_of(files, made) == 75, "in a window of ten minutes"
+
+
+def test_the_rate_of_a_query_is_what_it_reads(files: RunFiles) -> None:
+    clock = FakeClock()
+    made = RunRecorder(files, "run", "clicks", clock)
+    for batch in range(1, 8):
+        clock.advance(10)
+        made.take(Landed("ods__big", 1, 1, 0, 0, batch, batch + 2, ("ods.big",)))
+        read = QueryProgress(batch, None, 5, 600, 7, 0, lag=0, read=500 * batch)
+        made.take(QueryProgressed("ods__big", read))
+    assert rate_of(files, made, "ods__big") == 50
+    made.take(QueryProgressed("ods__big", QueryProgress(8, None, 5, 600, 7, 0, read=100)))
+    assert rate_of(files, made, "ods__big") is not None, "started again, it counts from 0"

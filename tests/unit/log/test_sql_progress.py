@@ -40,10 +40,10 @@ def test_each_batch_is_reported_of_once_and_the_last_is_kept() -> None:
     assert "behind the watermark" in told[0]
     assert "2 records of clicks cannot" in told[1]
     assert "4 rows were later" in told[2]
-    assert reported.last == QueryProgress(4, 1_795_003_200_250, 15, 2_100, 40, 4)
+    assert reported.last == QueryProgress(4, 1_795_003_200_250, 15, 2_100, 40, 4, read=0)
     query.recentProgress.append(second)
     assert len(list(report(query, reported))) == 1
-    assert reported.last == QueryProgress(5, None, 2, 1_050, 20, 5)
+    assert reported.last == QueryProgress(5, None, 2, 1_050, 20, 5, read=0)
     assert list(report(query, reported)) == []
 
 

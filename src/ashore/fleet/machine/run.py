@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
@@ -74,6 +75,7 @@ SAMPLES_BYTES = 1_000_000
 WARNED_MS = 300_000  # a warning that does not come again is over after so long
 PHASES = {Starting: "starting", Started: "running", Ended: "stopping", Failed: "stopping"}
 BATCHES_SEEN, WARNINGS_SEEN, RATE_BATCHES = 20, 5, 12
+RATE_MS = 60_000
 
 
 @dataclass
@@ -83,13 +85,40 @@ class _SliceState:
     seen: SliceSeen
     under_way: BatchSteps = field(default_factory=BatchSteps)
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=RATE_BATCHES))
+    read: int | None = None  # offsets that a query has read since it was started; None: no query
 
     def rate(self, now_ms: int) -> int | None:
-        """Return records per second over the last batches; None: there were none."""
+        """Return records per second in the last minute; None: there was no batch.
+
+        A batch counts from the end of the one before to its own. Where that is more than half a
+        minute, the window is twice as long as it.
+        """
         if not self.recent:
             return None
-        span_ms = max(now_ms - self.recent[0][0], 1)
-        return sum(rows for _, rows in self.recent) * 1000 // span_ms
+        ends = [at_ms for at_ms, _ in self.recent]
+        lengths = [max(after - before, 1) for before, after in pairwise(ends)]
+        window_ms = max(RATE_MS, 2 * lengths[-1] if lengths else 0)
+        first = max(now_ms - window_ms, ends[0])
+        rows = sum(
+            rows * max(0, at_ms - max(at_ms - length, first)) / length
+            for (at_ms, rows), length in zip(list(self.recent)[1:], lengths, strict=True)
+        )
+        return round(rows * 1000 / max(now_ms - first, 1))
+
+    def count(self, rows: int, now_ms: int) -> None:
+        """Count what a batch has read that has just ended."""
+        if not self.recent:
+            self.recent.append((now_ms - self.under_way.took_ms, 0))
+        self.recent.append((now_ms, rows))
+
+    def count_query(self, read: int, now_ms: int) -> None:
+        """Count what a query has read by now, since it was started."""
+        before, self.read = self.read, read
+        if before is None:
+            self.recent.clear()
+        if before is None or read != before:
+            # A query that was started again counts from 0.
+            self.count(read - before if before is not None and read > before else read, now_ms)
 
     def set(self, **changed: object) -> None:
         """Change what is seen."""
@@ -201,9 +230,8 @@ class RunRecorder:
     def _land(self, event: Landed, now_ms: int) -> None:
         state = self._slice(event.slice)
         self._forget_tries(state)
-        if not state.recent:
-            state.recent.append((now_ms - state.under_way.took_ms, 0))
-        state.recent.append((now_ms, event.rows))
+        if state.read is None:  # of a query not its rows are counted, but what it reads
+            state.count(event.rows, now_ms)
         state.under_way.land(event)
         state.read_lag(event.lag, now_ms)
         rows = state.seen.rows + event.rows
@@ -221,6 +249,8 @@ class RunRecorder:
             case QueryProgressed():
                 state.set(watermark_ms=event.progress.watermark_ms)
                 state.read_lag(event.progress.lag, now_ms)
+                if event.progress.read is not None:
+                    state.count_query(event.progress.read, now_ms)
             case SliceMeasured():
                 deferred = sum(count for _, count in event.deferred)
                 state.set(epoch=event.epoch, deferred=deferred)

@@ -90,6 +90,7 @@ class Reported:
     counts_rows: bool = True  # whether Spark counts the rows of the state
     batch_id: int = -1
     dropped: int = 0
+    read: int = 0  # offsets
     last: QueryProgress | None = None
 
 
@@ -232,6 +233,7 @@ def report(query: StreamingQuery, reported: Reported) -> Iterator[str]:
         reported.batch_id = batch_id
         late = sum(int(each["numRowsDroppedByWatermark"]) for each in progress["stateOperators"])
         reported.dropped += late
+        reported.read += _count_read(progress.get("sources") or ())
         observed = progress.get("observedMetrics") or {}
         reported.inputs.take(observed, _to_ms(progress["timestamp"]))
         reported.last = read_progress(progress, reported)
@@ -270,6 +272,7 @@ def read_progress(progress: Mapping[str, Any], reported: Reported) -> QueryProgr
         held_since_ms=held_since_ms,
         lag=_lag_of(progress.get("sources") or ()),
         behind=_behind_of(progress.get("sources") or ()),
+        read=reported.read,
     )
 
 
@@ -291,6 +294,19 @@ def _lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:
             return None
         lags += [max(0, end - read[shard]) for shard, end in latest.items()]
     return sum(lags) if lags else None
+
+
+def _count_read(sources: Iterable[Mapping[str, Any]]) -> int:
+    """Return how many offsets a batch has read; of a partition that it was the first to read, 0."""
+    ends = [
+        (_offsets(each.get("startOffset")), _offsets(each.get("endOffset"))) for each in sources
+    ]
+    return sum(
+        max(0, read[shard] - at)
+        for start, read in ends
+        for shard, at in start.items()
+        if shard in read
+    )
 
 
 def _offsets(offsets: object) -> dict[StreamShard, int]:
