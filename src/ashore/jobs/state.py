@@ -68,18 +68,18 @@ def judge_state(
     """
     believed = believe(log, beat)
     if believed is not None:
-        return _judge_process(believed, now_ms)
+        return _judge_process(believed, now_ms, log.lag if log else None)
     if log is None:
         return Judged(JobState.NEVER_STARTED, None, "it has no log")
     if log.is_of_command and log.dead_writer is None:
         if beat is not None:
-            return _judge_process(beat, now_ms)
+            return _judge_process(beat, now_ms, log.lag)
         why = "the last entry was written by a command: the job was not started since"
         return Judged(JobState.STOPPED, log.last_ms, why)
     return _judge_log(log, now_ms, interval_ms)
 
 
-def _judge_process(beat: Heartbeat, now_ms: int) -> Judged:
+def _judge_process(beat: Heartbeat, now_ms: int, lag: int | None) -> Judged:
     if beat.ended is not None:
         is_stopped = beat.ended == "stopped"
         state = JobState.STOPPED if is_stopped else JobState.FAILED
@@ -92,6 +92,9 @@ def _judge_process(beat: Heartbeat, now_ms: int) -> Judged:
     if now_ms - beat.beat_ms > SILENT_MS:
         return Judged(JobState.STUCK, beat.beat_ms, f"{process} runs but does not respond")
     step_max_ms = WRITE_MAX_MS if beat.step == "write" else STEP_MAX_MS
+    if beat.step == "idle" and lag:  # of one look: a job for which records wait is not idle
+        why = f"{process}, between two batches: {lag:,} offsets wait"
+        return Judged(JobState.RUNNING, beat.started_ms, why)
     if beat.step == "idle":
         return Judged(JobState.IDLE, beat.step_since_ms, f"{process} waits for records")
     if now_ms - beat.step_since_ms > step_max_ms:

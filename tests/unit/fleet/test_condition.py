@@ -75,6 +75,10 @@ class Fault:
 RETRYING = replace(LAGGING, state="retrying", retrying_since_ms=1)
 FAULTS = {
     "healthy": Fault("idle", (), lag=0),
+    "between-batches": Fault(
+        "running", (), lag=200_000, lag_age_ms=-9_999,
+        seen=replace(LAGGING, step="idle", lag=200_000),
+    ),
     "stuck": Fault("stuck", (("broken", "records wait"),), lag=2, lake="lagging"),
     "retrying": Fault(
         "retrying",

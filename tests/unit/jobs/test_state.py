@@ -34,7 +34,9 @@ RECENT = replace(LOG, last_ms=NOW_MS - 3 * INTERVAL_MS)
         (None, None, JobState.NEVER_STARTED, None),
         (None, HERE, JobState.RUNNING, STARTED_MS),
         (LOG, HERE, JobState.RUNNING, STARTED_MS),
-        (LOG, replace(HERE, step="idle", step_since_ms=7), JobState.IDLE, 7),
+        (replace(LOG, lag=0), replace(HERE, step="idle", step_since_ms=7), JobState.IDLE, 7),
+        (replace(LOG, lag=None), replace(HERE, step="idle", step_since_ms=7), JobState.IDLE, 7),
+        (LOG, replace(HERE, step="idle", step_since_ms=7), JobState.RUNNING, STARTED_MS),
         (LOG, replace(HERE, beat_ms=NOW_MS - SILENT_MS), JobState.RUNNING, STARTED_MS),
         (
             LOG,

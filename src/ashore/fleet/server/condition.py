@@ -334,7 +334,8 @@ def _state_of(seen: SeenJob) -> tuple[str, int | None]:
             return str(status.state), status.since_ms
         if retrying_ms is not None:
             return RETRYING, retrying_ms
-        if status is not None and status.state is JobState.IDLE:
+        # Between two batches a process waits as well where records do.
+        if status is not None and status.state is JobState.IDLE and not _lag_of(seen)[0]:
             return str(status.state), status.since_ms
     return supervised.phase.replace("-", " "), supervised.since_ms
 

@@ -13,7 +13,7 @@ from ashore.base.units import format_duration
 from ashore.fleet.records.server_files import BatchSeen
 from ashore.fleet.server.condition import SeenJob
 from ashore.fleet.server.pages.drawing import chart, named
-from ashore.fleet.server.pages.fleet_page import view_row
+from ashore.fleet.server.pages.fleet_page import JobRow, view_row
 from ashore.fleet.server.pages.supervision import offered_verbs
 from ashore.log.store.walk import RecentBatch
 from ashore.proof.status.status import SliceStatus
@@ -113,9 +113,10 @@ def view_job(
     slices = () if status is None else status.slices
     now_ms = seen.seen_ms if status is None else status.now_ms
     steps = {each.slice: each.batches for each in seen.steps}
+    row = view_row(seen)
     return {
         "seen": seen,
-        "row": view_row(seen),
+        "row": row,
         "status": status,
         "supervised": seen.supervised,
         "verbs": offered_verbs(seen.supervised),
@@ -123,7 +124,7 @@ def view_job(
             _view_slice(each, batches.get(each.slice, ()), steps.get(each.slice, ()), now_ms)
             for each in slices
         ],
-        "lag": _lag_chart(seen),
+        "lag": _lag_chart(seen, row),
         "blocked": () if status is None else status.blocked_seals[:SHOWN],
         "retained": () if status is None else status.kept[:SHOWN],
         "deferred": [each for found in slices for each in found.deferred_by_action],
@@ -160,10 +161,13 @@ def _rate_chart(batches: Sequence[RecentBatch]) -> str:
     return chart(times, rates, "records per second, batch by batch", f"{max(rates):,.0f}", ends)
 
 
-def _lag_chart(seen: SeenJob) -> str:
-    known = [each.lag for each in seen.samples if each.lag is not None]
+def _lag_chart(seen: SeenJob, row: JobRow) -> str:
+    """Return the lag over time; it ends with the lag that the page shows in figures."""
+    times, lags = [each.at_ms for each in seen.samples], [each.lag for each in seen.samples]
+    if times and row.lag is not None and seen.seen_ms > times[-1]:
+        times, lags = [*times, seen.seen_ms], [*lags, row.lag]
+    known = [each for each in lags if each is not None]
     if len(known) < 2:
         return ""
-    times, lags = [each.at_ms for each in seen.samples], [each.lag for each in seen.samples]
     ends = f"{format_duration(times[-1] - times[0])} before", "now"
     return chart(times, lags, "lag in offsets, as this server saw it", f"{max(known):,}", ends)
