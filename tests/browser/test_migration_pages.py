@@ -18,6 +18,7 @@ from ashore.cli.migrate_view import judged_document
 from ashore.fleet.operate.commands import CommandTwin, Value
 from ashore.fleet.operate.operations import Operations, OperationState, OperationView
 from ashore.fleet.records.server_files import OperationEnd, OperationProcess, OperationRequest
+from ashore.fleet.server.pages import migration_routes
 from ashore.plans.change.judge import judge_query
 from ashore.plans.change.verdicts import LostState
 from ashore.queries.change.check import JudgedQuery, Losses
@@ -127,7 +128,16 @@ def test_nothing_that_loses_state_is_applied_without_a_word(served, open_page, c
     assert len(commands.asked) == 1
 
 
-def test_a_check_that_failed_says_what_to_do(served, open_page, commands):
+def test_an_undo_is_offered_only_where_a_migration_is_in_force(served, open_page, commands):
+    page = open_page("/ui/jobs/clicks/migrate")
+    expect(page.get_by_role("link", name="Undo")).to_have_count(0)
+    page.goto("/ui/jobs/clicks/migrate/undo")
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+    check_everywhere(page, "migrate-nothing-to-undo")
+
+
+def test_a_check_that_failed_says_what_to_do(served, open_page, commands, monkeypatch):
+    monkeypatch.setattr(migration_routes, "list_migrated", lambda _opened: ["ods.big"])
     commands.answer = {"error": {"message": "no such column: x", "hint": "write y"}, "exit_code": 2}
     page = open_page("/ui/jobs/clicks/migrate")
     page.get_by_role("button", name="Check").click()
@@ -139,7 +149,7 @@ def test_a_check_that_failed_says_what_to_do(served, open_page, commands):
     expect(page.get_by_role("heading", name="migrate undo")).to_be_visible()
     assert commands.asked[-1] == (
         "migrate undo",
-        {"job_file": str(served.job_file("clicks"))},
+        {"job_file": str(served.job_file("clicks")), "query": "ods.big"},
     )
     check_everywhere(page, "operation")
 

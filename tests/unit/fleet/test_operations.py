@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.checkpoint_files import unpack
 
 from ashore.fleet.operate.operations import Operations, OperationState, OperationView
+from ashore.fleet.records.server_files import OperationRequest
 from ashore.fleet.server.models import OperationDocument
 
 WITHIN_S = 60.0
@@ -52,3 +54,10 @@ def test_what_was_found_is_an_answer_and_what_could_not_be_looked_at_a_failure(
     failed = ended(operations, "checkpoint doctor", str(tmp_path / "nothing"))
     assert failed.state is OperationState.FAILED
     assert (failed.end and failed.end.answer, failed.outcome) == ("", "failed")
+
+
+def test_a_drain_is_called_one() -> None:
+    line = ("ashore", "stop", "clicks.yaml")
+    stop = OperationRequest("1", "stop", "clicks", line, "ann", 1, is_json=True)
+    drain = replace(stop, line=(*line, "--drain"))
+    assert (stop.title, drain.title) == ("stop", "drain")

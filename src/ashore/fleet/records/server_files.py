@@ -305,6 +305,11 @@ class OperationRequest:
     created_ms: int
     is_json: bool
 
+    @property
+    def title(self) -> str:
+        """What people call it: the command, or the verb of a page that runs it."""
+        return "drain" if self.command == "stop" and "--drain" in self.line else self.command
+
 
 @dataclass(frozen=True, slots=True)
 class OperationProcess:

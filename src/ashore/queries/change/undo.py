@@ -40,6 +40,16 @@ class UndoOptions:
     takes_over: bool  # even if the job runs
 
 
+def list_migrated(opened: OpenJob) -> list[str]:
+    """Return what the queries fill that have a migration in force. Raises as `read_log`."""
+    job = opened.job
+    return [
+        name
+        for name, sink in sinks_of(job).items()
+        if read_log(opened.storage, sink_slice(job.job, sink)).migrations
+    ]
+
+
 def find_migrated(opened: OpenJob, query: str | None) -> StoppedQuery:
     """Return the query whose last migration is to be undone.
 
@@ -48,12 +58,7 @@ def find_migrated(opened: OpenJob, query: str | None) -> StoppedQuery:
     """
     if query is not None:
         return find_query(opened, query)
-    job = opened.job
-    migrated = [
-        name
-        for name, sink in sinks_of(job).items()
-        if read_log(opened.storage, sink_slice(job.job, sink)).migrations
-    ]
+    job, migrated = opened.job, list_migrated(opened)
     if not migrated:
         raise QueryRefused(
             f"no query of {job.path} has a migration in force; nothing was changed",

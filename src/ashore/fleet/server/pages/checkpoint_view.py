@@ -29,12 +29,15 @@ def look_at_checkpoints(opened: OpenJob) -> list[dict[str, object]]:
         path = names.savepoint_directory(sink_slice(job.job, sink))
         savepoints = list_savepoints(CheckpointStore(opened.storage, path, f"{lake.uri}/{path}"))
         found, error, operators = None, None, list[dict[str, object]]()
+        is_new = opened.fold(sink_slice(job.job, sink)).query is None  # no batch is done yet
         try:
-            found = inspect(str(job.path), query, None, opened.clock)
-            operators = [view_operator(each) for each in found.operators]
+            if not is_new:
+                found = inspect(str(job.path), query, None, opened.clock)
+                operators = [view_operator(each) for each in found.operators]
         except AshoreError as failed:
             error = failed
         view: dict[str, object] = {"query": query, "found": found, "error": error}
+        view["is_new"] = is_new
         shown.append(view | {"operators": operators, "savepoints": savepoints})
     return shown
 

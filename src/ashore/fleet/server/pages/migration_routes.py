@@ -17,7 +17,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from ashore.base.clock import SystemClock
 from ashore.base.units import format_size
-from ashore.errors import OperationUnknown, RequestInvalid
+from ashore.errors import AshoreError, OperationUnknown, RequestInvalid
 from ashore.fleet.access.guard import asker_of, form_of, visitor_of
 from ashore.fleet.access.permissions import check_labels
 from ashore.fleet.operate.commands import Value
@@ -35,6 +35,7 @@ from ashore.fleet.server.pages.job_text import (
 from ashore.fleet.server.pages.render import HEADERS
 from ashore.jobs.file.mapping import write_mapping
 from ashore.jobs.file.masking import restore_secrets
+from ashore.queries.change.undo import list_migrated
 
 CHIPS = {"full": "good", "convert": "good", "partial": "warn", "lost": "bad", "refused": "bad"}
 MEANS = {
@@ -160,7 +161,10 @@ def _add_check(frame: PageFrame, router: APIRouter) -> None:
         job = frame.job(name)
         path = drafts.find(name, draft).path if draft else job.path
         text = (await frame.check(read_masked, path)).text
-        return _show(frame, request, "migrate.html", name, text=text)
+        with suppress(AshoreError):  # SQL may be written while a lake does not answer
+            migrated = await frame.look(name, list_migrated)
+            return _show(frame, request, "migrate.html", name, text=text, migrated=migrated)
+        return _show(frame, request, "migrate.html", name, text=text, migrated=())
 
     @router.post(ROOT)
     async def check(request: Request, name: str, draft: str = "") -> Response:
@@ -194,7 +198,9 @@ def _add_check(frame: PageFrame, router: APIRouter) -> None:
 def _add_undo(frame: PageFrame, router: APIRouter) -> None:
     @router.get(ROOT + "/undo")
     async def ask_undo(request: Request, name: str) -> Response:
-        return _show(frame, request, "migrate_undo.html", name, runs=_runs(frame, name))
+        migrated = await frame.look(name, list_migrated)
+        shown = {"runs": _runs(frame, name), "migrated": migrated}
+        return _show(frame, request, "migrate_undo.html", name, **shown)
 
     @router.post(ROOT + "/undo")
     async def undo(request: Request, name: str) -> Response:
