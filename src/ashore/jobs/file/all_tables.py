@@ -76,12 +76,18 @@ def add_declared(
     return _add(document, sql, key, found)
 
 
-def find_unknown_targets(data: Mapping[str, object], declared: Declared) -> Iterator[Finding]:
-    """Yield the INSERTs that fill no table and no topic of a job file, whose data are plain."""
+def find_unknown_targets(
+    data: Mapping[str, object], declared: Declared, path: str
+) -> Iterator[Finding]:
+    """Yield the INSERTs of a job file that fill none of its tables and topics. `data` is plain.
+
+    `path`: of the job file. Of SQL in another file nothing is said: who may not read that file must
+    not learn of its tables.
+    """
     section = data.get("sql")
     topics = section.get("topics") if isinstance(section, dict) else None
     lists = [each for each in (data.get("tables") or [], topics or []) if isinstance(each, list)]
-    if declared.sql is None or len(lists) < 2:
+    if declared.sql is None or declared.sql.file != path or len(lists) < 2:
         return
     items = [each for some in lists for each in some if isinstance(each, dict)]
     names = [[each[key] for key in ("table", "topic") if each.get(key)] for each in items]

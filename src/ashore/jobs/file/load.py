@@ -126,7 +126,7 @@ def _parse(text: str, path: str, sides: Sides, environment: Mapping[str, str] | 
         findings += _stray_variables(document.data, ())
         findings += _together(document, sides.check_schema)
         if not findings and declared.is_known:  # else a name of an item may be what is wrong
-            findings += find_unknown_targets(document.data, declared)
+            findings += find_unknown_targets(document.data, declared, path)
     elif not findings:
         empty = not document.data and not isinstance(document.data, list)
         message = "the file is empty" if empty else "a job file is a mapping of keys to values"
