@@ -101,6 +101,8 @@ def test_values_are_reported_apart() -> None:
         ("v TIMESTAMP", '"2026-01-01 08"'), ("v TIMESTAMP", '"2026-01-01 08:05:06-0130"'),
         ("v TIMESTAMP", '"1900-01-01 00:00:00.9999999"'), ("v BINARY", '"AB=="'),
         ("v STRING", '"\\u0000\\ud83d\\ude00"'), ("v STRING", f'"x","u":{"9" * 5_000}'),
+        ("v INT", '1,"u":1e309'), ("v INT", '1,"u":["\\ud83d"]'), ("v DECIMAL(5,2)", "0e114"),
+        ("v DECIMAL(5,2)", "-0e99999999999999999999"),
         ("v STRUCT<a: INT NOT NULL>", "null"), ("v ARRAY<STRUCT<a: INT NOT NULL>>", "[null]"),
     ],
 )  # fmt: skip

@@ -186,7 +186,9 @@ def _read_decimal(value: object, precision: int, scale: int) -> Number:
     try:
         number = Number(value)
     except ArithmeticError:  # an exponent that no Decimal has
-        raise Odd(f"{value!r:.50} is not a DECIMAL") from None
+        if re.search("[1-9]", re.split("[eE]", value)[0]):
+            raise Odd(f"{value!r:.50} is not a DECIMAL") from None
+        number = Number(0)
     _sign, digits, exponent = number.as_tuple()
     cut = -int(exponent) - scale
     if number and number.adjusted() >= precision - scale:
