@@ -12,18 +12,19 @@ from ashore.topics.decode.json import SAMPLE_ROWS, JsonDecoder, NativeJsonDecode
 IS_NATIVE = not why_not_native()
 
 
-def other_decoders(schema: Schema) -> list[Decoder]:
+def other_decoders(schema: Schema, *, takes_whole: bool = False) -> list[Decoder]:
     """Return the decoders beside JsonDecoder. Where cargo is there, so is the native module."""
     assert IS_NATIVE or shutil.which("cargo") is None, why_not_native()
     if not IS_NATIVE:
         return []
-    return [NativeJsonDecoder(schema), NativeJsonDecoder(schema, "scalar")]
+    engines = (None, "scalar")
+    return [NativeJsonDecoder(schema, each, takes_whole=takes_whole) for each in engines]
 
 
-def decode_with_all(schema: Schema, values: pa.Array) -> Decoded:
+def decode_with_all(schema: Schema, values: pa.Array, *, takes_whole: bool = False) -> Decoded:
     """Return what JsonDecoder makes of values; every other decoder has made the same of them."""
-    expected = JsonDecoder(schema).decode(values)
-    for decoder in other_decoders(schema):
+    expected = JsonDecoder(schema, takes_whole=takes_whole).decode(values)
+    for decoder in other_decoders(schema, takes_whole=takes_whole):
         for _ in range(2):  # it learns
             assert_same(decoder.decode(values), expected)
     return expected

@@ -12,6 +12,7 @@ from tests.examples import examples
 from tests.fuzz import fuzz
 from tests.json_decoders import decode_with_all
 
+from ashore.proof.evidence.plain_rows import Odd, decode_row
 from ashore.tables.ddl import parse_ddl
 
 pytestmark = pytest.mark.property
@@ -142,7 +143,9 @@ IGNORED = [
 ]
 
 
-@pytest.mark.parametrize("schema", ["a INT", "a INT, m MAP<STRING, INT>, p DECIMAL(5,2)", "m MAP<STRING, INT>"])
+@pytest.mark.parametrize(
+    "schema", ["a INT", "a INT, m MAP<STRING, INT>, p DECIMAL(5,2)", "m MAP<STRING, INT>"]
+)
 @pytest.mark.parametrize("ignored", IGNORED)
 def test_an_ignored_value_makes_no_record_bad(schema: str, ignored: str):
     names = {"a": "7", "m": '{"k":1}', "p": "0.50"}
@@ -174,6 +177,53 @@ def test_a_zero_is_a_decimal_whatever_its_exponent(zero: str):
         {"p": Decimal("1.00"), "m": [("k", Decimal("0.00"))]},
     ]
     assert [each.index for each in decoded.bad] == [2]
+
+
+WHOLE_SCHEMA = (
+    "t TINYINT, s SMALLINT, i INT, l BIGINT, d DOUBLE, p DECIMAL(5,2), c STRING, a ARRAY<BIGINT>, "
+    "m MAP<STRING, INT>, r STRUCT<x: INT NOT NULL>"
+)
+WHOLE_TOKENS = [
+    *NUMBERS,
+    *LIMITS,
+    *("5.0", "-128.00", "1.27e2", "128e0", "2147483647.0", "1e-1", '"5.0"', "1e18", "1e19"),
+    *("9223372036854775807.000", "-9223372036854775808.0", "9223372036854775808.0"),
+    *("0.00005e5", "1" + "0" * 40 + "e-30", "1e-999999999999"),
+]
+
+
+@pytest.mark.parametrize("name", parse_ddl(WHOLE_SCHEMA).names)
+def test_whole_numbers_of_any_form(name: str):
+    forms = {"a": "[{}]", "m": '{{"k":{}}}', "r": '{{"x":{}}}'}
+    form = forms.get(name, "{}")
+    values = [f'{{"{name}":{form.format(token)},"d":1.5}}' for token in WHOLE_TOKENS]
+    values += [f'{{"u":{token},"{name}":{form.format("1e0")}}}' for token in WHOLE_TOKENS]
+    array = pa.array([each.encode() for each in values], pa.binary())
+    decode_with_all(parse_ddl(WHOLE_SCHEMA), array, takes_whole=True)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "token", "result"),
+    [
+        ("v BIGINT", "5.0", 5), ("v BIGINT", "1e3", 1000), ("v INT", "-0.0", 0),
+        ("v TINYINT", "1.27e2", 127), ("v TINYINT", "1.28e2", "number-range: v TINYINT 1.28e2"),
+        ("v INT", "5.5", "not-integer: v INT 5.5"), ("v INT", "NaN", "not-integer: v INT NaN"),
+        ("v INT", '"5.0"', 'wrong-type: v INT "5.0"'), ("v INT", "0e999999999999999999999", 0),
+        ("v INT", "1e999999999999999999999", "number-range: v INT 1e999999999999999999999"),
+        ("v INT", "1e-999999999999999999999", "not-integer: v INT 1e-999999999999999999999"),
+    ],
+)  # fmt: skip
+def test_a_whole_number_is_taken_where_the_job_file_says_so(ddl: str, token: str, result: object):
+    array = pa.array([f'{{"v":{token}}}'.encode()], pa.binary())
+    decoded = decode_with_all(parse_ddl(ddl), array, takes_whole=True)
+    if isinstance(result, str):
+        assert [each.reason for each in decoded.bad] == [result]
+        with pytest.raises(Odd):
+            decode_row(array[0].as_py(), "json_whole", parse_ddl(ddl))
+    else:
+        assert decoded.table.to_pylist() == [{"v": result}]
+        assert decode_row(array[0].as_py(), "json_whole", parse_ddl(ddl)) == {"v": result}
+        assert decode_with_all(parse_ddl(ddl), array).bad, "it is strict by default"
 
 
 keys = st.sampled_from([*NAMES, "zz", "é", 'q"', "l" * 40])

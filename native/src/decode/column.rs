@@ -19,6 +19,9 @@ use super::scalars::times::{parse_date, parse_time};
 use super::scan::{Engine, Routine};
 use super::text::Cursor;
 
+/// Digits of the longest i64.
+const I64_DIGITS: u8 = 19;
+
 /// A column of some type, with the values so far.
 pub struct Column {
     values: Values,
@@ -125,7 +128,10 @@ impl Element for Column {
             self.push_null();
             return Some(at.skip(4));
         }
-        let end = self.parse_frequent::<E>(context, at);
+        let mut end = self.parse_frequent::<E>(context, at);
+        if end.is_none() && context.takes_whole {
+            end = self.parse_whole(at);
+        }
         if end.is_none() {
             context.refuse_value(&self.data_type, at);
         }
@@ -181,6 +187,26 @@ impl Column {
             Values::I8(values) => push(values, parse_integer(at))?,
             _ => return ParseOther::call::<E>(self, context, at),
         };
+        self.validity.push_valid();
+        Some(end)
+    }
+}
+
+impl Column {
+    /// Append a whole number that is written with a point or an exponent, to a column of integers.
+    #[inline(never)]
+    fn parse_whole(&mut self, at: Cursor) -> Option<Cursor> {
+        if at.byte() == b'"' {
+            return None;
+        }
+        let (number, end) = parse_decimal(at, I64_DIGITS, 0)?;
+        match &mut self.values {
+            Values::I64(values) => values.push(number.try_into().ok()?),
+            Values::I32(values) => values.push(number.try_into().ok()?),
+            Values::I16(values) => values.push(number.try_into().ok()?),
+            Values::I8(values) => values.push(number.try_into().ok()?),
+            _ => return None,
+        }
         self.validity.push_valid();
         Some(end)
     }

@@ -5,7 +5,7 @@ use arrow_schema::DataType;
 use super::explain::{Stop, judge, lex, pass};
 use super::keys::Target;
 use super::kinds::sql_name;
-use super::reason::{Fault, Verdict};
+use super::reason::{Code, Fault, Verdict};
 use super::scalars::strings::skip_text;
 use super::scan::Scalar;
 use super::text::{Cursor, Text};
@@ -15,6 +15,8 @@ use super::text::{Cursor, Text};
 pub struct Context {
     /// The record.
     pub text: Text,
+    /// Whether columns of integers take `5.0` and `1e3`.
+    pub takes_whole: bool,
     /// How many objects and lists of columns are open.
     pub depth: usize,
     /// The first fault of the record.
@@ -90,6 +92,7 @@ impl Context {
             _ => token,
         };
         match judge(data_type, token) {
+            Verdict::Bad(Code::NotInteger) if self.takes_whole => self.fault.set(None),
             Verdict::Bad(code) => self.fault.set_value(code, &sql_name(data_type), shown),
             Verdict::Fits => self.refuse_text(end),
             Verdict::Unsure => self.fault.set(None),

@@ -86,6 +86,12 @@ impl Decoder {
         })
     }
 
+    /// The same decoder, whose columns of integers take `5.0` and `1e3`.
+    pub fn taking_whole(mut self) -> Self {
+        self.context.takes_whole = true;
+        self
+    }
+
     /// Decode values.
     pub fn decode(&mut self, values: &impl Source) -> Decoded {
         let mut decoded = Decoded::default();

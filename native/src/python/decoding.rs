@@ -46,9 +46,15 @@ struct DecodedJson {
 #[pymethods]
 impl JsonDecoder {
     /// A decoder for an Arrow schema. `engine`: `scalar`, or nothing for the best one there is.
+    /// `takes_whole`: columns of integers take `5.0` and `1e3`.
     #[new]
-    #[pyo3(signature = (schema, engine=None))]
-    fn new(py: Python<'_>, schema: &Bound<'_, PyAny>, engine: Option<&str>) -> PyResult<Self> {
+    #[pyo3(signature = (schema, engine=None, takes_whole=false))]
+    fn new(
+        py: Python<'_>,
+        schema: &Bound<'_, PyAny>,
+        engine: Option<&str>,
+        takes_whole: bool,
+    ) -> PyResult<Self> {
         let schema = take_schema(schema)?;
         let engine = match engine {
             None => decode::InstructionSet::detect(),
@@ -56,7 +62,12 @@ impl JsonDecoder {
             Some(other) => return Err(PyValueError::new_err(format!("no engine {other}"))),
         };
         let decoder = guarded(py, || decode::Decoder::new(&schema, engine));
-        let decoder = Mutex::new(decoder?.map_err(PyValueError::new_err)?);
+        let decoder = decoder?.map_err(PyValueError::new_err)?;
+        let decoder = Mutex::new(if takes_whole {
+            decoder.taking_whole()
+        } else {
+            decoder
+        });
         Ok(JsonDecoder { decoder })
     }
 

@@ -10,7 +10,7 @@ from functools import cache
 
 MODULE = "ashore_native"
 PACKAGE = "ashore-native"
-INTERFACE = 8  # of `native/src/python.rs`
+INTERFACE = 9  # of `native/src/python.rs`
 
 
 @cache

@@ -341,6 +341,14 @@ def type_ddl(data_type: DataType) -> str:
             assert_never(data_type)
 
 
+JSON, JSON_WHOLE = "json", "json_whole"  # values of `decode`
+
+
+def is_json(decode: str) -> bool:
+    """Return whether values are JSON objects, by the `decode` of a job file."""
+    return decode in {JSON, JSON_WHOLE}
+
+
 def json_supports(schema: Schema) -> list[str]:
     """Return the columns that JsonDecoder does not take: maps whose keys are not STRING.
 

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -564,3 +565,12 @@ def test_an_expression_matches_in_linear_time_whatever_a_topic_is_called() -> No
 def test_an_expression_that_is_not_of_linear_time_is_refused(expression: str, reason: str) -> None:
     with pytest.raises(ValueRefused, match=reason):
         topic_matches(expression, "clicks")
+
+
+def test_a_table_of_whole_numbers_is_one_of_json() -> None:
+    text = EXAMPLE.replace("decode: json ", "decode: json_whole ")
+    (item,) = parse_job(text).tables
+    assert (item.decode, item.is_json) == ("json_whole", True)
+    without = re.sub(r"    schema: .*\n", "", text)
+    with pytest.raises(JobFileInvalid, match="decode: json_whole needs a schema"):
+        parse_job(without)

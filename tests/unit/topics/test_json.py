@@ -15,6 +15,7 @@ from ashore.topics.decode import json_text
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.json import JsonDecoder
 from ashore.topics.decode.reasons import EMPTY, NOT_OBJECT, NULL, REASON_CHARS_MAX, describe
+from ashore.topics.decode.registry import make_decoder
 
 
 def decode(ddl, *values, arrow_type=None):
@@ -404,3 +405,14 @@ def test_suspects_are_found_across_the_edges_of_what_is_scanned(monkeypatch):
     for pad in range(8):
         for text in (b"1e-230", b'"1\\u0065-230"'):
             assert decode("a DECIMAL(5,2)", b'{"x":"' + b"-" * pad + b'","a":' + text + b"}").bad
+
+
+@pytest.mark.parametrize("reader", ["python", "auto"])
+def test_whole_numbers_are_taken_by_the_name_that_job_files_give(reader):
+    values = pa.array([b'{"a":5.0}', b'{"a":5.5}', b'{"a":7}'], pa.binary())
+    schema = parse_ddl("a INT")
+    whole = make_decoder("json_whole", schema, reader).decode(values)
+    assert whole.table.to_pylist() == [{"a": 5}, {"a": 7}]
+    assert list(whole.bad) == [(1, "not-integer: a INT 5.5")]
+    strict = make_decoder("json", schema, reader).decode(values)
+    assert strict.table.to_pylist() == [{"a": 7}]

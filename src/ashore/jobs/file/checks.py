@@ -110,9 +110,11 @@ def check_item(index: int, item: Table) -> Iterator[Finding]:
             f"write {item.table.replace(TOPIC_PLACE, table_name_part(item.topic))}",
         )
     yield from _check_retention(key, item)
-    if item.decode == "json" and item.schema_ddl is None:
+    if item.is_json and item.schema_ddl is None:
         yield Finding(
-            (*key, "schema"), "decode: json needs a schema", 'add schema: "id BIGINT, user STRING"'
+            (*key, "schema"),
+            f"decode: {item.decode} needs a schema",
+            'add schema: "id BIGINT, user STRING"',
         )
 
 
@@ -140,7 +142,7 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
     """Yield what is wrong with one item, given the columns of its schema."""
     key: Key = ("tables", index)
     columns = [column.name for column in found]
-    if item.topic is not None and item.decode != "json" and len(columns) != 1:
+    if item.topic is not None and not item.is_json and len(columns) != 1:
         message = f"decode: {item.decode} has one column, the schema has {len(columns)}"
         yield Finding((*key, "schema"), message, f'write schema: "{_one_column(item)}"')
     yield from _check_types(key, item, found)
@@ -159,7 +161,7 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
 
 def _check_types(key: Key, item: Table, columns: Sequence[Column]) -> Iterator[Finding]:
     place = (*key, "schema")
-    if item.topic is not None and item.decode != "json" and len(columns) == 1:
+    if item.topic is not None and not item.is_json and len(columns) == 1:
         type_ = _one_column(item).rpartition(" ")[2]
         if columns[0].type != type_:
             message = f"decode: {item.decode} gives {type_}, and {columns[0].name} is "
@@ -168,7 +170,7 @@ def _check_types(key: Key, item: Table, columns: Sequence[Column]) -> Iterator[F
     if not item.is_landed or item.select is not None:
         return
     for column in columns:
-        if item.decode == "json" and not column.has_text_keys:
+        if item.is_json and not column.has_text_keys:
             message = f"a map in JSON has STRING keys, and {column.name} is {column.type}"
             yield Finding(place, message, "write MAP<STRING, ...>")
         if item.format == "orc" and column.has_wall_time:

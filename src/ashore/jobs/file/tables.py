@@ -32,6 +32,7 @@ from ashore.jobs.file.values import (
     text_form,
 )
 from ashore.log.tables import DEAD_SUFFIX
+from ashore.tables.ddl import is_json
 
 TIME_PARTITIONS = ("date", "hour", "minute")
 PROVENANCE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
@@ -226,9 +227,11 @@ class Table(Section):
         "`{topic}` in the table's name is the topic, `.` and `-` turned into `_`.",
         examples=["ods.clicks"],
     )
-    decode: Literal["json", "text", "bytes"] = Field(
+    decode: Literal["json", "json_whole", "text", "bytes"] = Field(
         default="json",
-        description="The format of a record's value: a JSON object, text, or bytes unchanged.",
+        description="The format of a record's value: a JSON object, text, or bytes unchanged. With "
+        "`json_whole` integer columns also take whole numbers that are written with a point or an "
+        "exponent: `5.0`, `1e3`.",
     )
     schema_ddl: Annotated[NonEmpty, Shown("Spark DDL")] | None = Field(
         default=None,
@@ -319,6 +322,11 @@ class Table(Section):
     def is_pattern(self) -> bool:
         """Whether `topic` is an expression."""
         return self.topic is not None and topic_pattern(self.topic) is not None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a record's value is a JSON object."""
+        return is_json(self.decode)
 
     @property
     def is_landed(self) -> bool:

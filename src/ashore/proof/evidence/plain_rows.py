@@ -17,7 +17,18 @@ from functools import partial
 from math import isinf
 from typing import Any
 
-from ashore.tables.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct
+from ashore.tables.ddl import (
+    JSON_WHOLE,
+    Array,
+    Atom,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Schema,
+    Struct,
+    is_json,
+)
 
 Row = dict[str, Any]
 
@@ -44,8 +55,9 @@ def decode_row(value: bytes | None, decode: str, schema: Schema) -> Row:
     """Return the row that a record's value is. Raises Odd, TooDeep."""
     if value is None:
         raise Odd("the record has no value")
-    if decode == "json":
-        return _read_fields(_of(_Object, _parse(value)), schema.fields)
+    if is_json(decode):
+        parser = _JSON_WHOLE if decode == JSON_WHOLE else _JSON
+        return _read_fields(_of(_Object, _parse(value, parser)), schema.fields)
     [field] = schema.fields
     try:
         return {field.name: value.decode() if decode == "text" else value}
@@ -53,9 +65,9 @@ def decode_row(value: bytes | None, decode: str, schema: Schema) -> Row:
         raise Odd(str(error)) from None
 
 
-def _parse(value: bytes) -> object:
+def _parse(value: bytes, parser: json.JSONDecoder) -> object:
     try:
-        return _JSON.decode(value.decode())
+        return parser.decode(value.decode())
     except RecursionError as error:
         raise TooDeep(str(error)) from None
     except ValueError as error:
@@ -64,6 +76,12 @@ def _parse(value: bytes) -> object:
 
 class _Literal(str):
     """A number as it stands in JSON: what it means is its column's affair."""
+
+    __slots__ = ()
+
+
+class _Fraction(_Literal):
+    """A number with a point or an exponent, where columns of integers take whole ones."""
 
     __slots__ = ()
 
@@ -81,6 +99,9 @@ class _Object(dict[str, Any]):
 
 _JSON = json.JSONDecoder(
     parse_float=_Literal, parse_int=_Literal, parse_constant=_Literal, object_pairs_hook=_Object
+)
+_JSON_WHOLE = json.JSONDecoder(
+    parse_float=_Fraction, parse_int=_Literal, parse_constant=_Literal, object_pairs_hook=_Object
 )
 
 
@@ -172,6 +193,9 @@ def _of(type_: type, value: Any) -> Any:
 
 
 def _read_integer(bits: int, value: object) -> int:
+    if isinstance(value, _Fraction):
+        whole = _read_decimal(value, 20, 0)
+        value = _Literal(int(whole) if whole else 0)
     if not isinstance(value, _Literal) or not _INTEGER.fullmatch(value):
         raise Odd(f"{value!r:.50} is not an integer of {bits} bits")
     number = int(value)

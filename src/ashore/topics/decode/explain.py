@@ -64,8 +64,10 @@ class _Fault(Exception):
 class Explainer:
     """Explains bad records of one schema."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, *, takes_whole: bool = False) -> None:
+        """See JsonDecoder for `takes_whole`."""
         self._fields = schema.fields
+        self._takes_whole = takes_whole
 
     def explain_value(self, value: bytes | None) -> str | None:
         """Return the reason of any value; None: no fault is known."""
@@ -85,11 +87,11 @@ class Explainer:
     def simplify(self, value: bytes) -> tuple[str | None, bytes]:
         """Return the same, and the record with null for each value without a column.
 
-        A zero of a DECIMAL is `0` there, whatever its exponent. A record with a fault is returned
-        as it is.
+        A zero of a DECIMAL is `0` there, whatever its exponent, and a whole number that a column of
+        integers takes has digits alone. A record with a fault is returned as it is.
         """
         try:
-            walk = _Walk(value.decode())
+            walk = _Walk(value.decode(), takes_whole=self._takes_whole)
             walk.record(self._fields)
         except UnicodeDecodeError:
             return NOT_UTF8, value
@@ -101,8 +103,9 @@ class Explainer:
 class _Walk:
     """A walk over one text. Positions are those of its characters."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, takes_whole: bool) -> None:
         self._text = text
+        self._takes_whole = takes_whole
         self._edits: list[tuple[int, int, str]] = []  # from, to, what stands there instead
 
     @property
@@ -188,6 +191,9 @@ class _Walk:
                 code = _judge(token, kind)
                 if not code and isinstance(kind, Decimal) and _ZERO.fullmatch(token):
                     self._edits.append((at, end, "0"))
+                if code == NOT_INTEGER and self._takes_whole and kind in _BITS:
+                    code, digits = _judge_whole(token, 1 << _BITS[kind])
+                    self._edits.append((at, end, digits))
         if code:
             raise _Fault(write_reason(code, path, _sql_name(kind), token))
         return end
@@ -289,6 +295,26 @@ def _judge_integer(token: str, limit: int) -> str | None:
         return NOT_INTEGER
     fits = len(token) <= _DIGITS_MAX and -limit <= int(token) < limit
     return None if fits else NUMBER_RANGE
+
+
+def _judge_whole(token: str, limit: int) -> tuple[str | None, str]:
+    """Return the code of a number that is no whole one within limits, or none and its digits."""
+    if "N" in token or "I" in token:
+        return NOT_INTEGER, token
+    if _ZERO.fullmatch(token):
+        return None, "0"
+    try:
+        sign, digits, exponent = decimal.Decimal(token).as_tuple()
+    except decimal.InvalidOperation:  # an exponent of too many digits
+        return NOT_INTEGER if "e-" in token.lower() else NUMBER_RANGE, token
+    whole = "".join(map(str, digits)).rstrip("0")
+    exponent = int(exponent) + len(digits) - len(whole)
+    if exponent < 0:
+        return NOT_INTEGER, token
+    if len(whole.lstrip("0")) + exponent > _DIGITS_MAX:
+        return NUMBER_RANGE, token
+    number = int(whole) * 10**exponent * (-1 if sign else 1)
+    return (None, str(number)) if -limit <= number < limit else (NUMBER_RANGE, token)
 
 
 def _judge_by_conversion(value: float | str, kind: Atom) -> str | None:

@@ -86,14 +86,16 @@ class JsonDecoder:
     Raises ValueError for a schema with a MAP whose keys are not STRING: JSON has no others.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, *, takes_whole: bool = False) -> None:
+        """`takes_whole`: columns of integers take whole numbers such as `5.0` and `1e3`."""
         if unsupported := json_supports(schema):
             raise ValueError(f"JSON has only maps whose keys are STRING: {', '.join(unsupported)}")
         self._ddl = schema
         self.schema = to_arrow(schema)
         self._names = frozenset(schema.names)
         self._exponents = ExponentJudge(schema)
-        self._explainer = Explainer(schema)
+        self._explainer = Explainer(schema, takes_whole=takes_whole)
+        self._takes_whole = takes_whole
         self._slow = tuple(column for column in schema.fields if has_map(column.type))
         fast = tuple(column for column in schema.fields if not has_map(column.type))
         self._fast_wire = wire_schema(fast)
@@ -103,6 +105,8 @@ class JsonDecoder:
         """Return the rows and the bad rows of a batch. Never raises because of what values hold."""
         outside: list[BadRow] = []
         texts, rows = _sift(values, outside, few_max=0 if self._slow else FEW_ROWS)
+        if self._takes_whole:
+            texts = self._simplify(texts)
         batch = _Batch([_Source(texts, self._fast_wire)])
         if self._slow:
             rows = self._add_rewritten(batch, rows, outside)
@@ -115,6 +119,15 @@ class JsonDecoder:
         check(table.num_rows + len(bad) == len(values), "a value was lost while decoding JSON")
         unknown, names = self._count_unknown(batch, holes)
         return Decoded(table, rows_without(len(values), bad.indices), bad, unknown, names)
+
+    def _simplify(self, texts: Values) -> Values:
+        """Return texts as the Explainer simplifies those that may have such a number."""
+        may_have = pc.fill_null(pc.match_substring_regex(texts, r"[0-9](?:\.|[eE])"), False)
+        rows = pc.indices_nonzero(may_have)
+        if not len(rows):
+            return texts
+        simple = [self._explainer.simplify(text)[1] for text in texts.take(rows).to_pylist()]
+        return pc.replace_with_mask(texts, may_have, pa.array(simple, texts.type))
 
     def _add_rewritten(
         self, batch: _Batch, rows: pa.Int64Array | None, outside: list[BadRow]
@@ -291,14 +304,16 @@ class NativeJsonDecoder:
     Raises ValueError for a schema that JsonDecoder refuses, NotInstalled.
     """
 
-    def __init__(self, schema: Schema, engine: str | None = None) -> None:
+    def __init__(
+        self, schema: Schema, engine: str | None = None, *, takes_whole: bool = False
+    ) -> None:
         """See JsonDecoder. `engine`: `scalar` for the loops of any processor; None: the best."""
         require_native()
         import ashore_native  # noqa: PLC0415 - it may not be there
 
-        self._python = JsonDecoder(schema)
+        self._python = JsonDecoder(schema, takes_whole=takes_whole)
         self.schema = self._python.schema
-        self._native = ashore_native.JsonDecoder(self.schema, engine)
+        self._native = ashore_native.JsonDecoder(self.schema, engine, takes_whole)
 
     def decode(self, values: Values) -> Decoded:
         """Return the rows and the bad rows of a batch. Never raises because of what values hold."""

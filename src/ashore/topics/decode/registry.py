@@ -4,11 +4,12 @@ What it promises: an unknown name raises ValueError with the known ones.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 
 from ashore.base.native import why_not_native
-from ashore.tables.ddl import Schema
+from ashore.tables.ddl import JSON, JSON_WHOLE, Schema, is_json
 from ashore.topics.decode.decode import Decoder
 from ashore.topics.decode.encode import Encoder, Output
 from ashore.topics.decode.json import JsonDecoder, NativeJsonDecoder
@@ -18,7 +19,8 @@ from ashore.topics.decode.parquet import ParquetEncoder
 from ashore.topics.decode.plain import BytesDecoder, TextDecoder
 
 DECODERS: dict[str, Callable[[Schema], Decoder]] = {
-    "json": JsonDecoder,
+    JSON: JsonDecoder,
+    JSON_WHOLE: partial(JsonDecoder, takes_whole=True),
     "text": TextDecoder,
     "bytes": BytesDecoder,
 }
@@ -30,7 +32,7 @@ ENCODERS: dict[str, Callable[[Output, pa.Schema], Encoder]] = {
 
 
 def make_decoder(name: str, schema: Schema, reader: str = "python") -> Decoder:
-    """Return the decoder `json`, `text` or `bytes`. Raises ValueError where the schema is not its.
+    """Return the decoder of a name in DECODERS. Raises ValueError where the schema is not its.
 
     Arguments:
         name: what the job file calls it.
@@ -42,8 +44,8 @@ def make_decoder(name: str, schema: Schema, reader: str = "python") -> Decoder:
     if name not in DECODERS:
         raise ValueError(f"decode: {name} is not one of {', '.join(DECODERS)}")
     is_native = reader == "native" or (reader == "auto" and not why_not_native())
-    if name == "json" and is_native:
-        return NativeJsonDecoder(schema)
+    if is_json(name) and is_native:
+        return NativeJsonDecoder(schema, takes_whole=name == JSON_WHOLE)
     return DECODERS[name](schema)
 
 

@@ -75,7 +75,7 @@ def slow_reasons(resolved: ResolvedTable, *, is_native: bool) -> list[str]:
     """
     spec = resolved.spec
     reasons = [f"{name} runs in Spark" for name in ("select", "where") if getattr(spec, name)]
-    if spec.decode == "json" and not reasons and not is_native:
+    if spec.is_json and not reasons and not is_native:
         maps = json_slow_columns(parse_ddl(spec.ddl))
         reasons += [f"column {name} holds a MAP" for name in maps]
     return reasons

@@ -27,7 +27,7 @@ from ashore.log.fold import Fold, ShardState
 from ashore.log.names import SliceName, plain_source
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.storage.base import Storage
-from ashore.tables.ddl import Field, Struct, parse_ddl
+from ashore.tables.ddl import Field, Struct, is_json, parse_ddl
 from ashore.topics.loop.shares import FEW, SEE_STATUS
 from ashore.topics.read.source import Record, Source
 from ashore.topics.route.event_columns import EventColumn
@@ -285,7 +285,7 @@ def find_null_columns(
         read: returns some of the newest records of the table's topics.
 
     """
-    if spec.decode != "json":
+    if not is_json(spec.decode):
         return []
     rows: int | None = None
     if look is None or spec.is_selected:

@@ -122,7 +122,7 @@ class LandingSpec:
     """How the records of one topic become rows of a table."""
 
     output: OutputSpec
-    decode: str  # json | text | bytes
+    decode: str  # json | json_whole | text | bytes
     late: LateRule
     on_invalid: str  # dead_letter | drop | fail
     provenance: bool

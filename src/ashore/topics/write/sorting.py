@@ -23,7 +23,7 @@ from ashore.errors import BadRecord, check
 from ashore.log.files import Role, Target
 from ashore.log.positions import OffsetRange, ShardKey
 from ashore.log.tables import DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX, dead_ddl
-from ashore.tables.ddl import Schema, parse_ddl, to_ddl
+from ashore.tables.ddl import JSON_WHOLE, Schema, is_json, parse_ddl, to_ddl
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.decode import BadRow, BadRows, Decoded
@@ -394,8 +394,10 @@ class _Selected:
     def __init__(self, spec: LandingSpec) -> None:
         self._ddl = parse_ddl(spec.output.schema)
         self._schema = to_arrow(self._ddl)
-        is_json = spec.decode == "json" and spec.decode_schema
-        self._explainer = Explainer(parse_ddl(spec.decode_schema)) if is_json else None
+        self._explainer = None
+        if is_json(spec.decode) and spec.decode_schema:
+            whole = spec.decode == JSON_WHOLE
+            self._explainer = Explainer(parse_ddl(spec.decode_schema), takes_whole=whole)
 
     def read(self, records: pa.RecordBatch) -> Decoded:
         """Return the rows. A value that could not be decoded is bad, whatever the filter says."""

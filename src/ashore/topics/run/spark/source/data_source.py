@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 from ashore.base.clock import Clock, SystemClock
 from ashore.errors import JobFileInvalid, check
 from ashore.log.positions import ShardRange, StreamShard
-from ashore.tables.ddl import json_supports
+from ashore.tables.ddl import is_json, json_supports
 from ashore.topics.loop.splits import Split, split_evenly
 from ashore.topics.read.kafka import KafkaSource
 from ashore.topics.read.record_samples import measure_records, read_sizes
@@ -75,7 +75,7 @@ class SparkSource(DataSource):  # type: ignore[misc]  # PySpark has no types her
     def _parse(self) -> SourceOptions:
         options = SourceOptions.parse(self.options)
         unsupported = json_supports(options.shape.schema)
-        if options.shape.decode == "json" and unsupported:
+        if is_json(options.shape.decode) and unsupported:
             raise JobFileInvalid(
                 f"JSON has only maps whose keys are STRING: {', '.join(unsupported)}",
                 hint="correct the schema",

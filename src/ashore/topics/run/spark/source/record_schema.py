@@ -33,7 +33,7 @@ class RowShape:
     """How records become rows.
 
     Arguments:
-        decode: json | text | bytes.
+        decode: json | json_whole | text | bytes.
         schema: of the values; each record is judged by all of it.
         fields: the columns of the schema that are handed over; None: all.
         columns: of COLUMNS, those that are handed over.

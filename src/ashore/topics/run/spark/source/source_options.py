@@ -231,7 +231,7 @@ class _Parser:
         return KafkaAddress(servers, client, timeout_s, reader, limits)
 
     def _shape(self) -> RowShape:
-        decode = self._choice("decode", ("json", "text", "bytes"))
+        decode = self._choice("decode", ("json", "json_whole", "text", "bytes"))
         default = {"text": "value STRING", "bytes": "value BINARY"}.get(decode, "")
         schema = self._read("schema", parse_ddl, "write columns as DDL: id BIGINT, name STRING")
         if schema is None:
