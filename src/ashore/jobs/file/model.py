@@ -24,7 +24,6 @@ from ashore.jobs.file.naming import (
     StartAt,
     StartMap,
     TopicText,
-    refuse_port,
     topic_matches,
     topic_pattern,
 )
