@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import S3FileSystem
@@ -77,8 +78,8 @@ def land(job_file: Path) -> None:
         assert code == 0, (failed or left[-5:], launch.log_path.read_text())
 
 
-def require_each_once(job_file: Path, s3: S3) -> None:
-    """Fail unless each record can be read once, by us and by others."""
+def read_table(job_file: Path, s3: S3, table: str) -> pa.Table:
+    """Read a table by the client that Arrow brings."""
     options = s3.client_options()
     files = S3FileSystem(
         access_key=options["access_key_id"],
@@ -87,7 +88,12 @@ def require_each_once(job_file: Path, s3: S3) -> None:
         region="us-east-1",
     )
     lake = json.loads(job_file.read_text())["lake"].removeprefix("s3://")
-    rows = pq.read_table(f"{lake}/ods.db/events", filesystem=files)
+    return pq.read_table(f"{lake}/ods.db/{table}", filesystem=files)
+
+
+def require_each_once(job_file: Path, s3: S3) -> None:
+    """Fail unless each record can be read once, by us and by others."""
+    rows = read_table(job_file, s3, "events")
     places = zip(rows["kafka_partition"].to_pylist(), rows["kafka_offset"].to_pylist(), strict=True)
     assert len(set(places)) == rows.num_rows == RECORDS
     with open_job(job_file) as opened:
@@ -113,6 +119,29 @@ def test_executors_of_spark_land_in_a_bucket(job_file: Path, s3: S3) -> None:
     with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
         left = list(launch.events())
         assert launch.wait() == 0, (left[-5:], launch.log_path.read_text())
+    require_each_once(job_file, s3)
+
+
+def test_sql_with_checkpoints_on_a_disk_writes_to_a_bucket(
+    job_file: Path, s3: S3, tmp_path: Path
+) -> None:
+    content = json.loads(job_file.read_text())
+    del content["spark"]
+    content["tables"].append({"table": "ods.copied"})
+    text = "INSERT INTO ods.copied SELECT id FROM events"
+    content["sql"] = {"text": text, "checkpoints": f"file://{tmp_path}/checkpoints"}
+    job_file.write_text(json.dumps(content))
+    with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
+        for event in launch.events():
+            if moment_of(event) == "landed" and getattr(event, "slice", "") != "main":
+                os.kill(launch.pid, signal.SIGKILL)
+                break
+        assert launch.wait() == -signal.SIGKILL
+    with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
+        left = list(launch.events())
+        assert launch.wait() == 0, (left[-5:], launch.log_path.read_text())
+    ids = read_table(job_file, s3, "copied")["id"].to_pylist()
+    assert Counter(ids) == dict.fromkeys(range(RECORDS // PARTITIONS), PARTITIONS)
     require_each_once(job_file, s3)
 
 

@@ -96,8 +96,8 @@ def test_a_section_that_cannot_be_is_refused(section: str, tmp_path: Path) -> No
         load_job(path)
 
 
-def test_sql_with_a_bucket_is_refused(tmp_path: Path) -> None:
+def test_sql_without_a_place_for_checkpoints_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "clicks.yaml"
     path.write_text(VALID.replace("file:///data/lake", "s3://b/x") + "sql: SELECT 1\n")
-    with pytest.raises(JobFileInvalid, match="SQL with a lake on S3"):
+    with pytest.raises(JobFileInvalid, match="checkpoints have to be elsewhere"):
         load_job(path)

@@ -58,9 +58,13 @@ def check_s3(data: object) -> Iterator[Finding]:
         if any(value for key, value in named if key != "path_style"):
             yield Finding(("s3",), f"the lake {lake} is not on S3", "remove the key")
         return
-    if data.get("sql") is not None:
-        instead = "land topics without SQL there, or keep the lake of this job on hdfs://"
-        yield Finding(("sql",), "SQL with a lake on S3 is not in this release", instead)
+    sql = data.get("sql")
+    checkpoints = sql.get("checkpoints") if isinstance(sql, dict) else None
+    if sql is not None and not str(checkpoints).startswith("file://"):
+        instead = "write file:///path, on a disk that driver and executors share"
+        key = ("sql", "checkpoints") if checkpoints else ("sql",)
+        what = "with a lake on S3 Spark's checkpoints have to be elsewhere: set `sql.checkpoints`"
+        yield Finding(key, what, instead)
 
 
 def check_hdfs(data: object) -> Iterator[Finding]:
