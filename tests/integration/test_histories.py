@@ -85,6 +85,7 @@ def restart(kafka: Kafka, place: Path, *, kept: Path | None = None, cut_to: Path
     kafka.start()
 
 
+@pytest.mark.thirds("slow by itself")
 def test_what_has_grown_in_place_of_what_was_landed_is_not_read_on(
     job_file: Path, mortal_kafka: Kafka, tmp_path: Path
 ) -> None:

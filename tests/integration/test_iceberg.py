@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
@@ -108,6 +109,7 @@ def verify(job_file: Path) -> tuple[int, str]:
     return verdict.exit_code, verdict.summary
 
 
+@pytest.mark.thirds("an Iceberg table")
 def test_a_table_that_was_rolled_back_is_lost_rows_and_stops_the_job(
     kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -135,6 +137,7 @@ def test_a_table_that_was_rolled_back_is_lost_rows_and_stops_the_job(
     assert verify(job_file) == (0, "lost 0, duplicated 0")
 
 
+@pytest.mark.thirds("an Iceberg table")
 def test_a_table_that_was_created_again_stops_the_job(kafka: Kafka, tmp_path: Path) -> None:
     topic = f"iceberg_{uuid4().hex[:8]}"
     create_topic(kafka.bootstrap_servers, topic)
@@ -151,6 +154,7 @@ def test_a_table_that_was_created_again_stops_the_job(kafka: Kafka, tmp_path: Pa
     assert schema.column_names == catalog.load_table("ods.events").schema().column_names
 
 
+@pytest.mark.thirds("an Iceberg table")
 def test_columns_are_added_and_other_writers_may_commit(kafka: Kafka, tmp_path: Path) -> None:
     topic = f"iceberg_{uuid4().hex[:8]}"
     create_topic(kafka.bootstrap_servers, topic)

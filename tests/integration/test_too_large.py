@@ -109,6 +109,7 @@ def offsets(*parts: range) -> set[int]:
     return {each for part in parts for each in part}
 
 
+@pytest.mark.thirds("slow by itself")
 def test_what_is_too_large_stops_the_job_and_can_be_skipped(kafka: Kafka, tmp_path: Path) -> None:
     topic = fill(kafka.bootstrap_servers)
     job_file = write_job(kafka, tmp_path, topic, "native")

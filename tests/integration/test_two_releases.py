@@ -78,6 +78,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ThisRelease 
     }
 
 
+@pytest.mark.thirds("slow by itself")
 def test_an_upgrade_its_rollback_and_a_format_too_new(
     site: ServedJob, releases: dict[str, ThisRelease | Release]
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_new_function_has_what_a_replay_would_have(site: Site) -> None:
     )
 
 
+@pytest.mark.thirds("slow by itself")
 @pytest.mark.timeout(900)
 def test_a_new_aggregate_is_filled_and_what_is_gone_refuses_it(site: Site) -> None:
     topic = site.topic(1)

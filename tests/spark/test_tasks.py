@@ -102,6 +102,7 @@ def wait_until_gone(pids: set[int]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.thirds("slow by itself")
 def test_a_worker_in_which_too_many_calls_hang_is_replaced(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
