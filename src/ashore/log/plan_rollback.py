@@ -84,6 +84,11 @@ def plan_rollback(
             "once",
             "roll back in steps: name a later batch first",
         )
+    if fold.commits:
+        return NoRollback(
+            "its rows are in snapshots of an Iceberg table, which this release does not take back",
+            "fill another table",
+        )
     if sealed := _find_sealed(fold, undone):
         text = f"{sealed[0]} {sealed[1]} is sealed: it may have been read as complete"
         return NoRollback(text, "fill another table")

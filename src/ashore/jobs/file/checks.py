@@ -91,9 +91,6 @@ def check_iceberg(data: object, items: Items) -> Iterator[Finding]:
         yield Finding(("catalog",), message, "add catalog: {iceberg: {type: rest, uri: ...}}")
     for index, item in found.items():
         key: Key = ("tables", index)
-        if item.topic is None:
-            message = "SQL cannot write Iceberg tables in this release"
-            yield Finding((*key, "format"), message, "write format: parquet")
         if item.retention_ms is not None:
             message = "retention does not apply to Iceberg tables in this release"
             instead = "remove the key, and delete rows by another engine"

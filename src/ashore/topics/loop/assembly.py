@@ -34,7 +34,7 @@ from ashore.topics.loop.job import MAIN, iceberg_catalog, lake_of
 from ashore.topics.loop.job_loop import JobLoop, Rhythm
 from ashore.topics.loop.job_streams import JobStreams, slice_plan
 from ashore.topics.loop.query_sink import QuerySink, QuerySlice
-from ashore.topics.loop.registrar import Registrar, catalog_tables
+from ashore.topics.loop.registrar import Registrar, Spec, catalog_tables, format_of
 from ashore.topics.loop.retention import Retirer, forget_partitions
 from ashore.topics.loop.sinks import read_others
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts
@@ -135,7 +135,7 @@ class JobAssembly:
             environment.source,
             self.claim,
             refine=lambda spec: self._checked(refine(spec)),
-            ensure=self._ensure,
+            ensure=self.ensure,
             read_log=partial(read_log, environment.storage, SliceName(job.job, MAIN)),
         )
 
@@ -205,6 +205,7 @@ class JobAssembly:
             publishing=Publishing(self._registers),
             effects=self._effects(name),
             source=around.source,
+            formats=around.formats,
         )
 
     def loop(
@@ -282,15 +283,25 @@ class JobAssembly:
         )
 
     def _checked(self, spec: LandingSpec) -> LandingSpec:
-        if spec.output.format != ICEBERG:
-            self.registrar.check(spec)
+        self.check(spec)
         return spec
 
-    def _ensure(self, specs: Iterable[LandingSpec]) -> None:
-        """Make tables known where their readers look for them."""
-        around, directories = self.environment, list[LandingSpec]()
+    def check(self, spec: Spec) -> None:
+        """Raise SchemaConflict where the catalog contradicts a table of directories.
+
+        An Iceberg table is compared by `ensure`: nothing is written before.
+        """
+        if format_of(spec) != ICEBERG:
+            self.registrar.check(spec)
+
+    def ensure(self, specs: Iterable[Spec]) -> None:
+        """Make tables known where their readers look for them. Raises SchemaConflict.
+
+        Raises CatalogError for an Iceberg table only: it does not exist without its catalog.
+        """
+        around, directories = self.environment, list[Spec]()
         for spec in specs:
-            if spec.output.format == ICEBERG:
+            if format_of(spec) == ICEBERG:
                 around.formats.ensure(catalog_tables(spec, around.lake.uri, self.job.job))
             else:
                 directories.append(spec)

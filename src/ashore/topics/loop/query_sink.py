@@ -47,6 +47,7 @@ from ashore.log.store.log import LandingLog
 from ashore.log.store.owner import TableDirectories
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
+from ashore.tables.table_format import Directories, TableFormat
 from ashore.topics.loop.definitions import (
     DefinePlan,
     Others,
@@ -205,6 +206,7 @@ class QuerySink:
         publishing: Publishing = NO_CATALOG,
         effects: Effects | None = None,
         source: Source | None = None,
+        formats: TableFormat | None = None,
     ) -> None:
         """`source`: asked for leaders, and for the time where it is in doubt."""
         self.plan = plan
@@ -212,7 +214,9 @@ class QuerySink:
         self.log = log
         self.clock = clock
         self.progress = progress or Quiet()
-        committer = Committer(log, storage, clock, self.progress, publishing)
+        self.formats = formats or Directories()
+        commit_table = self.formats.commit
+        committer = Committer(log, storage, clock, self.progress, publishing, commit_table)
         self._entries = EntryWriter(committer, effects, source)
         self._leaders = QueryLeaders(source) if source else None
         self._directories = TableDirectories(storage)
@@ -420,7 +424,13 @@ class QuerySink:
         if output is None:
             fail(f"the rows of {self.plan.name} are not written to a table")
         return RowsOrder(
-            order.lake, order.name, order.epoch, order.batch, order.time, output=output
+            order.lake,
+            order.name,
+            order.epoch,
+            order.batch,
+            order.time,
+            output=output,
+            field_ids=order.field_ids,
         )
 
     def letters_order(self, begun: BegunBatch) -> LettersOrder:
@@ -436,6 +446,7 @@ class QuerySink:
             order.time,
             output=output,
             shards=tuple(each.key for each in begun.batch.ranges),
+            field_ids=order.field_ids,
         )
 
     def _require(self, fold: Fold) -> None:
@@ -466,6 +477,7 @@ class QuerySink:
             epoch=self.fold.epoch,
             batch=self.fold.next_batch,
             time=BatchTime(self._now_ms()),
+            field_ids=tuple(self.formats.field_ids().items()),
         )
 
     def _now_ms(self) -> int:
@@ -486,6 +498,9 @@ class QuerySink:
             files=written.files,
             counters=written.counters,
             query=Query(batch.query_id, batch.batch_id, begun.lineage, batch.planned_ms),
+            commits=self.formats.draw(
+                self.log.name, {each.table for each in written.targets}, self.fold.commits
+            ),
         )
 
     def _measure(self) -> None:

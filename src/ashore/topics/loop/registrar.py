@@ -93,6 +93,11 @@ class Registrar:
             self._ensured.add(table)
 
 
+def format_of(spec: Spec) -> str:
+    """Return the format of a table."""
+    return spec.format if isinstance(spec, OutputSpec) else spec.output.format
+
+
 def catalog_tables(spec: Spec, lake: str, job: str) -> list[CatalogTable]:
     """Return a table as a catalog is to know it, and its late and dead tables, as far as it has."""
     output = spec if isinstance(spec, OutputSpec) else spec.output

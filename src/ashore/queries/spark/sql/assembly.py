@@ -149,7 +149,7 @@ def open_queries(parts: SparkJob, *, until_drained: bool) -> list[SqlQuery]:
     outputs = [each.parts.sink.plan.output for each in queries]
     tables = [output for output in outputs if output is not None]
     parts.assembly.claim(table for each in tables for table in each.tables)
-    parts.assembly.registrar.ensure(tables)
+    parts.assembly.ensure(tables)
     return queries
 
 
@@ -289,7 +289,7 @@ def _query(parts: SparkJob, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQ
     output, remember_ms = None, SealSection().remember_ms
     if isinstance(item, Table):
         output = query_output(item, plan, output_ddl(frame))
-        parts.assembly.registrar.check(output)
+        parts.assembly.check(output)
         remember_ms = item.seal.remember_ms
     topic = plan.topic.topic if plan.topic else ""
     sink = parts.assembly.sink(name, output, remember_ms, topic)
