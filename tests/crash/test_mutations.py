@@ -16,7 +16,7 @@ from ashore.errors import PathExists, StorageError
 from ashore.log import names, plan_clean
 from ashore.log.entries import Body, Closing, Draft, Prepare, write_entry
 from ashore.log.extend import extend
-from ashore.log.files import BatchPlace, FilePlace
+from ashore.log.files import BatchPlace, FilePlace, TableCommit
 from ashore.log.fold import Fold
 from ashore.log.plan_batch import BatchPlan
 from ashore.log.plan_commit import PublishBatch
@@ -144,8 +144,8 @@ def delete_before_writing(patch: Patch) -> None:
 
 
 def go_on_after_the_highest_record(patch: Patch) -> None:
-    def short(plan: BatchPlan, written: Written) -> Prepare:
-        prepare = prepare_of(plan, written)
+    def short(plan: BatchPlan, written: Written, commits: tuple[TableCommit, ...]) -> Prepare:
+        prepare = prepare_of(plan, written, commits)
         highest = {index: read.offsets.start for index, read in enumerate(prepare.shards)}
         for file in prepare.files:
             for span in file.spans:

@@ -8,7 +8,6 @@ from ashore_lab.drills.recorder import Recorder
 from ashore_lab.drills.sites.servers import Servers
 
 
-@pytest.mark.thirds("slow by itself")
 @pytest.mark.early  # each job process of the run takes a third less CPU time after it
 def test_the_classes_are_kept_once_and_used(servers: Servers) -> None:
     recorder = Recorder(SystemClock(), lambda _snapshot: None)

@@ -268,6 +268,6 @@ def test_an_error_of_the_file_reaches_the_writer(name, schema, room, monkeypatch
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="parquet, orc, jsonl"):
         open_encoder("avro", File(), SCHEMA)
-    with pytest.raises(ValueError, match="json, text, bytes"):
+    with pytest.raises(ValueError, match="json, json_whole, text, bytes"):
         make_decoder("avro", parse_ddl(ALL))
     assert make_decoder("json", parse_ddl(ALL)).schema == SCHEMA

@@ -5,7 +5,7 @@ What it promises: reads only; a query whose checkpoint cannot be read is a secti
 
 from statistics import median
 
-from ashore.errors import AshoreError
+from ashore.errors import AshoreError, CheckpointUnfit
 from ashore.fleet.server.pages.drawing import named
 from ashore.log import names
 from ashore.queries.state.files import CheckpointStore
@@ -29,11 +29,14 @@ def look_at_checkpoints(opened: OpenJob) -> list[dict[str, object]]:
         path = names.savepoint_directory(sink_slice(job.job, sink))
         savepoints = list_savepoints(CheckpointStore(opened.storage, path, f"{lake.uri}/{path}"))
         found, error, operators = None, None, list[dict[str, object]]()
-        is_new = opened.fold(sink_slice(job.job, sink)).query is None  # no batch is done yet
+        is_new = False
         try:
-            if not is_new:
-                found = inspect(str(job.path), query, None, opened.clock)
-                operators = [view_operator(each) for each in found.operators]
+            found = inspect(str(job.path), query, None, opened.clock)
+            operators = [view_operator(each) for each in found.operators]
+        except CheckpointUnfit as failed:
+            # What a query that has just started lacks is no damage.
+            is_new = opened.fold(sink_slice(job.job, sink)).query is None
+            error = None if is_new else failed
         except AshoreError as failed:
             error = failed
         view: dict[str, object] = {"query": query, "found": found, "error": error}
