@@ -28,7 +28,8 @@ def look_at_checkpoints(opened: OpenJob) -> list[dict[str, object]]:
     for query, sink in sinks_of(job).items():
         path = names.savepoint_directory(sink_slice(job.job, sink))
         savepoints = list_savepoints(CheckpointStore(opened.storage, path, f"{lake.uri}/{path}"))
-        found, error, operators = None, None, list[dict[str, object]]()
+        found, operators = None, list[dict[str, object]]()
+        error: AshoreError | None = None
         is_new = False
         try:
             found = inspect(str(job.path), query, None, opened.clock)
