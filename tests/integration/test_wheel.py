@@ -129,7 +129,7 @@ def test_an_extra_brings_what_it_is_for(
 
 def test_every_module_imports_with_all_extras(wheel: Path, lab: Path, tmp_path: Path) -> None:
     """What a module needs is required by the wheel: the checkout's venv has more than users do."""
-    installed = install(wheel, tmp_path / "env", "hdfs", "hive", "server", lab=lab)
+    installed = install(wheel, tmp_path / "env", "hdfs", "hive", "iceberg", "s3", "server", lab=lab)
     program = (
         "import importlib, pkgutil, ashore, ashore_lab\n"
         "paths = [(ashore, 'ashore.'), (ashore_lab, 'ashore_lab.')]\n"

@@ -20,7 +20,7 @@ from tests.spark.sql_jobs import (
 )
 from tests.spark.test_processes import LOCAL, is_step, launched, wait_for
 
-from ashore.errors import QueryRefused, StorageError, StreamMissing
+from ashore.errors import JobFileInvalid, QueryRefused, StorageError, StreamMissing
 from ashore.log.names import SliceName, checkpoint_directory, insert_into_topic
 from ashore.proof.audit.auditor import Auditor
 from ashore.proof.audit.result import Pace
@@ -228,7 +228,7 @@ def test_a_topic_is_not_written_by_what_reads_it(site: Site) -> None:
     with pytest.raises(QueryRefused, match="that it writes"):
         run(site, topic_job(site, sql, source, {"topic": source}))
     names = topic_job(site, "INSERT INTO other SELECT id FROM clicks;", source, {"topic": source})
-    with pytest.raises(QueryRefused, match=r"nor a topic of `sql\.topics`"):
+    with pytest.raises(JobFileInvalid, match=r"nor a topic of `sql\.topics`"):
         run(site, names)
 
 
