@@ -101,6 +101,7 @@ def require_each_once(job_file: Path, s3: S3) -> None:
     assert verdict.exit_code == 0, (verdict.summary, verdict.problems, verdict.notes)
 
 
+@pytest.mark.thirds
 @pytest.mark.parametrize("moment", [Step.MOVE, Step.WRITE, "landed"])
 def test_a_job_that_is_killed_lands_each_record_once(job_file: Path, s3: S3, moment: str) -> None:
     with launched(job_file, available_now=False) as launch:
@@ -111,6 +112,7 @@ def test_a_job_that_is_killed_lands_each_record_once(job_file: Path, s3: S3, mom
     require_each_once(job_file, s3)
 
 
+@pytest.mark.thirds("Spark, a bucket, Iceberg")
 def test_executors_of_spark_land_in_a_bucket(job_file: Path, s3: S3) -> None:
     content = json.loads(job_file.read_text())
     del content["spark"]
@@ -122,6 +124,7 @@ def test_executors_of_spark_land_in_a_bucket(job_file: Path, s3: S3) -> None:
     require_each_once(job_file, s3)
 
 
+@pytest.mark.thirds("Spark, a bucket, Iceberg")
 def test_sql_with_checkpoints_on_a_disk_writes_to_a_bucket(
     job_file: Path, s3: S3, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from pyiceberg.catalog import load_catalog
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
@@ -14,6 +15,7 @@ from ashore.topics.open_job import open_job
 from ashore_lab.services.kafka import Kafka
 
 
+@pytest.mark.thirds("Spark, a bucket, Iceberg")
 def test_each_batch_of_a_query_is_a_snapshot(kafka: Kafka, tmp_path: Path) -> None:
     topic = f"iceberg_{uuid4().hex[:8]}"
     create_topic(kafka.bootstrap_servers, topic)
