@@ -197,6 +197,7 @@ class JobAssembly:
                 bad_of=health.records,
                 bad_share=health.max_share,
                 others=partial(read_others, around.storage, name),
+                formats=around.formats,
             ),
             storage=around.storage,
             log=self._log(name, lambda: output.tables if output else ()),
@@ -205,7 +206,6 @@ class JobAssembly:
             publishing=Publishing(self._registers),
             effects=self._effects(name),
             source=around.source,
-            formats=around.formats,
         )
 
     def loop(

@@ -169,6 +169,7 @@ class QuerySlice:
     bad_of: int = 10_000  # the number of last offsets that are judged together
     bad_share: float = 0.01  # above it, bad records are reported
     others: Others = no_others  # tables of other slices of the job
+    formats: TableFormat = field(default_factory=Directories)
 
     @property
     def table(self) -> str:
@@ -206,7 +207,6 @@ class QuerySink:
         publishing: Publishing = NO_CATALOG,
         effects: Effects | None = None,
         source: Source | None = None,
-        formats: TableFormat | None = None,
     ) -> None:
         """`source`: asked for leaders, and for the time where it is in doubt."""
         self.plan = plan
@@ -214,8 +214,7 @@ class QuerySink:
         self.log = log
         self.clock = clock
         self.progress = progress or Quiet()
-        self.formats = formats or Directories()
-        commit_table = self.formats.commit
+        commit_table = plan.formats.commit
         committer = Committer(log, storage, clock, self.progress, publishing, commit_table)
         self._entries = EntryWriter(committer, effects, source)
         self._leaders = QueryLeaders(source) if source else None
@@ -477,7 +476,7 @@ class QuerySink:
             epoch=self.fold.epoch,
             batch=self.fold.next_batch,
             time=BatchTime(self._now_ms()),
-            field_ids=tuple(self.formats.field_ids().items()),
+            field_ids=tuple(self.plan.formats.field_ids().items()),
         )
 
     def _now_ms(self) -> int:
@@ -498,7 +497,7 @@ class QuerySink:
             files=written.files,
             counters=written.counters,
             query=Query(batch.query_id, batch.batch_id, begun.lineage, batch.planned_ms),
-            commits=self.formats.draw(
+            commits=self.plan.formats.draw(
                 self.log.name, {each.table for each in written.targets}, self.fold.commits
             ),
         )
