@@ -10,11 +10,10 @@ from uuid import uuid4
 
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
-from tests.job_files import job_content
+from tests.job_files import job_content, land
 from tests.kafka_tools import create_topic, produce
 
 from ashore.errors import ExitCode
-from ashore.jobs.events import Event
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.proof.verify.job import verify_job
@@ -55,13 +54,6 @@ def write_job(kafka: Kafka, directory: Path, topic: str, schema: str = SCHEMA) -
         json.dumps(job_content(kafka.bootstrap_servers, directory, topic, tables=[table]))
     )
     return path
-
-
-def land(job_file: Path) -> list[Event]:
-    with JobLaunch("run", job_file, LaunchOptions(available_now=True, uses_spark=False)) as launch:
-        events = list(launch.events())
-        assert launch.wait() == 0, events[-3:]
-    return events
 
 
 def open_catalog(directory: Path) -> Catalog:

@@ -6,10 +6,9 @@ from uuid import uuid4
 
 import pytest
 from pyiceberg.catalog import load_catalog
-from tests.job_files import job_content
+from tests.job_files import job_content, land
 from tests.kafka_tools import create_topic, produce
 
-from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
 from ashore_lab.services.kafka import Kafka
@@ -40,9 +39,7 @@ def test_each_batch_of_a_query_is_a_snapshot(kafka: Kafka, tmp_path: Path) -> No
     for first in (0, 50):
         values = [json.dumps({"id": number}).encode() for number in range(first, first + 50)]
         produce(kafka.bootstrap_servers, topic, values)
-        with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
-            events = list(launch.events())
-            assert launch.wait() == 0, events[-3:]
+        land(job_file, uses_spark=True)
 
     uri = f"sqlite:///{tmp_path}/lake/iceberg.db"
     table = load_catalog("ashore", type="sql", uri=uri).load_table("ods.even")

@@ -4,7 +4,7 @@ What it is: `add_declared` adds those of the SQL to `tables` and `sql.topics`, w
 What it promises: a job is refused where both declare a table and differ. Nothing is left out.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -94,10 +94,15 @@ def find_unknown_targets(
     sinks = {str(each[0]) for each in names if len(each) == 1}  # an item with both is landed
     for start, name in insert_targets(declared.sql.text):
         if name not in sinks:
-            message = f"{name} is neither a sink table of the job nor a topic of `sql.topics`"
-            other = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
-            place = declared.sql.place(start)
-            yield Finding(("sql",), f"{place}: {message}", suggest(name, sinks, other))
+            message, instead = refuse_target(name, sinks)
+            yield Finding(("sql",), f"{declared.sql.place(start)}: {message}", instead)
+
+
+def refuse_target(name: str, sinks: Iterable[str]) -> tuple[str, str]:
+    """Return why an INSERT cannot fill `name`, which is none of the job's, and what to write."""
+    other = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
+    message = f"{name} is neither a sink table of the job nor a topic of `sql.topics`"
+    return message, suggest(name, sinks, other)
 
 
 def _add(

@@ -22,7 +22,8 @@ _HEAD = """\
 A job file is YAML in UTF-8. Durations are written with a unit (`500ms`, `10s`, `5m`, `2h`, `30d`),
 sizes too (`64KB`, `256MB`, `2GB`, `1GiB`); a number without a unit is refused. Unknown keys are
 refused. `${NAME}` is replaced from the environment in `lake`, `source.kafka.options`,
-`catalog.hive.uri`, `sql.checkpoints` and `sql.producer`, and shown by its name only.
+`catalog.hive.uri`, `catalog.iceberg.uri` and its `properties`, `s3.access_key_id`,
+`s3.secret_access_key`, `sql.checkpoints` and `sql.producer`, and shown by its name only.
 """
 _SCALARS = {float: "number", bool: "true or false", int: "number", str: "text"}
 

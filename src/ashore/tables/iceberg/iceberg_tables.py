@@ -26,7 +26,7 @@ from ashore.errors import (
     SchemaConflict,
     Stopped,
     SyncFailed,
-    check,
+    fail,
 )
 from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
@@ -142,6 +142,7 @@ class IcebergTables:
         """
         marks, commit = Marks(name), step.commit
         writer = SnapshotWriter(self._catalog(), marks, commit, step.number)
+        files = list[DataFile]()
         failure: Exception | None = None
         for attempt in range(ATTEMPTS):
             if failure is not None:
@@ -150,7 +151,8 @@ class IcebergTables:
                 table = self._load(commit.table)
                 if is_committed(table.metadata, marks, commit, step.number):
                     return
-                writer.append(table, self._data_files(table, step), self._clock.now_ms())
+                files = files or self._data_files(table, step)
+                writer.append(table, files, self._clock.now_ms())
             except (Stopped, InvariantBroken, SyncFailed):
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is: see what has happened
@@ -192,12 +194,11 @@ class IcebergTables:
                 with table.update_schema() as update:
                     for field in missing:
                         update.add_column(field.name, new_type(field.type))
-            spec = find_spec(table.metadata, expected)
-            check(spec is not None, f"{expected.full_name} has no partition spec of the job")
+            spec = find_spec(table.metadata, expected) or fail("no partition spec fits")
             return _Known(
                 expected,
                 table.metadata.current_schema_id,
-                spec.spec_id if spec else 0,
+                spec.spec_id,
                 field_ids(table.schema()),
             )
 
@@ -244,8 +245,8 @@ class IcebergTables:
             require_snapshot(table.metadata, marks, last)
         known = self._known[name]
         if field_ids(table.schema()) != known.ids:
-            self._known[name] = self._ensure(known.table)
-            if self._known[name].ids != known.ids:
+            self._known[name] = now = self._ensure(known.table)
+            if now.ids != known.ids:
                 raise BatchFailed(
                     f"the columns of {name} have changed while the batch was written",
                     hint="nothing was prepared; the batch is written again",

@@ -34,7 +34,7 @@ from ashore.topics.loop.job import MAIN, iceberg_catalog, lake_of
 from ashore.topics.loop.job_loop import JobLoop, Rhythm
 from ashore.topics.loop.job_streams import JobStreams, slice_plan
 from ashore.topics.loop.query_sink import QuerySink, QuerySlice
-from ashore.topics.loop.registrar import Registrar, Spec, catalog_tables, format_of
+from ashore.topics.loop.registrar import Registrar, Spec, catalog_tables, output_of
 from ashore.topics.loop.retention import Retirer, forget_partitions
 from ashore.topics.loop.sinks import read_others
 from ashore.topics.loop.slice_loop import SliceLoop, SliceParts
@@ -291,7 +291,7 @@ class JobAssembly:
 
         An Iceberg table is compared by `ensure`: nothing is written before.
         """
-        if format_of(spec) != ICEBERG:
+        if output_of(spec).format != ICEBERG:
             self.registrar.check(spec)
 
     def ensure(self, specs: Iterable[Spec]) -> None:
@@ -301,7 +301,7 @@ class JobAssembly:
         """
         around, directories = self.environment, list[Spec]()
         for spec in specs:
-            if format_of(spec) == ICEBERG:
+            if output_of(spec).format == ICEBERG:
                 around.formats.ensure(catalog_tables(spec, around.lake.uri, self.job.job))
             else:
                 directories.append(spec)

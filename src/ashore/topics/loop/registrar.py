@@ -93,14 +93,14 @@ class Registrar:
             self._ensured.add(table)
 
 
-def format_of(spec: Spec) -> str:
-    """Return the format of a table."""
-    return spec.format if isinstance(spec, OutputSpec) else spec.output.format
+def output_of(spec: Spec) -> OutputSpec:
+    """Return how the rows of a table become files, those of a topic or of a query."""
+    return spec if isinstance(spec, OutputSpec) else spec.output
 
 
 def catalog_tables(spec: Spec, lake: str, job: str) -> list[CatalogTable]:
     """Return a table as a catalog is to know it, and its late and dead tables, as far as it has."""
-    output = spec if isinstance(spec, OutputSpec) else spec.output
+    output = output_of(spec)
     landing = spec if isinstance(spec, LandingSpec) else None
     suffixes = [""] + [DEAD_SUFFIX] * output.leaves_aside
     if landing is not None:

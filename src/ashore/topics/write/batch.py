@@ -185,6 +185,10 @@ class Order:
     # By which files of tables in a table format name their fields.
     field_ids: tuple[tuple[str, FieldIds], ...] = field(default=(), kw_only=True)
 
+    def field_ids_of(self, table: str) -> FieldIds:
+        """Return the ids by which files of a table name their fields; none: by their names."""
+        return next((ids for name, ids in self.field_ids if name == table), ())
+
     @property
     def place(self) -> BatchPlace:
         """What the names of its files carry."""

@@ -179,7 +179,7 @@ class OpenFile:
         self._encoder: Encoder | None = open_encoder(
             first.target.extension,
             self._sink,
-            with_field_ids(first.rows.schema, dict(order.field_ids).get(first.target.table, ())),
+            with_field_ids(first.rows.schema, order.field_ids_of(first.target.table)),
         )
         self._is_finished = False
         self._waiting = 0  # arrays, since the last flush

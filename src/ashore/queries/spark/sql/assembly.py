@@ -17,9 +17,9 @@ from statistics import median
 from pyspark.sql import SparkSession
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.base.suggest import suggest
 from ashore.errors import CheckpointUnfit, JobFileInvalid, check, fail
 from ashore.jobs.file import Job, Table, check_views, match_topics, select_sources
+from ashore.jobs.file.all_tables import refuse_target
 from ashore.jobs.file.masking import show_settings
 from ashore.jobs.file.model import SinkTopic
 from ashore.jobs.file.source_text import WrittenText, written_file
@@ -65,7 +65,6 @@ from ashore.topics.run.spark.runner import SparkRunner
 from ashore.topics.write.batch import BatchRunner, LandingSpec, OutputSpec
 
 _CLOCK = SystemClock()
-_NEITHER = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +223,7 @@ def _match(script: Script, sinks: Mapping[str, Sink]) -> dict[str, Insert]:
 
     def take(insert: Insert) -> None:
         if insert.table not in sinks:
-            hint = suggest(insert.table, sinks, _NEITHER)
-            text = f"{insert.table} is neither a sink table of the job nor a topic of `sql.topics`"
+            text, hint = refuse_target(insert.table, sinks)
             raise refused_at(script.sql.place(insert.start), text, hint=hint)
         if insert.table in inserts:
             raise refused_at(
