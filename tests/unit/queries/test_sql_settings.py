@@ -7,6 +7,7 @@ from ashore.queries.spark.sql.settings import (
     FORMAT,
     JOIN_FORMAT,
     KEPT_BATCHES,
+    LOCAL_FILES,
     MAINTENANCE_THREADS,
     SNAPSHOT_BATCHES,
     Tuning,
@@ -34,6 +35,14 @@ def test_what_was_tuned_is_set() -> None:
     assert settings[SNAPSHOT_BATCHES] == "12"
     assert settings[KEPT_BATCHES] == "180"
     assert settings[MAINTENANCE_THREADS] == "3"
+
+
+def test_only_a_local_disk_has_its_files_renamed_without_a_process() -> None:
+    assert not LOCAL_FILES.keys() & state_settings(TUNING, {}).keys()
+    settings = state_settings(TUNING, {}, is_local=True)
+    assert settings.items() >= LOCAL_FILES.items()
+    own = dict.fromkeys(LOCAL_FILES, "mine")
+    assert state_settings(TUNING, own, is_local=True).items() >= own.items()
 
 
 def test_the_format_of_checkpoints_is_not_to_be_chosen() -> None:

@@ -88,11 +88,13 @@ def test_batches_are_kept_by_time() -> None:
 
 
 @pytest.mark.parametrize("interval_s", [0.5, 1.0, 2.0, 10.0])
-@pytest.mark.parametrize("files_each", [1, 2])
+@pytest.mark.parametrize(("is_local", "files_each"), [(False, 1), (True, 2)])
 @pytest.mark.parametrize("stores", [1, 16, 64, 256])
-def test_all_files_of_a_query_are_bounded(interval_s: float, files_each: int, stores: int) -> None:
+def test_all_files_of_a_query_are_bounded(
+    interval_s: float, is_local: bool, files_each: int, stores: int
+) -> None:
     """Counted as Spark leaves them: a changelog of each store, offsets and commits, checksums."""
-    goals = TuningGoals(interval_s, 86_400, 2, files_each=files_each)
+    goals = TuningGoals(interval_s, 86_400, 2, is_local=is_local)
     tuning = tune(goals, replace(BATCHES, interval_s=interval_s, stores=stores))
     batches = tuning.kept_batches * 1.3 + tuning.snapshot_batches
     files = batches * (stores + 2) * files_each

@@ -310,18 +310,19 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
     keep_ms = job.sql.keep_ms if job.sql else 0
     there = read_partitions(checkpoint) if checkpoint is not None else None
     interval_s, keep_s = job.batch.interval_ms / 1000, keep_ms / 1000
-    goals = TuningGoals(interval_s, keep_s, cores, partitions or there, _files_each(job))
+    is_local = _checkpoints_on_disk(job)
+    goals = TuningGoals(interval_s, keep_s, cores, partitions or there, is_local)
     batches = measure_batches(checkpoint) if checkpoint is not None else None
-    settings = state_settings(tune(goals, batches), job.spark_application.conf)
+    settings = state_settings(tune(goals, batches), job.spark_application.conf, is_local=is_local)
     if checkpoint is not None and there is not None and settings[PARTITIONS] != str(there):
         _refuse_other_partitions(checkpoint, there, settings[PARTITIONS])
     return settings
 
 
-def _files_each(job: Job) -> int:
-    """Return how many files are on disk for each of a checkpoint: Hadoop adds checksums to some."""
+def _checkpoints_on_disk(job: Job) -> bool:
+    """Return whether checkpoints are on a local disk."""
     place = job.sql.checkpoints if job.sql and job.sql.checkpoints else job.lake
-    return 2 if place.reveal().startswith("file:") else 1
+    return place.reveal().startswith("file:")
 
 
 def _refuse_other_partitions(checkpoint: Checkpoint, there: int, expected: str) -> None:

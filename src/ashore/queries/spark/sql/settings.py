@@ -62,6 +62,15 @@ STATE = {
     # One store a partition instead of four. A checkpoint notes which it has, and keeps it.
     JOIN_FORMAT: "3",
 }
+# On a local disk Hadoop's FileContext, which Spark prefers, starts a `readlink` process for each
+# rename: 0.2 s of a batch. FileSystem renames without, by the same call of the kernel; neither is
+# exclusive there, and nothing rests on it: the log fences drivers. HDFS keeps the default.
+LOCAL_FILES = {
+    f"{_STREAMING}checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    )
+}
 # What SQL cannot compute is NULL: a cast, a division by zero; an overflow of integers wraps.
 NULL_FOR_ERRORS = {"spark.sql.ansi.enabled": "false"}
 SNAPSHOT_BATCHES = f"{_STORE}minDeltasForSnapshot"
@@ -87,7 +96,7 @@ class TuningGoals:
     keep_s: float  # how far back the state can be taken
     cores: int
     partitions: int | None = None  # of the state; without: by formula
-    files_each: int = 1  # files on disk for each file: 2 where Hadoop keeps a checksum beside it
+    is_local: bool = False  # the checkpoint is on a local disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,8 @@ def tune(goals: TuningGoals, batches: Batches | None) -> Tuning:
     interval_s = max(batches.interval_s if batches else 0, goals.interval_s, INTERVAL_MIN_S)
     stores = batches.stores if batches else partitions
     snapshots = plan_snapshots(interval_s, batches, goals.cores)
-    most = most_kept((stores + TEXTS) * goals.files_each, snapshots)
+    files_each = 2 if goals.is_local else 1  # Hadoop keeps a checksum beside each file of a disk
+    most = most_kept((stores + TEXTS) * files_each, snapshots)
     kept = plan_kept(interval_s, goals.keep_s, most)
     return Tuning(partitions, snapshots, kept, plan_threads(stores))
 
@@ -166,8 +176,12 @@ def plan_threads(stores: int) -> int:
     return math.ceil(stores * UPLOAD_S / (MAINTENANCE_S / 2))
 
 
-def state_settings(tuning: Tuning, conf: Mapping[str, str]) -> dict[str, str]:
+def state_settings(
+    tuning: Tuning, conf: Mapping[str, str], *, is_local: bool = False
+) -> dict[str, str]:
     """Return the settings of a query. What the job file sets itself stays.
+
+    `is_local`: the checkpoint is on a local disk.
 
     Raises JobFileInvalid where it sets what Spark does not keep in a checkpoint.
     """
@@ -183,6 +197,7 @@ def state_settings(tuning: Tuning, conf: Mapping[str, str]) -> dict[str, str]:
         SNAPSHOT_BATCHES: str(tuning.snapshot_batches),
         KEPT_BATCHES: str(tuning.kept_batches),
         MAINTENANCE_THREADS: str(tuning.maintenance_threads),
+        **(LOCAL_FILES if is_local else {}),
     }
     if conf.get(PROVIDER, ROCKSDB) != ROCKSDB:
         del settings[JOIN_FORMAT]  # only RocksDB has it
