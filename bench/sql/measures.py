@@ -35,7 +35,8 @@ INTERVAL_S = 1.0
 FIRST_ROW_S = 300.0  # until a stream must have given a row
 LAST_ROW_S = 120.0  # until all rows must be there, after the stream has ended
 LOOK_EVERY_S = 0.02
-WARM_S, STEADY_S, KILLED_S = 10.0, 20.0, 90.0
+SLOW_S, WARM_S, STEADY_S = 30.0, 10.0, 30.0  # at a quarter of the rate, then at the rate; measured
+KILLED_S = 90.0  # of a stream whose engine is killed
 WINDOW_MS, DUE_MS = 10_000, 200
 
 
@@ -132,12 +133,18 @@ def measure_rate(site: Site, query: Query, engine: str, count: int) -> Figures:
 
 
 def measure_latency(site: Site, query: Query, engine: str, rate: int) -> Figures:
-    """Run on a steady stream and see when rows become readable; the first seconds warm up."""
-    stream, order, folder = site.stream(query, engine, rate, WARM_S + STEADY_S)
+    """Run on a steady stream and see when rows become readable.
+
+    Before that it is slower for a while: a JVM compiles for about a minute.
+    """
+    full_s = SLOW_S / 4 + WARM_S + STEADY_S  # of records at the whole rate
+    stream, order, folder = site.stream(query, engine, rate, full_s)
     with stream, start(order) as tree, _watch(order) as watcher:
         _wait_for_row(watcher, tree, 0)
+        stream.rate = rate // 4
+        time.sleep(SLOW_S)
         stream.rate, from_ms = rate, (time.time() + WARM_S) * 1000
-        time.sleep(stream.seconds)
+        time.sleep(WARM_S + STEADY_S)
         stream.stop()
         prover = Prover(query, folder)
         _wait_for_last_row(prover, order, tree)
