@@ -167,6 +167,10 @@ def test_what_a_state_does_not_depend_on_may_change(views: SparkSession, case: s
     ("rule", "reported"),
     [
         (ViewRule(("clicks",), "json", (), "id > 3"), "`where` of clicks was not there, is `id"),
+        (
+            ViewRule(("clicks",), "json", (), "", "id null"),
+            "`mask` of clicks was not there, is `id",
+        ),
         (ViewRule(("clicks",), "text", (), ""), "clicks was decoded as json, is as text"),
         (ViewRule(("clicks",), "json", ("id * 2 AS id",), ""), "`select` of clicks was not"),
         (ViewRule(("clicks", "more"), "json", (), ""), ""),

@@ -342,6 +342,7 @@ class ViewRule:
     decode: str  # how
     select: tuple[str, ...]  # expressions that make its columns; none: all that were decoded
     where: str  # which rows it has; empty: all
+    mask: str = codec.added("")  # its columns that are masked, with the form of each
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,3 +201,21 @@ def test_selected_topics_are_the_named_and_the_matched() -> None:
 def test_many_items_are_compared_quickly() -> None:
     job = load(*(f"topic: t{n}, table: x.t{n}" for n in range(150)))
     assert len(match_topics(job, [f"t{n}" for n in range(150)])) == 150
+
+
+@pytest.mark.parametrize(
+    ("more", "key", "message"),
+    [
+        ("mask: {user: null}", "tables[0].mask", "user is not a column of the schema"),
+        ("mask: {ts: last4}", "tables[0].mask", "ts is BIGINT, and last4 is for STRING"),
+        ("mask: {ts: md5}", "tables[0].mask", "ts: md5 is no mask"),
+        ("mask: {ts: null}, event_time: {column: ts}", "tables[0].mask", "ts is the event time"),
+    ],
+)
+def test_a_mask_that_cannot_be_applied_is_refused(more: str, key: str, message: str) -> None:
+    _, where, found, _ = only(text(f"topic: a, table: x.a, {more}"))
+    assert (where, message in found) == (key, True)
+
+
+def test_a_plain_null_is_a_mask() -> None:
+    assert load("topic: a, table: x.a, mask: {ts: null}").tables[0].mask == {"ts": "null"}

@@ -21,6 +21,8 @@ from ashore.jobs.file.tables import (
     Table,
 )
 from ashore.log.tables import ICEBERG
+from ashore.tables.ddl import parse_ddl
+from ashore.tables.masks import check_mask
 
 Items = Mapping[int, Table]
 LineOf = Callable[[Key], int]
@@ -153,11 +155,28 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
             message = f"the schema has the column {column} twice (names are not case-sensitive)"
             yield Finding((*key, "schema"), message, "give each column a name of its own")
         seen.add(column.casefold())
+    if item.topic is not None and item.mask:
+        yield from _check_mask(key, item, found)
     if item.event_time and item.select is None:
         yield from _check_event_time((*key, "event_time"), item.event_time, found)
     if item.select is None:  # else the table's columns are known to Spark only
         yield from _check_places(key, item, columns)
         yield from _check_partitions(key, item, found)
+
+
+def _check_mask(key: Key, item: Table, columns: Sequence[Column]) -> Iterator[Finding]:
+    place, time = (*key, "mask"), item.event_time.column if item.event_time else ""
+    try:
+        check_mask(parse_ddl(item.ddl), item.mask.items())
+    except ValueError as error:
+        instead = "name columns of the schema, with sha256, last4 or null for each"
+        yield Finding(place, str(error), instead)
+    if any(time == path or time.startswith(f"{path}.") for path in item.mask):
+        yield Finding(place, f"{time} is the event time", "remove it from mask")
+    for column in columns:
+        if item.is_json and not column.has_text_keys:  # what Spark decodes is not masked
+            message = f"a table with a mask has maps with STRING keys, and {column.name} is "
+            yield Finding(place, message + column.type, "write MAP<STRING, ...>, or remove mask")
 
 
 def _check_types(key: Key, item: Table, columns: Sequence[Column]) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from ashore.log import names
 
 _OF_TOPICS = {
     *("land", "decode", "late", "shuffle", "on_invalid", "provenance", "generation"),
-    *("select", "where"),
+    *("select", "where", "mask"),
 }
 
 

@@ -4,6 +4,7 @@ What it is: topics, the table that they fill, and how their records are decoded,
 What it promises: each field is right by itself; `checks` compares fields with each other.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
@@ -24,15 +25,18 @@ from ashore.jobs.file.section import Section
 from ashore.jobs.file.values import (
     SOME,
     DurationMs,
+    FrozenMap,
     JsonForm,
     PositiveBytes,
     PositiveMs,
     Shown,
+    TextMap,
     ValueRefused,
     text_form,
 )
 from ashore.log.tables import DEAD_SUFFIX
 from ashore.tables.ddl import is_json
+from ashore.tables.masks import FORMS, NULL
 
 TIME_PARTITIONS = ("date", "hour", "minute")
 PROVENANCE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
@@ -163,6 +167,20 @@ def _http_address(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise ValueRefused("this is not an address for a POST", "write http://host:port/path")
     return text
+
+
+def _nulls_as_text(mask: object) -> object:
+    """YAML reads a plain `null` as nothing: here it is a choice."""
+    if not isinstance(mask, Mapping):
+        return mask
+    return {path: NULL if form is None else form for path, form in mask.items()}
+
+
+def _mask_forms(mask: Mapping[str, str]) -> Mapping[str, str]:
+    for path, form in mask.items():
+        if form not in FORMS:
+            raise ValueRefused(f"{path}: {form} is no mask", f"write one of {', '.join(FORMS)}")
+    return mask
 
 
 class SealSection(Section):
@@ -304,6 +322,20 @@ class Table(Section):
         default=None,
         description="A SQL filter. Records that do not match are counted as filtered.",
         examples=["\"country <> 'ZZ'\""],
+    )
+    mask: Annotated[
+        TextMap,
+        BeforeValidator(_nulls_as_text),
+        AfterValidator(_mask_forms),
+        Shown("mapping of columns to `sha256`, `last4` or `null`"),
+        JsonForm({"type": "object", "additionalProperties": {"enum": [*FORMS, None]}}),
+    ] = Field(
+        default=FrozenMap[str](),
+        description="Columns of the schema, or fields of a `STRUCT` with dots, whose values are "
+        "masked where records are decoded, before `select`, `where` and SQL: `sha256` the digest "
+        "in hexadecimal, `last4` stars but for the last four characters, `null` no value. Dead "
+        "letters of the table have no value, key and headers.",
+        examples=["{email: sha256, card: last4}"],
     )
     roll: Roll = Field(default=Roll(), description="When a file is full.")
     seal: SealSection = Field(

@@ -361,6 +361,8 @@ def find_changed_views(old: Sequence[ViewRule], new: Sequence[ViewRule]) -> Iter
 def _changed_rule(topic: str, old: ViewRule, new: ViewRule) -> Iterator[str]:
     if old.decode != new.decode:
         yield f"{topic} was decoded as {old.decode}, is as {new.decode}"
+    if old.mask != new.mask:
+        yield f"`mask` of {topic} was {_or_none(old.mask)}, is {_or_none(new.mask)}"
     if old.where != new.where:
         yield f"`where` of {topic} was {_or_none(old.where)}, is {_or_none(new.where)}"
     removed = [each for each in old.select if each not in new.select]

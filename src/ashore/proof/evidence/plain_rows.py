@@ -6,6 +6,7 @@ first decoder refuses (it reads rows that are there), never the other way round.
 """
 
 import base64
+import hashlib
 import json
 import re
 import struct
@@ -63,6 +64,24 @@ def decode_row(value: bytes | None, decode: str, schema: Schema) -> Row:
         return {field.name: value.decode() if decode == "text" else value}
     except UnicodeDecodeError as error:
         raise Odd(str(error)) from None
+
+
+def mask_row(row: Row, mask: Mapping[str, str]) -> Row:
+    """Return a row with masks instead of values. `mask`: columns, with dots below, and forms."""
+    masked = dict(row)
+    for path, form in mask.items():
+        name, below = (path, "") if path in masked else path.split(".", 1)
+        value = masked[name]
+        if below:
+            masked[name] = None if value is None else mask_row(value, {below: form})
+        elif form == "null" or value is None:
+            masked[name] = None
+        elif form == "sha256":
+            masked[name] = hashlib.new("sha256", bytes(value, "utf-8")).hexdigest()
+        else:
+            hidden = len(value) if len(value) <= 4 else len(value) - 4
+            masked[name] = "*" * hidden + value[hidden:]
+    return masked
 
 
 def _parse(value: bytes, parser: json.JSONDecoder) -> object:

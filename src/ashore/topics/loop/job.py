@@ -34,6 +34,7 @@ from ashore.tables.ddl import (
     parse_ddl,
     type_ddl,
 )
+from ashore.tables.masks import format_mask
 from ashore.topics.loop.definitions import definition_of
 from ashore.topics.read.source import FirstOffset
 from ashore.topics.write.batch import LandingSpec, LateRule, OutputSpec
@@ -113,6 +114,7 @@ def landing_spec(resolved: ResolvedTable, fold: Fold = EMPTY) -> LandingSpec:
         where=spec.where,
         decode_schema=spec.ddl,
         idle_after_ms=spec.seal.idle_after_ms,
+        mask=tuple(sorted(spec.mask.items())),
     )
 
 
@@ -351,6 +353,8 @@ def _describe_item(item: Table) -> dict[str, str]:
         f"future_max {format_duration(late.future_max_ms)}",
         "on_invalid": item.on_invalid,
     }
+    if item.mask:
+        rules["mask"] = format_mask(sorted(item.mask.items()))
     if item.select is not None:
         rules["select"] = ", ".join(item.select)
     if item.where is not None:

@@ -31,6 +31,7 @@ from ashore.log.positions import (
 from ashore.log.tables import DEAD_SUFFIX, HEADERS_TYPE, ICEBERG
 from ashore.storage.open import LakeAddress
 from ashore.tables.ddl import FieldIds, Schema, parse_ddl
+from ashore.tables.masks import Mask
 from ashore.topics.route.event_columns import EventColumn
 
 FILES_MAX = 20_000  # that one entry is to list: 5 MB, which every start, reader and archiver reads
@@ -133,6 +134,7 @@ class LandingSpec:
     decode_schema: str = ""  # DDL of the values; `select` makes the output's from it
     idle_after_ms: int = 1_800_000  # shards without records for so long hold no watermark up
     reader: str = "auto"  # auto | native | python: who decodes JSON; the rows are the same
+    mask: Mask = ()  # columns that are masked, with the form of each
 
     @property
     def table(self) -> str:

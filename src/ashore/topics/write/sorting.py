@@ -61,6 +61,7 @@ from ashore.topics.write.batch import (
 from ashore.topics.write.data_files import OffsetRun, RowSpan, TargetRows, highest
 from ashore.topics.write.runs import DECODED, KEEP, REASON, TopicRun
 
+CONTENTS = ("value", "key", "headers")  # of a record, in a dead row
 NEVER = -(1 << 63)  # before all event times: calendars end far above it
 
 
@@ -300,6 +301,8 @@ class TopicSorter:
         match self._spec.on_invalid:
             case "dead_letter":
                 table = build_dead_rows(run.records, bad, self._dead_ddl)
+                if self._spec.mask:
+                    table = _without_contents(table)
                 placed = _Placed(table, indices, pa.nulls(len(bad), pa.int64()))
                 self._add(result, self._dead_target, placed, None)
             case "fail" if not self._keep.is_active:
@@ -358,6 +361,16 @@ def build_dead_rows(records: pa.RecordBatch, bad: BadRows, ddl: str) -> pa.Table
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
+def _without_contents(dead: pa.Table) -> pa.Table:
+    """Return dead rows without what their records hold: what is no row cannot be masked."""
+    for name in CONTENTS:
+        place = dead.schema.get_field_index(name)
+        if place >= 0:
+            field = dead.schema.field(place)
+            dead = dead.set_column(place, field, pa.nulls(dead.num_rows, field.type))
+    return dead
+
+
 def _with_generation(
     records: pa.RecordBatch, run: TopicRun, offset_runs: Sequence[OffsetRun]
 ) -> pa.RecordBatch:
@@ -380,7 +393,7 @@ def _make_reader(
         )
     if spec.is_selected:
         return _Selected(spec).read
-    decoder = make_decoder(spec.decode, own, spec.reader)
+    decoder = make_decoder(spec.decode, own, spec.reader, spec.mask)
     return lambda records: decoder.decode(records.column("value"))
 
 

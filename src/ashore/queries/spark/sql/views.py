@@ -29,6 +29,7 @@ from ashore.plans.graph import PlanGraph, ViewRule, columns_read
 from ashore.plans.text import normalise_sql
 from ashore.queries.spark.internals.event_times import TimeMark
 from ashore.tables.ddl import parse_ddl, type_ddl
+from ashore.tables.masks import format_mask
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.loop.sinks import FAR_FUTURE, LATE, NEAR_1970, UNDECODABLE, UNTIMED
 from ashore.topics.loop.splits import split_evenly
@@ -99,7 +100,9 @@ class View:
         """Return what its rows depend on, for the digest of a query."""
         spec = self.spec
         watermark_ms = spec.late.after_ms if self.has_watermark else None
-        decoding = [spec.decode, spec.decode_schema, list(spec.select), spec.where]
+        decoding: list[object] = [spec.decode, spec.decode_schema, list(spec.select), spec.where]
+        if spec.mask:  # none before there were any
+            decoding.append([list(each) for each in spec.mask])
         output = spec.output
         written = [output.event_format] if output.event_format else []  # none before there were any
         times = [output.event_column, output.event_unit, watermark_ms, *written]
@@ -109,7 +112,8 @@ class View:
         """Return how its rows are made, as far as no plan shows it."""
         spec = self.spec
         select = tuple(normalise_sql(each) for each in spec.select)
-        return ViewRule(self.topics, spec.decode, select, normalise_sql(spec.where or ""))
+        mask = format_mask(spec.mask)
+        return ViewRule(self.topics, spec.decode, select, normalise_sql(spec.where or ""), mask)
 
 
 FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where reading begins

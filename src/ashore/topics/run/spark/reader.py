@@ -50,7 +50,7 @@ def row_shape(spec: LandingSpec, *columns: str, keeps_values: bool = True) -> Ro
     if is_decoded_in_spark(spec):
         return raw_shape(*columns)
     schema = parse_ddl(spec.decode_schema)
-    return RowShape(spec.decode, schema, None, (*columns, DECODED), keeps_values)
+    return RowShape(spec.decode, schema, None, (*columns, DECODED), keeps_values, spec.mask)
 
 
 def raw_shape(*columns: str) -> RowShape:

@@ -20,7 +20,13 @@ from ashore.topics.decode.decode import Decoded
 from ashore.topics.decode.registry import make_decoder
 from ashore.topics.loop.splits import Split
 from ashore.topics.read.reading import KafkaAddress, ReadReport
-from ashore.topics.run.spark.source.record_schema import DECODED, HEADERS, REASON, RowShape
+from ashore.topics.run.spark.source.record_schema import (
+    CONTENTS,
+    DECODED,
+    HEADERS,
+    REASON,
+    RowShape,
+)
 
 ROW_BYTES = 16 << 20  # that the columns of fixed width of a batch may have
 ROWS_MIN = 1_024
@@ -55,7 +61,7 @@ class RowMaker:
     def __init__(self, shape: RowShape, schema: pa.Schema, reader: str) -> None:
         self._shape = shape
         self._schema = schema
-        self._decoder = make_decoder(shape.decode, shape.schema, reader)
+        self._decoder = make_decoder(shape.decode, shape.schema, reader, shape.mask)
         self._rows_max = max(ROWS_MIN, ROW_BYTES // max(1, _fixed_bytes(shape.schema)))
 
     @property
@@ -79,6 +85,8 @@ class RowMaker:
             return _structs(field.type, decoded, count)
         if name == REASON:
             return _reasons(decoded, count)
+        if self._shape.mask and name in CONTENTS:
+            return pa.nulls(count, field.type)
         if name == "value" and not self._shape.keeps_values:
             return _only_invalid(records.column(name), decoded)
         found = records.column(name)

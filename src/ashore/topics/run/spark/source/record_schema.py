@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ashore.log.tables import HEADERS_TYPE
 from ashore.tables.ddl import Array, DataType, Field, Map, Schema, Struct, to_ddl, type_ddl
+from ashore.tables.masks import Mask
 
 DECODED = "decoded"
 REASON = "reason"
@@ -25,6 +26,7 @@ COLUMNS = {
     DECODED: "",
     REASON: "STRING",
 }
+CONTENTS = ("value", "key", HEADERS)  # what a record holds, as it is
 DEFAULT_COLUMNS = tuple(name for name in COLUMNS if name != HEADERS)
 
 
@@ -38,6 +40,8 @@ class RowShape:
         fields: the columns of the schema that are handed over; None: all.
         columns: of COLUMNS, those that are handed over.
         keeps_values: whether each row has the bytes of its record; else only invalid records do.
+        mask: columns of the schema that are masked, with the form of each. Then no row has bytes
+            of its record: not its value, its key, or its headers.
 
     """
 
@@ -46,6 +50,7 @@ class RowShape:
     fields: tuple[str, ...] | None
     columns: tuple[str, ...]
     keeps_values: bool
+    mask: Mask = ()
 
     @property
     def handed_over(self) -> Schema:
@@ -64,12 +69,14 @@ class RowShape:
     def write_options(self) -> dict[str, str]:
         """Return the options of the source that ask for such rows."""
         fields = {} if self.fields is None else {"fields": json.dumps(self.fields)}
+        mask = {"mask": json.dumps(dict(self.mask))} if self.mask else {}
         return {
             "decode": self.decode,
             "schema": to_ddl(self.schema),
             "columns": " ".join(self.columns),
             "values": "all" if self.keeps_values else "invalid",
             **fields,
+            **mask,
         }
 
 

@@ -16,6 +16,7 @@ from ashore.base.suggest import suggest
 from ashore.base.units import parse_duration_ms
 from ashore.errors import JobFileInvalid
 from ashore.tables.ddl import parse_ddl
+from ashore.tables.masks import check_mask
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.read.limits import DEFAULT_LIMITS, ReadLimits
 from ashore.topics.read.reading import KafkaAddress
@@ -49,6 +50,7 @@ OPTIONS = (
     "futureMax",
     "idleAfter",
     "lateAfter",
+    "mask",
     "maxBatchBytes",
     "maxBytesPerTrigger",
     "maxOffsetsPerTrigger",
@@ -245,12 +247,19 @@ class _Parser:
             self._problems.append(f"columns: there is no {unknown[0]}: {instead}")
         if fields is not None and (missing := sorted({*fields} - {*schema.names})):
             self._problems.append(f"fields: the schema has no {missing[0]}")
+        masks = self._read("mask", _parse_mask, 'write {"email": "sha256"}') or {}
+        mask = tuple(sorted(masks.items()))
+        try:
+            check_mask(schema, mask)
+        except ValueError as error:
+            self._problems.append(f"mask: {error}")
         return RowShape(
             decode=decode,
             schema=schema,
             fields=None if fields is None else tuple(fields),
             columns=columns or DEFAULT_COLUMNS,
             keeps_values=self._choice("values", ("invalid", "all")) == "all",
+            mask=mask,
         )
 
     def _steps(self, shape: RowShape) -> StepRule | None:
@@ -326,6 +335,13 @@ def _parse_seconds(text: str) -> float:
     if not 0 < seconds < 1e6:
         raise ValueError("expected seconds above 0")
     return seconds
+
+
+def _parse_mask(text: str) -> dict[str, str]:
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise ValueError("expected an object of columns")
+    return found
 
 
 def _parse_names(text: str) -> list[str]:
