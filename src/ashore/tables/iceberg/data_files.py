@@ -5,8 +5,6 @@ its column statistics and bounds from its footer.
 What it promises: a file's rows and bytes are those of the log, or it is refused.
 """
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.conversions import partition_to_py
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
@@ -19,12 +17,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import PrimitiveType
 
-from ashore.errors import FileConflict
 from ashore.log.files import FilePlace, Target
 from ashore.storage.base import Storage
-
-_TAIL_BYTES = 64 << 10  # a footer is smaller unless a file has hundreds of columns
-_MAGIC_BYTES = 8  # the length of the footer and `PAR1`
+from ashore.tables.footers import read_footer
 
 
 class ManifestFiles:
@@ -43,13 +38,7 @@ class ManifestFiles:
     def data_file(self, place: FilePlace, target: Target) -> DataFile:
         """Return the entry of a file. Raises FileConflict, StorageError."""
         file = place.file
-        footer = read_footer(self._storage, place.final, file.size_bytes)
-        if footer.num_rows != file.rows:
-            raise FileConflict(
-                f"{place.final} has {footer.num_rows} rows, {file.rows} in the log",
-                hint="nothing was committed; find out who writes there, then start again",
-                paths=[place.final],
-            )
+        footer = read_footer(self._storage, place)
         statistics = data_file_statistics_from_parquet_metadata(footer, self._plan, self._ids)
         made = DataFile.from_args(
             content=DataFileContent.DATA,
@@ -80,17 +69,3 @@ class ManifestFiles:
                 if isinstance(data_type, PrimitiveType)  # as all partition values are
             )
         )
-
-
-def read_footer(storage: Storage, path: str, size_bytes: int) -> pq.FileMetaData:
-    """Return the footer of a Parquet file, most often by one read. Raises StorageError."""
-    tail = _read_tail(storage, path, size_bytes, _TAIL_BYTES)
-    footer_bytes = int.from_bytes(tail[-_MAGIC_BYTES : -_MAGIC_BYTES + 4], "little")
-    if footer_bytes + _MAGIC_BYTES > len(tail):
-        tail = _read_tail(storage, path, size_bytes, footer_bytes + _MAGIC_BYTES)
-    return pq.read_metadata(pa.BufferReader(tail))
-
-
-def _read_tail(storage: Storage, path: str, size_bytes: int, length: int) -> bytes:
-    start = max(0, size_bytes - length)
-    return storage.read(path, start, size_bytes - start)
