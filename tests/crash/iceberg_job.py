@@ -38,7 +38,7 @@ CATALOG_CALLS = ("load_table", "create_table", "commit_table")
 T = TypeVar("T")
 
 
-def build_job() -> Job:
+def build_job(table_format: str = "iceberg") -> Job:
     table = {
         "topic": "clicks",
         "table": TABLE,
@@ -46,7 +46,7 @@ def build_job() -> Job:
         "event_time": {"column": "ts"},
         "partition_by": ["date"],
         "late": {"policy": "rehome"},
-        "format": "iceberg",
+        "format": table_format,
         "on_invalid": "drop",
         "seal": {"actions": []},
     }

@@ -39,12 +39,19 @@ def record(number: int) -> dict[str, object]:
     }
 
 
-def write_job(kafka: Kafka, directory: Path, topic: str, schema: str = SCHEMA) -> Path:
+def write_job(
+    kafka: Kafka,
+    directory: Path,
+    topic: str,
+    schema: str = SCHEMA,
+    *,
+    table_format: str = "iceberg",
+) -> Path:
     table = {
         "topic": topic,
         "table": "ods.events",
         "schema": schema,
-        "format": "iceberg",
+        "format": table_format,
         "event_time": {"column": "at"},
         "late": {"after": "3650d"},
         "partition_by": ["date", "country"],

@@ -10,6 +10,7 @@ to finish it.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ashore.base import codec
 from ashore.errors import check
 from ashore.log import names
 from ashore.log.names import FinalName, SliceName
@@ -83,15 +84,16 @@ class DataFile:
 class TableCommit:
     """A snapshot of a table in a table format: an entry orders it, by what was true before.
 
-    Its id is drawn before the entry is appended, so that any writer of the slice can see later
-    whether the commit has happened.
+    What the entry has of it is known before, so that any writer of the slice can see later whether
+    the commit has happened.
     """
 
     table: str  # database.table
     table_uuid: str  # a table that was dropped and created again has another one
-    schema_id: int  # with which its files were written
-    spec_id: int  # of the partition spec by which they were
-    snapshot_id: int
+    schema_id: int  # with which its files were written; 0 in Delta
+    spec_id: int  # of the partition spec by which they were; 0 in Delta
+    snapshot_id: int  # its own, drawn before; in Delta, the version before it that was looked at
+    format: str = codec.added("iceberg")
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def plan_rollback(
         )
     if fold.commits:
         return NoRollback(
-            "its rows are in snapshots of an Iceberg table, which this release does not take back",
+            "its rows are in snapshots of a table, which this release does not take back",
             "fill another table",
         )
     if sealed := _find_sealed(fold, undone):

@@ -26,7 +26,7 @@ class TableDefinition:
     columns: tuple[TableColumn, ...]  # in order, without those of the provenance
     partition_by: tuple[str, ...]  # outermost first
     zone: str  # of its partitions of time
-    format: str  # parquet, orc, jsonl, iceberg
+    format: str  # parquet, orc, jsonl, iceberg, delta
     provenance: bool  # whether rows say which topic, partition and offset they came from
     topics: tuple[str, ...]  # that feed it, sorted; none: a query does
     headers: bool = codec.added(False)  # whether the provenance has the record's headers too
@@ -35,7 +35,9 @@ class TableDefinition:
     rules: tuple[tuple[str, str], ...] = codec.added(())
 
 
-ICEBERG = "iceberg"  # the format of a table whose files are Parquet, and readable by snapshots
+ICEBERG = "iceberg"
+DELTA = "delta"
+SNAPSHOTS = (ICEBERG, DELTA)  # formats of tables whose files are Parquet, and readable by snapshots
 
 LATE_SUFFIX = "__late"  # of records that the late policy puts aside; their table has the same rows
 DEAD_SUFFIX = "__dead"  # of records that are no row

@@ -57,7 +57,7 @@ def plan_retire(
     StorageError.
 
     """
-    opened.refuse_iceberg("ashore retire")
+    opened.refuse_snapshots("ashore retire")
     listed = _read_listed(opened, table)
     if not listed:
         raise JobFileInvalid(

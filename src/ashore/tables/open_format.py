@@ -1,4 +1,4 @@
-"""From what the job file says to the table format of its tables.
+"""From what the job file says to the table formats of its tables.
 
 What it promises: no catalog is called yet. Where no table has a format, nothing of it is loaded.
 """
@@ -7,24 +7,37 @@ from collections.abc import Mapping
 
 from ashore.base.clock import Clock
 from ashore.errors import NotInstalled
+from ashore.log.tables import DELTA, ICEBERG
 from ashore.storage.base import Storage
-from ashore.tables.table_format import Directories, TableFormat
+from ashore.tables.table_format import Directories, TableFormat, TableFormats
 
 CATALOG_FILE = "iceberg.db"  # of SQLite, in a lake on a local disk whose job names no catalog
 
 
-def open_format(catalog: Mapping[str, str] | None, storage: Storage, clock: Clock) -> TableFormat:
-    """Return the format of a job's tables. Raises NotInstalled.
+def open_formats(
+    storage: Storage, clock: Clock, catalog: Mapping[str, str] | None, *, delta: bool
+) -> TableFormat:
+    """Return the formats of a job's tables. Raises NotInstalled.
 
     Arguments:
-        catalog: properties by which pyiceberg opens an Iceberg catalog, and its `name`; None: no
-            table has a format.
         storage: of the lake.
         clock: for the waits between tries.
+        catalog: properties by which pyiceberg opens an Iceberg catalog, and its `name`; None: no
+            table is an Iceberg table.
+        delta: whether a table is a Delta table.
 
     """
-    if catalog is None:
-        return Directories()
+    formats: dict[str, TableFormat] = {}
+    if catalog is not None:
+        formats[ICEBERG] = _open_iceberg(storage, clock, catalog)
+    if delta:
+        from ashore.tables.delta.delta_tables import DeltaTables  # noqa: PLC0415
+
+        formats[DELTA] = DeltaTables(storage, clock)
+    return TableFormats(formats) if formats else Directories()
+
+
+def _open_iceberg(storage: Storage, clock: Clock, catalog: Mapping[str, str]) -> TableFormat:
     try:
         from ashore.tables.iceberg.iceberg_tables import CatalogAddress, IcebergTables  # noqa: PLC0415
     except ModuleNotFoundError as error:

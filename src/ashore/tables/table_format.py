@@ -94,3 +94,50 @@ class Directories:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class TableFormats:
+    """Several table formats, each for its tables."""
+
+    def __init__(self, formats: Mapping[str, TableFormat]) -> None:
+        self._formats = formats
+
+    def ensure(self, tables: Iterable[CatalogTable]) -> None:
+        """See TableFormat."""
+        for each in tables:
+            self._formats[each.format].ensure([each])
+
+    def field_ids(self) -> Mapping[str, FieldIds]:
+        """See TableFormat."""
+        return {
+            table: ids for each in self._formats.values() for table, ids in each.field_ids().items()
+        }
+
+    def draw(
+        self, name: SliceName, tables: Iterable[str], last: Mapping[str, TableCommit]
+    ) -> tuple[TableCommit, ...]:
+        """See TableFormat."""
+        filled = [*tables]
+        return tuple(
+            drawn for each in self._formats.values() for drawn in each.draw(name, filled, last)
+        )
+
+    def commit(self, name: SliceName, step: CommitTable) -> None:
+        """See TableFormat. Raises CatalogError where the job has no table of the format."""
+        found = self._formats.get(step.commit.format)
+        if found is None:
+            refuse_commit(name, step)
+        else:
+            found.commit(name, step)
+
+    def readable(self, table: str) -> SnapshotFiles | None:
+        """See TableFormat."""
+        for each in self._formats.values():
+            if (files := each.readable(table)) is not None:
+                return files
+        return None
+
+    def close(self) -> None:
+        """See TableFormat."""
+        for each in self._formats.values():
+            each.close()

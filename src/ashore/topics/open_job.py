@@ -21,7 +21,7 @@ from ashore.log.names import SliceName
 from ashore.log.store.fold_cache import EntryNote, KnownFolds, read_note
 from ashore.log.store.reader import read_log
 from ashore.log.store.traces import find_traces
-from ashore.log.tables import ICEBERG
+from ashore.log.tables import SNAPSHOTS
 from ashore.storage.base import Storage
 from ashore.tables.catalog import Catalog, open_catalog
 from ashore.topics.loop.job import (
@@ -31,6 +31,7 @@ from ashore.topics.loop.job import (
     load_job_file,
     seal_rules,
     tables_of,
+    uses_delta,
     waiting_tables,
 )
 from ashore.topics.loop.sinks import find_slices, sink_slice
@@ -108,15 +109,18 @@ class OpenJob:
         """Return what a slice has left in its tables; see `log.store.traces` for how much it is."""
         return find_traces(self.storage, name, self.tables(name))
 
-    def refuse_iceberg(self, command: str) -> None:
-        """Raise JobFileInvalid where the job has Iceberg tables: a command knows directories only.
+    def refuse_snapshots(self, command: str) -> None:
+        """Raise JobFileInvalid where tables have a table format: a command knows directories only.
 
         `command`: as a person writes it.
         """
-        tables = sorted(item.table for item in self.job.tables if item.format == ICEBERG)
+        tables = sorted(
+            f"{item.table} ({item.format})" for item in self.job.tables if item.format in SNAPSHOTS
+        )
         if tables:
             raise JobFileInvalid(
-                f"{command} does not apply to Iceberg tables in this release: {', '.join(tables)}",
+                f"{command} does not apply to tables in a table format in this release: "
+                f"{', '.join(tables)}",
                 hint="nothing was changed; ashore verify compares them with the log and with Kafka",
             )
 
@@ -144,15 +148,18 @@ class OpenJob:
 
     @contextmanager
     def formats(self) -> Iterator["TableFormat"]:
-        """Open the table format of the job's tables, if they have one, and close it.
+        """Open the table formats of the job's tables, if they have any, and close them.
 
         Raises NotInstalled.
         """
-        from ashore.tables.open_format import open_format  # noqa: PLC0415 - as in `log`
-
-        catalog = iceberg_catalog(self.job)
-        with contextlib.closing(open_format(catalog, self.storage, self.clock)) as formats:
+        with contextlib.closing(self._open_formats()) as formats:
             yield formats
+
+    def _open_formats(self) -> "TableFormat":
+        from ashore.tables.open_format import open_formats  # noqa: PLC0415 - as in `log`
+
+        catalog, delta = iceberg_catalog(self.job), uses_delta(self.job)
+        return open_formats(self.storage, self.clock, catalog, delta=delta)
 
     def committer(self, name: SliceName, *, is_rebuilt: bool = False) -> "Committer":
         """Return what finishes the unclosed entry of a slice's log, as the job itself would.
@@ -161,7 +168,6 @@ class OpenJob:
         """
         from ashore.log.plan_commit import Publishing  # noqa: PLC0415
         from ashore.log.store.committer import Committer  # noqa: PLC0415 - as in `log`
-        from ashore.tables.open_format import open_format  # noqa: PLC0415
 
         hive = self.job.catalog.hive
         # Only then is there a reason to ask Kafka, which may be away. A query's table has no seals.
@@ -173,7 +179,7 @@ class OpenJob:
             self.storage,
             self.clock,
             publishing=Publishing(hive is not None, waiting.__contains__),
-            commit_table=open_format(iceberg_catalog(self.job), self.storage, self.clock).commit,
+            commit_table=self._open_formats().commit,
         )
 
 

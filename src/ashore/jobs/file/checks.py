@@ -20,7 +20,7 @@ from ashore.jobs.file.tables import (
     EventTime,
     Table,
 )
-from ashore.log.tables import ICEBERG
+from ashore.log.tables import ICEBERG, SNAPSHOTS
 from ashore.tables.ddl import parse_ddl
 from ashore.tables.masks import check_mask
 
@@ -91,12 +91,15 @@ def check_iceberg(data: object, items: Items) -> Iterator[Finding]:
     if not (has_address or is_glue or (isinstance(lake, str) and lake.startswith("file:"))):
         message = "format: iceberg needs a catalog, unless the lake is on a local disk"
         yield Finding(("catalog",), message, "add catalog: {iceberg: {type: rest, uri: ...}}")
-    for index, item in found.items():
-        key: Key = ("tables", index)
-        if item.retention_ms is not None:
-            message = "retention does not apply to Iceberg tables in this release"
+
+
+def check_snapshots(items: Items) -> Iterator[Finding]:
+    """Yield what does not apply to tables in a table format."""
+    for index, item in items.items():
+        if item.format in SNAPSHOTS and item.retention_ms is not None:
+            message = "retention does not apply to tables in a table format in this release"
             instead = "remove the key, and delete rows by another engine"
-            yield Finding((*key, "retention"), message, instead)
+            yield Finding(("tables", index, "retention"), message, instead)
 
 
 def check_item(index: int, item: Table) -> Iterator[Finding]:

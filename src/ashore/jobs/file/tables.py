@@ -283,10 +283,10 @@ class Table(Section):
         description="`bucket` shuffles records by bucket before they are written: fewer files, "
         "slower.",
     )
-    format: Literal["parquet", "orc", "jsonl", "iceberg"] = Field(
+    format: Literal["parquet", "orc", "jsonl", "iceberg", "delta"] = Field(
         default="parquet",
-        description="The format of the files; `iceberg`: a table in Iceberg's format, whose files "
-        "are Parquet and become readable with a snapshot for each batch.",
+        description="The format of the files; `iceberg`, `delta`: a table in Iceberg's or Delta's "
+        "format, whose files are Parquet and become readable with a snapshot for each batch.",
     )
     on_invalid: Literal["dead_letter", "drop", "fail"] = Field(
         default="dead_letter",

@@ -176,11 +176,11 @@ CommitsTable = Callable[[SliceName, CommitTable], None]
 
 
 def refuse_commit(name: SliceName, step: CommitTable) -> None:
-    """Raise CatalogError: this process has no catalog of the table formats."""
+    """Raise CatalogError: this process does not know the format of the table."""
     raise CatalogError(
         f"entry {step.number} of {name} orders a snapshot of {step.commit.table}, and this process "
-        "has no Iceberg catalog",
-        hint="run the job, which commits it; keep its `catalog` in the job file",
+        f"does not know its format, {step.commit.format}",
+        hint="run the job, which commits it; keep the table and its `catalog` in the job file",
     )
 
 

@@ -109,7 +109,7 @@ class Auditor:
         progress: Progress = quiet,
         catalog: Catalog | None = None,
     ) -> None:
-        opened.refuse_iceberg("ashore audit")
+        opened.refuse_snapshots("ashore audit")
         self._opened = opened
         self._storage = opened.storage
         self._clock = opened.clock

@@ -77,7 +77,7 @@ class FormerAt:
 
 def observe(opened: OpenJob, at: FormerAt) -> Observations:
     """Look at a job. Raises StorageError, JobFileInvalid, NotInstalled."""
-    opened.refuse_iceberg("ashore doctor")
+    opened.refuse_snapshots("ashore doctor")
     storage, job = opened.storage, opened.job
     resolved = _resolve(opened)
     # Tables come before the log: what a running job lists meanwhile is then in the log.

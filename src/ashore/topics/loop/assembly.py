@@ -22,15 +22,15 @@ from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_log
 from ashore.log.store.traces import find_traces
-from ashore.log.tables import ICEBERG
+from ashore.log.tables import SNAPSHOTS
 from ashore.storage.base import Storage
 from ashore.storage.calls import Jitter, any_between
 from ashore.storage.open import LakeAddress
 from ashore.tables.catalog import Catalog, open_catalog
-from ashore.tables.open_format import open_format
+from ashore.tables.open_format import open_formats
 from ashore.tables.table_format import Directories, TableFormat
 from ashore.topics.loop.housekeeping import CleanRule
-from ashore.topics.loop.job import MAIN, iceberg_catalog, lake_of
+from ashore.topics.loop.job import MAIN, iceberg_catalog, lake_of, uses_delta
 from ashore.topics.loop.job_loop import JobLoop, Rhythm
 from ashore.topics.loop.job_streams import JobStreams, slice_plan
 from ashore.topics.loop.query_sink import QuerySink, QuerySlice
@@ -88,7 +88,9 @@ def opened_environment(
     catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
     try:
         storage = lake.open(clock)
-        with closing(open_format(iceberg_catalog(job), storage, clock)) as formats:
+        with closing(
+            open_formats(storage, clock, iceberg_catalog(job), delta=uses_delta(job))
+        ) as formats:
             yield Environment(
                 *(lake, storage, source, catalog, clock, progress),
                 accepted_by=accepted_by,
@@ -289,19 +291,19 @@ class JobAssembly:
     def check(self, spec: Spec) -> None:
         """Raise SchemaConflict where the catalog contradicts a table of directories.
 
-        An Iceberg table is compared by `ensure`: nothing is written before.
+        One in a table format is compared by `ensure`: nothing is written before.
         """
-        if output_of(spec).format != ICEBERG:
+        if output_of(spec).format not in SNAPSHOTS:
             self.registrar.check(spec)
 
     def ensure(self, specs: Iterable[Spec]) -> None:
         """Make tables known where their readers look for them. Raises SchemaConflict.
 
-        Raises CatalogError for an Iceberg table only: it does not exist without its catalog.
+        Raises CatalogError, StorageError for one in a table format only, which its metadata makes.
         """
         around, directories = self.environment, list[Spec]()
         for spec in specs:
-            if output_of(spec).format == ICEBERG:
+            if output_of(spec).format in SNAPSHOTS:
                 around.formats.ensure(catalog_tables(spec, around.lake.uri, self.job.job))
             else:
                 directories.append(spec)

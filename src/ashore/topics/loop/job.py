@@ -22,7 +22,7 @@ from ashore.jobs.lake_mailbox import LakeMailbox
 from ashore.log.fold import EMPTY, Action, Fold
 from ashore.log.plan_retire import RetireRule
 from ashore.log.plan_seal import SealRule
-from ashore.log.tables import ICEBERG, TableDefinition
+from ashore.log.tables import DELTA, ICEBERG, TableDefinition
 from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import LakeAddress, lake_address
 from ashore.tables.ddl import (
@@ -286,6 +286,11 @@ def iceberg_catalog(job: Job) -> dict[str, str] | None:
         return {"type": "sql"}
     uri = {"uri": section.uri.reveal()} if section.uri else {}
     return {"name": section.name, "type": section.type, **uri, **section.properties}
+
+
+def uses_delta(job: Job) -> bool:
+    """Return whether a table of the job is a Delta table."""
+    return any(item.format == DELTA for item in job.tables)
 
 
 def storage_options(job: Job, uri: str) -> dict[str, str]:

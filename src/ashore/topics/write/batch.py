@@ -28,7 +28,7 @@ from ashore.log.positions import (
     StreamShard,
     find_seams,
 )
-from ashore.log.tables import DEAD_SUFFIX, HEADERS_TYPE, ICEBERG
+from ashore.log.tables import DEAD_SUFFIX, HEADERS_TYPE, SNAPSHOTS
 from ashore.storage.open import LakeAddress
 from ashore.tables.ddl import FieldIds, Schema, parse_ddl
 from ashore.tables.masks import Mask
@@ -92,8 +92,8 @@ class OutputSpec:
 
     @property
     def extension(self) -> str:
-        """What its files are: `iceberg` is a format of tables, whose files are Parquet."""
-        return "parquet" if self.format == ICEBERG else self.format
+        """What its files are: those of a table in a table format are Parquet."""
+        return "parquet" if self.format in SNAPSHOTS else self.format
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -1,0 +1,152 @@
+"""Each storage call of a job with a Delta table, under every fault.
+
+A version of the table is a file that a storage call creates: there is no other service to strike.
+"""
+
+import io
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pyarrow.parquet as pq
+import pytest
+from tests.crash.harness import FAULTS, Process, World, check_readers, named_places
+from tests.crash.iceberg_job import TABLE, build_clicks, build_job
+from tests.shares import share_of
+
+from ashore.errors import PathExists
+from ashore.log.names import parent
+from ashore.storage import MemoryStorage
+from ashore.storage.open import LakeAddress
+from ashore.tables.catalog import NoCatalog
+from ashore.tables.delta import delta_tables, table_log
+from ashore.tables.delta.delta_tables import DeltaTables
+from ashore.topics.loop.assembly import Environment, JobAssembly
+from ashore_lab.drills.sites.memory import TaskRunner
+from ashore_lab.testing import FakeClock, Fault, FaultyStorage
+
+LOG = "/_delta_log"
+
+
+class DeltaWorld(World):
+    """What outlives a process."""
+
+    def start(self, faults: Sequence[Fault] = (), **_: object) -> Process:
+        storage = FaultyStorage(self.machine, faults, pending=self.pending)
+        environment = Environment(
+            LakeAddress(self.machine.describe()),
+            storage,
+            self.source,
+            NoCatalog(),
+            self.clock,
+            entropy=self.entropy,
+            formats=DeltaTables(storage, self.clock),
+        )
+        runner = TaskRunner(self.source, storage, self.entropy)
+        loop = JobAssembly(build_job("delta"), environment).slice(runner, 1)
+        return Process(loop, storage, storage)
+
+
+def delta_world() -> DeltaWorld:
+    clock = FakeClock(monotonic_start_s=0.0)
+    return DeltaWorld(MemoryStorage(clock), build_clicks(clock), clock)
+
+
+def check_end(world: DeltaWorld) -> None:
+    """Check that each record is read once, by files that the log names, in versions of its own."""
+    entries = check_readers(world.machine)
+    tables = DeltaTables(world.machine, world.clock)
+    files = tables.readable(TABLE).files
+    offsets = Counter[int]()
+    for path in files:
+        data = world.machine.read(path)
+        offsets.update(pq.read_table(io.BytesIO(data)).column("kafka_offset").to_pylist())
+    assert offsets == Counter(range(5))
+    assert {*files} == {place.final for place in named_places(entries)}
+    log = table_log.TableLog(world.machine, TABLE)
+    state = log.read()
+    made = [log.version(number).transactions for number in range(1, state.version + 1)]
+    ordered = [entry.number for entry in entries if getattr(entry.body, "commits", ())]
+    assert [number for each in made for number in each.values()] == ordered
+
+
+def calls_of(world: DeltaWorld) -> list[tuple[str, str]]:
+    process = world.start()
+    assert process.run() is None
+    check_end(world)
+    return [(call.kind, str(call)) for call in process.faulty.calls]
+
+
+def play(fault: Fault) -> None:
+    """Strike one process; let a second finish; then let come what is late."""
+    world = delta_world()
+    world.start([fault]).run()
+    world.clock.sleep(60)
+    ended = world.start().run()
+    assert ended is None, ended
+    world.pending.release()
+    assert world.start().run() is None
+    check_end(world)
+
+
+@pytest.fixture(autouse=True)
+def many_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_log, "CHECKPOINT_EVERY", 1)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_call_of_the_log_of_the_table(fault: str) -> None:
+    struck = [number for number, (_, text) in enumerate(calls_of(delta_world()), 1) if LOG in text]
+    assert len(struck) > 8
+    for number in struck:
+        play(FAULTS[fault](number))
+
+
+@pytest.mark.parametrize("fault", ["fails after", "late at the end", "stops before"])
+def test_every_other_call_of_the_storage(fault: str) -> None:
+    others = [
+        number for number, (_, text) in enumerate(calls_of(delta_world()), 1) if LOG not in text
+    ]
+    for number in share_of(others):
+        play(FAULTS[fault](number))
+
+
+# ---- a suite that cannot turn red proves nothing
+
+
+def without_a_look(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(delta_tables, "is_committed", lambda *_: False)
+
+
+def without_a_fence(patch: pytest.MonkeyPatch) -> None:
+    """A version is overwritten, as where a storage has no exclusive creation."""
+
+    def create(self: MemoryStorage, path: str, data: bytes) -> None:
+        if LOG in parent(path) + "/" and path.endswith(".json"):
+            try:
+                whole(self, path, data)
+            except PathExists:
+                self.delete(path)
+                whole(self, path, data)
+            return
+        whole(self, path, data)
+
+    whole = MemoryStorage.create
+    patch.setattr(MemoryStorage, "create", create)
+    patch.setattr(delta_tables, "is_committed", lambda *_: False)
+
+
+def strike_versions(calls: list[tuple[str, str]]) -> None:
+    for number, (_, text) in enumerate(calls, 1):
+        if LOG in text:
+            play(FAULTS["stops after"](number))
+            play(FAULTS["fails after"](number))
+
+
+@pytest.mark.parametrize("mutate", [without_a_look, without_a_fence])
+def test_a_mutant_is_found(
+    mutate: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = calls_of(delta_world())
+    mutate(monkeypatch)
+    with pytest.raises(AssertionError):
+        strike_versions(calls)
