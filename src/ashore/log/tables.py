@@ -24,7 +24,7 @@ class TableDefinition:
 
     table: str  # database.table
     columns: tuple[TableColumn, ...]  # in order, without those of the provenance
-    partition_by: tuple[str, ...]  # outermost first
+    partition_by: tuple[str, ...]  # outermost first; of an Iceberg table transforms too
     zone: str  # of its partitions of time
     format: str  # parquet, orc, jsonl, iceberg, delta
     provenance: bool  # whether rows say which topic, partition and offset they came from

@@ -115,6 +115,21 @@ CASES = {
         "remove a column",
         others=("tables[0].partition_by[4]",),
     ),
+    "a transform of a directory": Case(
+        ("[date, hour]", '[date, "bucket(4, id)"]'),
+        15,
+        "tables[0].partition_by[1]",
+        "bucket(4, id) is a transform",
+        "add format: iceberg",
+    ),
+    "a transform without quotes": Case(
+        ("[date, hour]", "[date, bucket(4, id)]"),
+        15,
+        "tables[0].partition_by[1]",
+        "'bucket(4' is not one of",
+        'in quotes: "bucket(16, id)"',
+        others=("tables[0].partition_by[2]",),
+    ),
     # --- schemas
     "a map that JSON does not have": Case(
         schema("id BIGINT, ts BIGINT, s STRUCT<m: MAP<INT, STRING>>"),

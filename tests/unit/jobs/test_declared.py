@@ -52,6 +52,12 @@ def test_a_statement_is_an_item_of_tables() -> None:
     assert SQL[clicks.start_of("seal") :].startswith("CREATE TABLE ods.clicks")
 
 
+def test_partitions_may_be_transforms() -> None:
+    sql = "CREATE TABLE a.b (id INT) PARTITIONED BY (date, day(ts), bucket(4, id), id) OPTIONS ()"
+    (table,) = declared_tables(sql)
+    assert table.item["partition_by"] == ["date", "day(ts)", "bucket(4, id)", "id"]
+
+
 def test_what_is_left_for_spark_stands_where_it_stood() -> None:
     blank = blank_tables(SQL)
     assert len(blank) == len(SQL)

@@ -38,7 +38,7 @@ def test_defaults_are_written_as_users_write_them() -> None:
         "- `interval` (duration; default `10s`): ",
         "- `max_bytes` (size; default `2GB`): ",
         "- `max_records` (number; default `5000000`): ",
-        "- `partition_by` (list of `date`, `hour`, `minute` and columns; default `[date, hour]`): ",
+        "- `partition_by` (list of `date`, `hour`, `minute`, columns and transforms; default ",
         "- `catalog` (`none` or a mapping; default `none`): ",
         "- `table` (database.table; required): ",
         "- `provenance` (true, false or `headers`; default `true`): ",

@@ -1,6 +1,8 @@
 """What the metadata of an Iceberg table says of a commit; what pyiceberg's own commits would do."""
 
 import io
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +22,7 @@ from ashore.errors import (
     TableReplaced,
     TableRolledBack,
 )
-from ashore.log.files import BatchPlace, DataFile, Role, TableCommit, Target
+from ashore.log.files import BatchPlace, DataFile, FilePlace, Role, TableCommit, Target
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import CommitTable
 from ashore.storage.open import open_storage
@@ -28,7 +30,9 @@ from ashore.tables.catalog import CatalogTable
 from ashore.tables.ddl import parse_ddl
 from ashore.tables.iceberg import commit as commits
 from ashore.tables.iceberg.iceberg_tables import CatalogAddress, IcebergTables
+from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import with_field_ids
+from ashore.topics.route.placement import Bucketer, split_rows
 
 NAME = SliceName("shop", "main")
 TABLE = "ods.clicks"
@@ -61,15 +65,23 @@ class Site:
     def step(self, number: int, *, rows: int = 2) -> CommitTable:
         values = (("date", "2026-11-21"),)
         target = Target(TABLE, Role.MAIN, "date=2026-11-21", values, "", "parquet")
-        buffer = io.BytesIO()
         schema = with_field_ids(pa.schema([("id", pa.int64())]), self.tables.field_ids()[TABLE])
-        pq.write_table(pa.table({"id": [number, number]}, schema), buffer)
+        content = pa.table({"id": [number, number]}, schema)
+        placed = self.write(content, target, number, rows=rows)
+        (drawn,) = self.tables.draw(NAME, [TABLE, "ods.other"], self.last)
+        return CommitTable(drawn, number, (placed,))
+
+    def write(
+        self, content: pa.Table, target: Target, number: int, *, rows: int | None = None
+    ) -> tuple[FilePlace, Target]:
+        buffer = io.BytesIO()
+        pq.write_table(content, buffer)
         data = buffer.getvalue()
-        file = DataFile(0, 0, f"{number:016x}", rows, len(data), "", (), None, None)
+        count = content.num_rows if rows is None else rows
+        file = DataFile(0, 0, f"{number:016x}", count, len(data), "", (), None, None)
         place = BatchPlace(NAME, 1, number).place(file, target)
         self.storage.create(place.final, data)
-        (drawn,) = self.tables.draw(NAME, [TABLE, "ods.other"], self.last)
-        return CommitTable(drawn, number, ((place, target),))
+        return place, target
 
     def land(self, number: int) -> CommitTable:
         step = self.step(number)
@@ -187,6 +199,78 @@ def test_a_file_with_other_rows_than_the_log_says_is_not_committed(site: Site):
     with pytest.raises(FileConflict):
         site.tables.commit(NAME, step)
     assert site.table().current_snapshot() is None
+
+
+TRANSFORMS = ("day(ts)", "bucket(4, id)", "truncate(2, name)", "country")
+
+
+SEEN = "ods.seen"
+
+
+def land_seen(site: Site, expected: CatalogTable) -> list[dict[str, object]]:
+    """Land rows, each in a file of its partition, by what the log has of it; return the rows."""
+    schema = pa.schema(
+        [
+            ("ts", pa.timestamp("us", "UTC")),
+            ("id", pa.int64()),
+            ("name", pa.string()),
+            ("country", pa.string()),
+        ]
+    )
+    rows: list[dict[str, object]] = [
+        {
+            "ts": datetime(1969 + number % 3, 12, 31, 23, 59, tzinfo=UTC),
+            "id": number - 5,
+            "name": ("alpha", "", None, "al")[number % 4],
+            "country": ("de", None)[number % 2],
+        }
+        for number in range(12)
+    ]
+    site.tables.ensure([expected])
+    table = pa.Table.from_pylist(rows, schema)
+    bucketer = Bucketer(TRANSFORMS, "UTC", schema)
+    buckets = bucketer.assign(table, pa.array([0] * len(rows), pa.int64()))
+    file_schema = with_field_ids(bucketer.file_schema, site.tables.field_ids()[SEEN])
+    placed = []
+    for bucket, chosen in split_rows(buckets):
+        values = buckets.values[bucket]
+        target = Target(
+            *(SEEN, Role.MAIN, partition_path(bucketer.partition_by, values)),
+            *(partition_values(bucketer.partition_by, values), "", "parquet"),
+        )
+        part = table.select(file_schema.names).take(chosen).cast(file_schema)
+        placed.append(site.write(part, target, bucket))
+    (drawn,) = site.tables.draw(NAME, [SEEN], {})
+    site.tables.commit(NAME, CommitTable(drawn, 0, tuple(placed)))
+    return rows
+
+
+def test_files_of_transforms_are_pruned_by_filters(site: Site):
+    expected = replace(
+        site.expected("ts TIMESTAMP, id BIGINT, name STRING", "country STRING"),
+        name="seen",
+        location=f"{site.lake}/ods.db/seen",
+        partition_by=TRANSFORMS,
+    )
+    rows = land_seen(site, expected)
+    table = site.catalog().load_table(SEEN)
+    fields = [each.name for each in table.spec().fields]
+    assert fields == ["ts_day", "id_bucket", "name_trunc", "country"]
+    files = len(list(table.scan().plan_files()))
+    for condition, is_wanted in (
+        ("ts < '1970-01-01T00:00:00+00:00'", lambda row: row["ts"].year == 1969),
+        ("id == -5", lambda row: row["id"] == -5),
+        ("name == ''", lambda row: row["name"] == ""),
+        ("name is null", lambda row: row["name"] is None),
+        ("name == 'alpha'", lambda row: row["name"] == "alpha"),
+        ("country == 'de'", lambda row: row["country"] == "de"),
+    ):
+        scan = table.scan(condition)
+        found = sorted(row["id"] for row in scan.to_arrow().to_pylist())
+        assert found == sorted(row["id"] for row in rows if is_wanted(row)), condition
+        assert len(list(scan.plan_files())) < files, condition
+    with pytest.raises(SchemaConflict, match=r"bucket\[4\]\(id\)"):
+        site.tables._ensure(replace(expected, partition_by=("bucket(8, id)",)))
 
 
 # ---- pyiceberg: what would happen if its transactions committed

@@ -23,6 +23,7 @@ from ashore.jobs.file.tables import (
 from ashore.log.tables import ICEBERG, SNAPSHOTS
 from ashore.tables.ddl import parse_ddl
 from ashore.tables.masks import check_mask
+from ashore.tables.transforms import SOURCES, Transform, parse_transform
 
 Items = Mapping[int, Table]
 LineOf = Callable[[Key], int]
@@ -81,6 +82,12 @@ def check_hdfs(data: object) -> Iterator[Finding]:
 def check_iceberg(data: object, items: Items) -> Iterator[Finding]:
     """Yield what keeps tables from being Iceberg tables. `data` is plain, variables replaced."""
     found = {index: item for index, item in items.items() if item.format == ICEBERG}
+    for index in items.keys() - found.keys():
+        for position, name in enumerate(items[index].partition_by):
+            if parse_transform(name):
+                message = f"{name} is a transform, which Iceberg tables have"
+                instead = "add format: iceberg, or name a column, date, hour or minute"
+                yield Finding(("tables", index, "partition_by", position), message, instead)
     if not isinstance(data, dict) or not found:
         return
     catalog = data.get("catalog")
@@ -206,7 +213,16 @@ def _check_types(key: Key, item: Table, columns: Sequence[Column]) -> Iterator[F
 def _check_partitions(key: Key, item: Table, columns: Sequence[Column]) -> Iterator[Finding]:
     """Yield columns whose values cannot be directories, and what leaves none for the files."""
     types = {column.name: column for column in columns}
+    families = set[tuple[str, str]]()
     for position, name in enumerate(item.partition_by):
+        transform = parse_transform(name)
+        if transform is not None:
+            place = (*key, "partition_by", position)
+            yield from _check_transform(place, transform, types)
+            if transform.family in families:
+                message = f"{name}: the table has another such transform of {transform.column}"
+                yield Finding(place, message, "remove one")
+            families.add(transform.family)
         column = types.get(name)
         if column is not None and not column.can_partition:
             message = f"{name} is {column.type}, which cannot be a partition column"
@@ -215,6 +231,22 @@ def _check_partitions(key: Key, item: Table, columns: Sequence[Column]) -> Itera
     if types and types.keys() <= set(item.partition_by):
         message = "partition_by has every column: the files would have none"
         yield Finding((*key, "partition_by"), message, "remove a column")
+
+
+def _check_transform(
+    place: Key, transform: Transform, types: Mapping[str, Column]
+) -> Iterator[Finding]:
+    column = types.get(transform.column)
+    expected = SOURCES[transform.kind]
+    if column is None:
+        message = f"{transform}: {transform.column} is not a column of the schema"
+        yield Finding(place, message, suggest(transform.column, list(types), "name a column"))
+    elif column.type.partition("(")[0] not in expected:
+        message = f"{transform}: {column.name} is {column.type}"
+        yield Finding(place, message, f"name a column of type {', '.join(sorted(expected))}")
+    if transform.field in types:
+        message = f"{transform} makes a partition field {transform.field}, as a column is called"
+        yield Finding(place, message, "rename the column")
 
 
 def _check_event_time(key: Key, time: EventTime, columns: Sequence[Column]) -> Iterator[Finding]:
@@ -258,7 +290,7 @@ def _check_places(key: Key, item: Table, columns: Sequence[str]) -> Iterator[Fin
             if column in folded:
                 message = f"{column} is the event time's {column}, and also a column of the schema"
                 yield Finding(place, message, "rename the column, or partition by others")
-        elif column not in columns:
+        elif column not in columns and not parse_transform(column):
             yield _no_partition(place, column, columns)
 
 

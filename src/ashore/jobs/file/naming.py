@@ -19,6 +19,7 @@ from ashore.base.suggest import suggest
 from ashore.jobs.file.values import FrozenMap, JsonForm, Shown, ValueRefused, short, text_form
 from ashore.log import names
 from ashore.log.tables import DEAD_SUFFIX, LATE_SUFFIX
+from ashore.tables.transforms import parse_transform
 
 _OTHERWISE = "write a name such as UTC or Asia/Shanghai"
 # Abbreviations are in no database of zones: several places use most of them.
@@ -117,14 +118,28 @@ JobName = Annotated[
     Shown("name"),
     text_form(f"^(?:{names.JOB.pattern})$"),
 ]
-ColumnName = Annotated[
+_COLUMN = r"[A-Za-z0-9][A-Za-z0-9_]*"
+
+
+def _partition_text(text: str) -> str:
+    try:
+        transform = parse_transform(text)
+    except ValueError as error:
+        instead = 'write day(ts), or, with a number, in quotes: "bucket(16, id)"'
+        raise ValueRefused(str(error), instead) from None
+    if transform is None and not re.fullmatch(_COLUMN, text):
+        raise ValueRefused(
+            f"{short(text)!r} is not a column that can name directories",
+            "use letters, digits and _; a directory that begins with . or _ is invisible to "
+            "readers",
+        )
+    return str(transform or text)
+
+
+PartitionText = Annotated[
     str,
-    _matching(
-        r"[A-Za-z0-9][A-Za-z0-9_]*",
-        "a column that can name directories",
-        "use letters, digits and _; a directory that begins with . or _ is invisible to readers",
-    ),
-    text_form("^[A-Za-z0-9][A-Za-z0-9_]*$"),
+    AfterValidator(_partition_text),
+    text_form(rf"^(?:{_COLUMN}|[^()]*\([^()]+\)\s*)$"),
 ]
 _HOST_PORT = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}"
 PORT_MAX = 65_535

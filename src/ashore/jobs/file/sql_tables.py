@@ -174,8 +174,7 @@ class _Reader:
                 self._say("format", self._next(first).value, first.start)
             case "PARTITIONED":
                 self._expect("BY", first)
-                names = [each.value for each in self._list(first)]
-                self._say("partition_by", names, first.start)
+                self._say("partition_by", list(self._partitions(first)), first.start)
             case "OPTIONS" | "TBLPROPERTIES":
                 self._expect("(", first)
                 self._options(first)
@@ -238,14 +237,20 @@ class _Reader:
             inside = known
         inside[last] = value
 
-    def _list(self, first: _Token) -> Iterator[_Token]:
+    def _partitions(self, first: _Token) -> Iterator[str]:
+        """Yield columns, and transforms as they are written."""
         self._expect("(", first)
         while True:
             token = self._next(first)
             if token.word == ")":
                 return
-            if token.word != ",":
-                yield token
+            if token.word == ",":
+                continue
+            if self._tokens and self._tokens[0].word == "(":
+                _, end = self._to_the_end_of(self._tokens.pop(0))
+                yield self._text[token.start : end + 1]
+            else:
+                yield token.value
 
     def _to_the_end_of(self, opened: _Token) -> tuple[int, int]:
         depth = 1

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 
 from ashore.base.time_format import parse_time_format
 from ashore.jobs.file.naming import (
-    ColumnName,
     NonEmpty,
+    PartitionText,
     TableName,
     TableText,
     TimeZone,
@@ -265,14 +265,16 @@ class Table(Section):
         examples=["{column: ts, unit: ms}"],
     )
     partition_by: Annotated[
-        tuple[ColumnName, ...],
+        tuple[PartitionText, ...],
         AfterValidator(no_repeats),
         AfterValidator(_time_in_order),
-        Shown("list of `date`, `hour`, `minute` and columns"),
+        Shown("list of `date`, `hour`, `minute`, columns and transforms"),
     ] = Field(
         default=("date", "hour"),
         description="Directories, outermost first: `date`, `hour`, `minute` of the event time "
-        "in `timezone`, and columns of the schema.",
+        "in `timezone`, and columns of the schema. Of an Iceberg table also transforms of columns: "
+        '`year(ts)`, `month(ts)`, `day(ts)`, `hour(ts)`, `"bucket(16, id)"`, '
+        '`"truncate(4, name)"`.',
     )
     timezone: TimeZone = Field(
         default="UTC", description="The time zone of `date`, `hour` and `minute`."

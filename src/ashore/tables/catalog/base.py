@@ -26,6 +26,8 @@ class CatalogTable:
     location: str  # `file:///lake/ods.db/clicks`; every character stands for itself
     format: str  # parquet | orc | jsonl
     job: str  # the owner, for people who look at the table
+    # Outermost first, with transforms of an Iceberg table; empty: the partition columns.
+    partition_by: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:

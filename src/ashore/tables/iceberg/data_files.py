@@ -5,6 +5,8 @@ its column statistics and bounds from its footer.
 What it promises: a file's rows and bytes are those of the log, or it is refused.
 """
 
+from collections.abc import Mapping
+
 from pyiceberg.conversions import partition_to_py
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
@@ -12,14 +14,16 @@ from pyiceberg.io.pyarrow import (
     parquet_path_to_id_mapping,
 )
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import PrimitiveType
 
 from ashore.log.files import FilePlace, Target
 from ashore.storage.base import Storage
 from ashore.tables.footers import read_footer
+from ashore.tables.transforms import Transform, read_value
 
 
 class ManifestFiles:
@@ -57,15 +61,20 @@ class ManifestFiles:
     def partition(self, target: Target) -> Record:
         """Return the partition values of a directory, in the order of the spec."""
         values = dict(target.values)
-        types = [field.field_type for field in self._spec.partition_type(self._schema).fields]
-        names = [
-            self._schema.find_column_name(field.source_id) or "" for field in self._spec.fields
-        ]
-        texts = [values[name] for name in names]
-        return Record(
-            *(
-                None if text is None else partition_to_py(data_type, text)
-                for data_type, text in zip(types, texts, strict=True)
-                if isinstance(data_type, PrimitiveType)  # as all partition values are
-            )
-        )
+        return Record(*(self._value(field, values) for field in self._spec.fields))
+
+    def _value(self, field: PartitionField, values: Mapping[str, str | None]) -> object:
+        """Return the value of a partition field, whatever the writer that made it calls it."""
+        column = self._schema.find_field(field.source_id)
+        kind = column.field_type
+        if isinstance(field.transform, IdentityTransform) and isinstance(kind, PrimitiveType):
+            text = values[column.name]
+            return None if text is None else partition_to_py(kind, text)
+        transform = _of_iceberg(str(field.transform), column.name)
+        text = values[transform.field]
+        return None if text is None else read_value(transform, str(kind).upper(), text)
+
+
+def _of_iceberg(spelling: str, column: str) -> Transform:
+    kind, _, number = spelling.rstrip("]").partition("[")
+    return Transform(kind, column, int(number) if number else None)

@@ -13,7 +13,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import parse_transform as parse_iceberg
 
 from ashore.tables.catalog import CatalogTable
 from ashore.tables.ddl import (
@@ -27,6 +27,7 @@ from ashore.tables.ddl import (
     Struct,
     type_ddl,
 )
+from ashore.tables.transforms import parse_transform, partition_name
 
 _FIRST_PARTITION_ID = 1000  # as the format has it
 _ATOMS: dict[Atom, iceberg.PrimitiveType] = {
@@ -56,14 +57,24 @@ def partition_spec(table: CatalogTable, schema: IcebergSchema) -> PartitionSpec:
     return PartitionSpec(
         *(
             PartitionField(
-                schema.find_field(name).field_id,
+                schema.find_field(column).field_id,
                 _FIRST_PARTITION_ID + place,
-                IdentityTransform(),
-                name,
+                parse_iceberg(transform),
+                partition_name(text),
             )
-            for place, name in enumerate(table.partition_columns.names)
+            for place, (text, column, transform) in enumerate(_list_fields(table))
         )
     )
+
+
+def _list_fields(table: CatalogTable) -> list[tuple[str, str, str]]:
+    """Return how rows are placed: the text of the job file, its column, Iceberg's transform."""
+    texts = table.partition_by or table.partition_columns.names
+    found = [(text, parse_transform(text)) for text in texts]
+    return [
+        (text, each.column, each.iceberg) if each else (text, text, "identity")
+        for text, each in found
+    ]
 
 
 class _Numbers:
@@ -112,7 +123,7 @@ def find_spec(metadata: TableMetadata, table: CatalogTable) -> PartitionSpec | N
 
     Another one may be the default since: files may be of any that a table has.
     """
-    here = [(name, "identity") for name in table.partition_columns.names]
+    here = [(column, transform) for _, column, transform in _list_fields(table)]
     found = [each for each in metadata.specs().values() if _places(metadata, each) == here]
     return max(found, key=lambda each: each.spec_id, default=None)
 
@@ -131,7 +142,7 @@ def find_conflicts(metadata: TableMetadata, table: CatalogTable) -> Iterator[str
             yield f"column {field.name} is {known[field.name]}, not {type_ddl(field.type)}"
     if find_spec(metadata, table) is None:
         there = _spell(_places(metadata, metadata.spec()))
-        here = _spell([(name, "identity") for name in table.partition_columns.names])
+        here = _spell([(column, transform) for _, column, transform in _list_fields(table)])
         yield f"it is partitioned by {there}, new files would be by {here}"
 
 

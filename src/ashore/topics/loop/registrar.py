@@ -16,6 +16,7 @@ from ashore.log.entries import DeferredAction
 from ashore.log.tables import DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX, TableDefinition, dead_ddl
 from ashore.tables.catalog import Catalog, CatalogPartition, CatalogTable, PartitionSeal
 from ashore.tables.ddl import Atom, Field, Schema, parse_ddl
+from ashore.tables.transforms import find_transforms, parse_transform
 from ashore.topics.loop.definitions import schema_of
 from ashore.topics.write.batch import LandingSpec, OutputSpec, provenance_schema
 
@@ -154,7 +155,9 @@ class TableShape:
             schema, partition_by = parse_ddl(dead), DEAD_PARTITION_BY
         own = {field.name: field for field in schema.fields}
         partitions = tuple(
-            own.get(column, Field(column, Atom.STRING, nullable=True)) for column in partition_by
+            own.get(column, Field(column, Atom.STRING, nullable=True))
+            for column in partition_by
+            if not parse_transform(column)
         )
         rest = tuple(field for field in schema.fields if field.name not in partition_by)
         database, _, name = (self.table + suffix).partition(".")
@@ -166,4 +169,5 @@ class TableShape:
             location=f"{lake.rstrip('/')}/{names.table_path(self.table + suffix)}",
             format=self.format,
             job=job,
+            partition_by=partition_by if find_transforms(partition_by) else (),
         )

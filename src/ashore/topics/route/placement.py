@@ -43,7 +43,9 @@ import pyarrow.compute as pc
 from ashore.base.time_format import TimeFormat, parse_time_format
 from ashore.errors import check
 from ashore.tables.names import DEFAULT_PARTITION, fits_path
+from ashore.tables.transforms import Transform, find_transforms, partition_name
 from ashore.topics.route.event_columns import EventColumn
+from ashore.topics.route.transforms import NO_VALUE, check_source, transform_texts
 
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -303,7 +305,8 @@ class Buckets:
     Arguments:
         ids: for each row the index of its bucket.
         values: for each bucket the value of each partition column. Every bucket has a row.
-        unnameable: the buckets whose directory no file system could name: a value is too long.
+        unnameable: the buckets whose directory no file system could name: a value is too long, or
+            a transform has none.
 
     """
 
@@ -342,23 +345,30 @@ class Bucketer:
     """Assigns buckets to the rows of one table.
 
     `date`, `hour` and `minute` are those of a time, unless the schema has a column of that name.
+    The column of a transform stays in the files. `partition_by` has the names of directories.
     Raises ValueError for a column that is not there or of no fitting type, for an unknown zone, and
     where no column would be left for the files.
     """
 
     def __init__(self, partition_by: Sequence[str], timezone: str, schema: pa.Schema) -> None:
-        self.partition_by = tuple(partition_by)
+        self.partition_by = tuple(map(partition_name, partition_by))
         try:
             self._zone = ZoneInfo(timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ValueError(f"timezone {timezone!r} is not known") from None
         if len({name.lower() for name in self.partition_by}) != len(self.partition_by):
             raise ValueError("partition_by has a column twice")
+        self._transforms = find_transforms(partition_by)
+        fields = [each.field for each in self._transforms]
         for name in self.partition_by:
-            _check_column(name, schema)
+            if name not in fields:
+                _check_column(name, schema)
+        for each in self._transforms:
+            _check_transform(each, schema)
         self._plain = tuple(name for name in self.partition_by if name in schema.names)
-        self._times = tuple(name for name in self.partition_by if name not in schema.names)
-        order = [*self._times, *self._plain]
+        known = {*self._plain, *fields}
+        self._times = tuple(name for name in self.partition_by if name not in known)
+        order = [*self._times, *self._plain, *fields]
         self._order = [order.index(name) for name in self.partition_by]
         self.file_schema = pa.schema([field for field in schema if field.name not in self._plain])
         if not len(self.file_schema):
@@ -373,11 +383,13 @@ class Bucketer:
             coded = self._code_times(bucket_ms)
         for name in self._plain:
             coded = _combine(coded, _code_plain(table.column(name)))
+        for each in self._transforms:
+            coded = _combine(coded, _code_transform(each, table.column(each.column)))
         values = tuple(tuple(value[i] for i in self._order) for value in coded.values)
         unnameable = frozenset(
             bucket
             for bucket, value in enumerate(values)
-            if not all(map(fits_path, self.partition_by, value))
+            if NO_VALUE in value or not all(map(fits_path, self.partition_by, value))
         )
         return Buckets(coded.codes, values if table.num_rows else (), unnameable)
 
@@ -423,6 +435,19 @@ def _check_column(name: str, schema: pa.Schema) -> None:
     )
     if not any(is_kind(kind) for is_kind in known):
         raise ValueError(f"partition_by: {name} is {kind}; use a string, integer, date or decimal")
+
+
+def _check_transform(transform: Transform, schema: pa.Schema) -> None:
+    if transform.column not in schema.names:
+        raise ValueError(f"partition_by: {transform}: {transform.column} is not a column")
+    if transform.field in schema.names:
+        raise ValueError(f"partition_by: {transform} is called {transform.field}, as a column is")
+    check_source(transform, schema.field(transform.column).type)
+
+
+def _code_transform(transform: Transform, column: pa.ChunkedArray) -> _Coded:
+    indices, texts = transform_texts(transform, column.combine_chunks())
+    return _merge_equal(indices, [(text,) for text in texts])
 
 
 def _code_plain(column: pa.ChunkedArray) -> _Coded:
