@@ -46,6 +46,7 @@ def write_job(
     schema: str = SCHEMA,
     *,
     table_format: str = "iceberg",
+    partition_by: Sequence[str] = ("date", "country"),
 ) -> Path:
     table = {
         "topic": topic,
@@ -54,7 +55,7 @@ def write_job(
         "format": table_format,
         "event_time": {"column": "at"},
         "late": {"after": "3650d"},
-        "partition_by": ["date", "country"],
+        "partition_by": list(partition_by),
     }
     path = directory / "job.yaml"
     path.write_text(
@@ -99,6 +100,29 @@ def test_each_batch_is_a_snapshot_that_other_readers_see(kafka: Kafka, tmp_path:
     assert table.properties["ashore.landing.main"] == entries[-1]
     dead = catalog.load_table("ods.events__dead").scan().to_arrow()
     assert dead.column("topic").to_pylist() == [topic]
+    assert verify(job_file) == (0, "lost 0, duplicated 0")
+
+
+@pytest.mark.thirds("an Iceberg table")
+def test_readers_skip_files_by_partition_transforms(kafka: Kafka, tmp_path: Path) -> None:
+    topic = f"iceberg_{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic, 2)
+    transforms = ["day(at)", "bucket(4, id)", "truncate(6, user)"]
+    job_file = write_job(kafka, tmp_path, topic, partition_by=transforms)
+    send(kafka, topic, [record(number) for number in range(30)])
+    land(job_file)
+
+    table = open_catalog(tmp_path).load_table("ods.events")
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == list(range(30))
+    files = len(list(table.scan().plan_files()))
+    for condition, ids in (
+        ("id == 7", [7]),
+        ("at < '2026-11-21T00:00:00+00:00'", list(range(0, 30, 3))),
+        ("user == 'user 29'", [29]),
+    ):
+        scan = table.scan(condition)
+        assert sorted(scan.to_arrow().column("id").to_pylist()) == ids
+        assert len(list(scan.plan_files())) < files
     assert verify(job_file) == (0, "lost 0, duplicated 0")
 
 
