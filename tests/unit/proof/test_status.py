@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tests.unit.proof.lakes import JOB, TABLE, Lake, fill, make_lake
@@ -9,6 +10,7 @@ from tests.unit.proof.lakes import JOB, TABLE, Lake, fill, make_lake
 from ashore.errors import AshoreError, SourceError
 from ashore.jobs.file import parse_job
 from ashore.log.entries import Closing, Commit, DeferredAction, FailedTries, Skip
+from ashore.log.files import TableCommit
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
 from ashore.proof.status.health import DECIDE, Allowed, check_health, worst_ailment
 from ashore.proof.status.status import DeferredStatus, JobStatus, Warned, rate_of, read_status
@@ -46,6 +48,16 @@ def test_a_job_that_has_read_everything():
     ]
     tables = {each.table: (each.partitions, each.unsealed, each.rows) for each in main.tables}
     assert tables == {TABLE: (2, 2, 131), f"{TABLE}__dead": (1, 1, 2)}
+
+
+def test_a_table_in_a_table_format_has_the_snapshot_of_the_log():
+    lake = make_lake()
+    assert {each.snapshot_id for each in status_of(lake).slices[0].tables} == {None}
+    body = lake.entries[-1].body
+    lake.rewrite(replace(body, commits=(TableCommit(TABLE, "uuid", 0, 0, 1 << 62),)))
+    (main,) = status_of(lake).slices
+    found = {each.table: each.snapshot_id for each in main.tables}
+    assert found == {TABLE: 1 << 62, f"{TABLE}__dead": None}
 
 
 def test_a_state_has_a_since_and_a_reason():

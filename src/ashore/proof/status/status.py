@@ -93,6 +93,7 @@ class TableStatus:
     files: int
     watermark_ms: int | None
     rules: Mapping[str, str]  # which rows its topics give, by the log: keys of the job file
+    snapshot_id: int | None  # of a table in a table format: the last that the log has ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,8 +353,7 @@ def _unclosed(fold: Fold, now_ms: int) -> EntryStatus | None:
     unclosed = fold.unclosed
     if unclosed is None:
         return None
-    age_ms = max(0, now_ms - unclosed.written_ms)
-    return EntryStatus(unclosed.number, unclosed.body.kind, age_ms)
+    return EntryStatus(unclosed.number, unclosed.body.kind, max(0, now_ms - unclosed.written_ms))
 
 
 def _slice_status(
@@ -426,6 +426,7 @@ def _tables(fold: Fold) -> tuple[TableStatus, ...]:
             files=sum(state.files for state in states),
             watermark_ms=fold.watermarks.get(table),
             rules=dict(fold.tables[table].rules) if table in fold.tables else {},
+            snapshot_id=fold.commits[table].snapshot_id if table in fold.commits else None,
         )
         for table, states in sorted(by_table.items())
     )
@@ -438,9 +439,8 @@ def _warn_stopped(workers: Iterable[WorkerBeat], now_ms: int) -> Iterator[Warned
     for each in workers:
         if each.stopped is not None:
             age = format_duration(max(0, now_ms - each.since_ms))
-            text = f"stopped {age} ago: {each.stopped}"
             hint = "the rest of the job continues without it until the job is started again"
-            yield Warned("stopped", each.slice, text, hint)
+            yield Warned("stopped", each.slice, f"stopped {age} ago: {each.stopped}", hint)
 
 
 def _warn_unclosed(name: SliceName, unclosed: EntryStatus | None, job: Job) -> Iterator[Warned]:
