@@ -1,0 +1,60 @@
+"""A Delta table in a bucket, read by delta-rs through its own client of S3."""
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from deltalake import DeltaTable
+from tests.job_files import job_content, land
+from tests.kafka_tools import create_topic, produce
+
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
+from ashore_lab.services.kafka import Kafka
+from ashore_lab.services.s3 import S3
+
+
+def test_a_topic_lands_in_a_delta_table_of_a_bucket(
+    kafka: Kafka, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"delta-{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic)
+    options = s3.client_options()
+    monkeypatch.setenv("LAKE_SECRET", options["secret_access_key"])
+    content = job_content(
+        kafka.bootstrap_servers,
+        tmp_path,
+        topic,
+        lake=f"{s3.uri}/{topic}",
+        s3={**options, "secret_access_key": "${LAKE_SECRET}"},
+        tables=[
+            {
+                "topic": topic,
+                "table": "ods.events",
+                "schema": "id BIGINT",
+                "format": "delta",
+                "partition_by": [],
+            }
+        ],
+    )
+    job_file = tmp_path / "job.yaml"
+    job_file.write_text(json.dumps(content))
+    for first in (0, 50):
+        values = [json.dumps({"id": number}).encode() for number in range(first, first + 50)]
+        produce(kafka.bootstrap_servers, topic, values)
+        land(job_file)
+
+    access = {
+        "AWS_ENDPOINT_URL": options["endpoint"],
+        "AWS_ACCESS_KEY_ID": options["access_key_id"],
+        "AWS_SECRET_ACCESS_KEY": options["secret_access_key"],
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    table = DeltaTable(f"{s3.uri}/{topic}/ods.db/events", storage_options=access)
+    assert sorted(table.to_pyarrow_table().column("id").to_pylist()) == list(range(100))
+    assert table.version() == 2
+    with open_job(job_file) as opened:
+        verdict = verify_job(opened)
+    assert verdict.exit_code == 0, verdict.summary
