@@ -81,7 +81,7 @@ def _add_drills(frame: PageFrame, router: APIRouter) -> None:
         runs = [each for each in known if each.request.command == RUN_DRILL]
         shown = {"listing": newest, "drills": answer.get("drills", ()), "runs": runs}
         live = frame.live_command(request, "")
-        return frame.show(request, "drills.html", at="Drills", **shown, **live)
+        return frame.show(request, "drills.html", at="Operations", **shown, **live)
 
     @router.post("/ui/drills")
     async def drill(request: Request) -> Response:

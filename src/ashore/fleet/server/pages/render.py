@@ -59,8 +59,8 @@ def age(milliseconds: float | None) -> str:
 
 
 def moment(now_ms: int | None) -> str:
-    """Return a time in UTC, to the second."""
-    return UNKNOWN if now_ms is None else format_time(now_ms)[:19].replace("T", " ")
+    """Return a time to the second, with its time zone: UTC."""
+    return UNKNOWN if now_ms is None else format_time(now_ms)[:19].replace("T", " ") + " UTC"
 
 
 def bytes_text(value: bytes | None) -> str:
