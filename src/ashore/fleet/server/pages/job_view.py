@@ -14,6 +14,7 @@ from ashore.fleet.records.server_files import BatchSeen
 from ashore.fleet.server.condition import SeenJob
 from ashore.fleet.server.pages.drawing import chart, named
 from ashore.fleet.server.pages.fleet_page import JobRow, view_row
+from ashore.fleet.server.pages.flow_svg import draw_flow, view_flow
 from ashore.fleet.server.pages.supervision import offered_verbs
 from ashore.log.store.walk import RecentBatch
 from ashore.proof.status.status import SliceStatus
@@ -124,6 +125,7 @@ def view_job(
             _view_slice(each, batches.get(each.slice, ()), steps.get(each.slice, ()), now_ms)
             for each in slices
         ],
+        "flow": "" if status is None else draw_flow(view_flow(status, row.state)),
         "lag": _lag_chart(seen, row),
         "blocked": () if status is None else status.blocked_seals[:SHOWN],
         "retained": () if status is None else status.kept[:SHOWN],
