@@ -30,3 +30,14 @@ def test_a_job_has_a_sparkline_of_its_rate_that_says_what_it_is(served, open_pag
     expect(spark).to_be_visible()
     assert spark.locator("path").get_attribute("d").count("L") >= 2, "a line over several looks"
     check_everywhere(page, "jobs-sparkline")
+
+
+def test_a_state_of_the_summary_leads_to_its_jobs(served, open_page):
+    served.lakes.add("clicks", make_lake())
+    (served.lakes.directory / "broken.yaml").write_text("job: broken\nlake: nowhere\n", "utf-8")
+    served.watch.look()
+    page = open_page("/ui/jobs")
+    expect(page.locator("nav").get_by_role("link", name="Drills")).to_have_count(0)
+    page.locator("#summary div", has_text="not readable").get_by_role("link", name="1").click()
+    expect(page.locator("#jobs tbody tr:visible")).to_have_count(1)
+    expect(page.locator("#jobs")).to_contain_text("broken")

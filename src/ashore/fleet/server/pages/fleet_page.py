@@ -8,6 +8,7 @@ no row is made again.
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +25,8 @@ from ashore.fleet.server.pages.drawing import sparkline
 from ashore.fleet.server.pages.render import render
 from ashore.fleet.server.pages.supervision import SupervisedJobs
 
+HOUR_MS = 3_600_000
+
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
@@ -36,6 +39,7 @@ class JobRow:
     lag_text: str
     records_per_s: float | None
     last_age_ms: int | None  # of the newest entry
+    is_recent: bool  # it came to its state within the last hour
     landed: int
     needs: tuple[Need, ...]
     level: int  # how much it needs a person; 0: it does not
@@ -49,12 +53,17 @@ class FleetView:
 
     rows: tuple[JobRow, ...]
     states: tuple[tuple[str, int], ...]
+    teams: tuple[tuple[str, int, int], ...]  # label, jobs, and those that need a person
+    ages: tuple[tuple[str, int], ...]  # of the newest entries
+    changed: int  # came to their states within the last hour
     needing: int
     hidden: int  # rows that the filter leaves out
     sort: str
     words: str  # that rows are filtered by
 
 
+AGES = (("below 1 min", 60_000), ("below 10 min", 600_000), ("below 1 h", HOUR_MS))
+TEAM = "team="
 _NONE_LAST = float("-inf")
 SORTS: dict[str, Callable[[JobRow], tuple[object, ...]]] = {
     "need": lambda row: (-row.level, row.name),
@@ -71,12 +80,34 @@ def view_fleet(jobs: Sequence[SeenJob], sort: str = "need", words: str = "") -> 
     order = sort if sort in SORTS else "need"
     rows = sorted((view_row(each) for each in jobs), key=SORTS[order])
     shown = tuple(each for each in rows if _has(each, words))
-    states: dict[str, int] = {}
-    for each in rows:
-        states[each.state] = states.get(each.state, 0) + 1
-    needing = sum(1 for each in rows if each.level)
-    hidden = len(rows) - len(shown)
-    return FleetView(shown, tuple(sorted(states.items())), needing, hidden, order, words)
+    states = Counter(each.state for each in rows)
+    ages = Counter(_age_of(each.last_age_ms) for each in rows)
+    named = (*(name for name, _ in AGES), "1 h or more", "no entry")
+    return FleetView(
+        rows=shown,
+        states=tuple(sorted(states.items())),
+        teams=_teams(rows),
+        ages=tuple((name, ages[name]) for name in named if ages[name]),
+        changed=sum(each.is_recent for each in rows),
+        needing=sum(1 for each in rows if each.level),
+        hidden=len(rows) - len(shown),
+        sort=order,
+        words=words,
+    )
+
+
+def _age_of(age_ms: int | None) -> str:
+    if age_ms is None:
+        return "no entry"
+    return next((name for name, limit_ms in AGES if age_ms < limit_ms), "1 h or more")
+
+
+def _teams(rows: Sequence[JobRow]) -> tuple[tuple[str, int, int], ...]:
+    labels = [(each.level, label) for each in rows for label in each.labels]
+    found = [(level, label) for level, label in labels if label.startswith(TEAM)]
+    jobs = Counter(label for _, label in found)
+    needing = Counter(label for level, label in found if level)
+    return tuple((label, count, needing[label]) for label, count in sorted(jobs.items()))
 
 
 def _has(row: JobRow, words: str) -> bool:
@@ -98,6 +129,7 @@ def view_row(seen: SeenJob) -> JobRow:
         lag_text=format_lag(found.lag, None if lag_ms is None else max(0, now_ms - lag_ms)),
         records_per_s=found.records_per_s,
         last_age_ms=None if entry_ms is None else max(0, now_ms - entry_ms),
+        is_recent=since_ms is not None and now_ms - since_ms < HOUR_MS,
         landed=found.landed,
         needs=found.needs,
         level=found.level,
