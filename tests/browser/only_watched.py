@@ -10,7 +10,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.errors import ServerRefused
 from ashore.fleet.access.tokens import Caller
 from ashore.fleet.operate.operations import Operations
-from ashore.fleet.records.server_files import Asker
+from ashore.fleet.records.server_files import Asker, RunFiles, ServerFiles
 from ashore.fleet.server.condition import SeenJob
 from ashore.fleet.server.job_watch import FleetWatch
 from ashore.fleet.server.pages.job_text import Drafts
@@ -64,6 +64,10 @@ class OnlyWatched:
     def open_job(self, name: str) -> AbstractContextManager[OpenJob]:
         """Open a job for a look at its lake. Raises JobFileInvalid."""
         return self._watch.open_job(name)
+
+    def run_files(self, name: str) -> RunFiles:
+        """Return where the files of a job's process would be."""
+        return ServerFiles.of(self._watch.directory).run_of(name)
 
     def act(self, name: str, verb: str, asker: Asker) -> None:
         raise ServerRefused(f"{name}: nobody starts it here", hint="use what started it")

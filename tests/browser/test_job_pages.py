@@ -1,6 +1,7 @@
 """The pages of one job: its overview, its log, its dead letters."""
 
 import io
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -188,3 +189,24 @@ def test_partitions_of_a_state_are_shown_with_bars_of_their_size(served, open_pa
     assert said == ["67% of the largest", "100% of the largest"], "and in words"
     expect(page.locator("main")).to_contain_text("Even: the largest partition has 1.2 times")
     check_everywhere(page, "checkpoints")
+
+
+def test_the_log_of_the_process_is_read_and_filtered(served, open_page):
+    served_lake(served)
+    served.watch.look()
+    page = open_page("/ui/jobs/clicks/output")
+    expect(page.locator("#output")).to_contain_text("once it starts")
+    path = served.plane.run_files("clicks").log
+    path.parent.mkdir(parents=True)
+    lines = [
+        {"at": "2026-01-02T03:04:05Z", "kind": "landed", "slice": "main", "batch": 1, "rows": 2},
+        {"at": "2026-01-02T03:04:06Z", "kind": "warning", "message": "<b>no broker</b>"},
+    ]
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines), "utf-8")
+    page.reload()
+    rows = page.locator("#output tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("<b>no broker</b>")
+    check_everywhere(page, "output")
+    page.get_by_label("Filter").fill("landed")
+    expect(page.locator("#output tbody tr:visible")).to_have_count(1)

@@ -13,6 +13,7 @@ from ashore.fleet.access.guard import asker_of
 from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.job_view import view_job
 from ashore.fleet.server.pages.log_view import page_of, view_entry, view_log
+from ashore.fleet.server.pages.output_view import read_output
 from ashore.fleet.server.pages.render import HEADERS
 from ashore.fleet.server.pages.supervision import VERBS
 from ashore.fleet.server.pages.versions_svg import view_diff
@@ -55,6 +56,13 @@ def job_routes(frame: PageFrame) -> APIRouter:
         view = await frame.look(name, partial(_read_log, part, newest))
         shown = {**view, "tab": "Landing log", **live}
         return frame.show(request, "log.html", name=name, at="Jobs", **shown)
+
+    @router.get("/ui/jobs/{name}/output")
+    async def output(request: Request, name: str) -> Response:
+        live, path = frame.live(frame.job(name).name), frame.plane.run_files(name).log
+        lines = await frame.wait(partial(read_output, path))
+        shown = {"lines": lines, "path": path, "tab": "Process log", **live}
+        return frame.show(request, "output.html", name=name, at="Jobs", **shown)
 
     @router.get("/ui/jobs/{name}/log/{part}/{number}")
     async def entry(request: Request, name: str, part: str, number: int) -> Response:

@@ -20,7 +20,7 @@ from ashore.fleet.machine.background import END_S, Background
 from ashore.fleet.operate.commands import BY_NAME, Value
 from ashore.fleet.operate.operations import Operations
 from ashore.fleet.operate.verbs import Verbs
-from ashore.fleet.records.server_files import Asker, RunSeen, ServerFiles
+from ashore.fleet.records.server_files import Asker, RunFiles, RunSeen, ServerFiles
 from ashore.fleet.server.condition import LAG_MS_MAX, FreshNumbers, RateSample, SeenJob
 from ashore.fleet.server.job_watch import FleetWatch, Marks
 from ashore.fleet.server.pages.job_text import Drafts
@@ -136,6 +136,10 @@ class SupervisedJobs:
     def open_job(self, name: str) -> AbstractContextManager[OpenJob]:
         """Open a job for a look at its lake. Raises JobFileInvalid."""
         return self.watch.open_job(name)
+
+    def run_files(self, name: str) -> RunFiles:
+        """Return where the files of a job's process are."""
+        return self._layout.run_of(name)
 
     def act(self, name: str, verb: str, asker: Asker) -> None:
         """Do what a verb says with a job. Raises AshoreError where that cannot be."""
