@@ -286,6 +286,15 @@ def test_a_write_page_shows_no_other_job(reader: Asker, operator: Asker) -> None
     assert "the role <code>operate</code> on job returns" in found.text
 
 
+def test_a_write_page_offers_brokers_and_lakes_of_jobs_that_may_be_read(
+    teams: Served, reader: Asker
+) -> None:
+    page = reader.ask("GET", "/ui/write").text
+    assert '<option value="127.0.0.1:1">' in page
+    assert re.search(r'<option value="file://[^"]*/lake">', page)
+    assert "<option" not in Asker(teams, "xenia", "nothing").ask("GET", "/ui/write").text
+
+
 # ---- deploying
 
 

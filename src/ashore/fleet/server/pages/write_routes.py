@@ -146,6 +146,11 @@ def _page(
     request: Request, frame: PageFrame, fields: Mapping[str, str], **shown: object
 ) -> Response:
     values = {"checked": None, "previews": (), "error": None, "saved": "", **shown}
+    may_read = frame.guard.jobs.readable(visitor_of(request).caller)
+    views = [each.supervised for each in frame.plane.jobs() if may_read(each.name)]
+    jobs = [each.file.job for each in views if each and each.file and each.file.job]
+    values["brokers"] = sorted({str(each.source.kafka.bootstrap_servers) for each in jobs})
+    values["lakes"] = sorted({str(each.lake) for each in jobs})
     return frame.show(request, "write.html", fields=fields, at="Write a job", **values)
 
 
