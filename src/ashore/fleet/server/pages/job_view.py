@@ -158,9 +158,7 @@ def _rate_chart(batches: Sequence[RecentBatch]) -> str:
     if len(points) < 2:
         return ""
     times, rates = zip(*points, strict=True)
-    span = format_duration(times[-1] - times[0])
-    ends = f"{span} before", "the last batch"
-    return chart(times, rates, "records per second, batch by batch", f"{max(rates):,.0f}", ends)
+    return chart(times, rates, "records per second, batch by batch")
 
 
 def _lag_chart(seen: SeenJob, row: JobRow) -> str:
@@ -168,8 +166,4 @@ def _lag_chart(seen: SeenJob, row: JobRow) -> str:
     times, lags = [each.at_ms for each in seen.samples], [each.lag for each in seen.samples]
     if times and row.lag is not None and seen.seen_ms > times[-1]:
         times, lags = [*times, seen.seen_ms], [*lags, row.lag]
-    known = [each for each in lags if each is not None]
-    if len(known) < 2:
-        return ""
-    ends = f"{format_duration(times[-1] - times[0])} before", "now"
-    return chart(times, lags, "lag in offsets, as this server saw it", f"{max(known):,}", ends)
+    return chart(times, lags, "lag in offsets, as this server saw it")
