@@ -19,6 +19,7 @@ from ashore.errors import (
     BatchFailed,
     FileConflict,
     SchemaConflict,
+    TableOwned,
     TableReplaced,
     TableRolledBack,
 )
@@ -104,6 +105,14 @@ def test_a_commit_that_is_repeated_changes_nothing(site: Site):
         site.tables.commit(NAME, step)
     assert site.ids() == [0, 0, 1, 1, 2, 2]
     assert len(site.table().snapshots()) == 3
+
+
+def test_a_table_that_another_log_of_the_name_has_filled_is_refused(site: Site):
+    site.land(5)
+    site.last = {}  # the log was removed, and begins again with entry 0
+    with pytest.raises(TableOwned, match="at entry 5, which this log does not have"):
+        site.land(0)
+    assert site.ids() == [5, 5]
 
 
 def test_snapshots_expire_and_the_marks_stay(site: Site, monkeypatch: pytest.MonkeyPatch):

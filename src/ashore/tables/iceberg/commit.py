@@ -42,7 +42,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from ashore.errors import TableReplaced, TableRolledBack
+from ashore.errors import TableOwned, TableReplaced, TableRolledBack
 from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
 
@@ -77,6 +77,21 @@ class Marks:
     def entry(self, metadata: TableMetadata) -> int:
         """Return the number of the last entry that a table has; -1: none."""
         return int(metadata.properties.get(self.property_key, -1))
+
+
+def require_no_mark(metadata: TableMetadata, marks: Marks, table: str) -> None:
+    """Raise TableOwned where another log of the same name has filled a table.
+
+    Its entries have the numbers that ours will have: they would be taken for committed.
+    """
+    entry = marks.entry(metadata)
+    if entry >= 0:
+        raise TableOwned(
+            f"table {table} was filled by another log of {marks.name}: its property "
+            f"{marks.property_key} is at entry {entry}, which this log does not have",
+            hint="restore that log, or land in a table of another name",
+            table=table,
+        )
 
 
 def require_same_table(metadata: TableMetadata, commit: TableCommit) -> None:

@@ -41,6 +41,7 @@ from ashore.tables.iceberg.commit import (
     find_data_files,
     find_rewrite,
     is_committed,
+    require_no_mark,
     require_same_table,
     require_snapshot,
 )
@@ -123,8 +124,9 @@ class IcebergTables:
             tables: any; those that were not ensured are no Iceberg tables, and left out.
             last: the last commit to each table, as the log has it.
 
-        Raises TableReplaced, TableRolledBack; BatchFailed where the columns have changed since the
-        files were written: it is written again, with the new field ids; CatalogError.
+        Raises TableReplaced, TableRolledBack, TableOwned; BatchFailed where the columns have
+        changed since the files were written: it is written again, with the new field ids;
+        CatalogError.
 
         """
         return tuple(
@@ -240,7 +242,9 @@ class IcebergTables:
     def _draw(self, marks: Marks, name: str, last: TableCommit | None) -> TableCommit:
         with self._naming(name):
             table = self._load(name)
-        if last is not None:
+        if last is None:
+            require_no_mark(table.metadata, marks, name)
+        else:
             require_same_table(table.metadata, last)
             require_snapshot(table.metadata, marks, last)
         known = self._known[name]
