@@ -150,8 +150,8 @@ def _spoil_and_mend(hive: Hive, job_file: Path, topic: str, directory: Path) -> 
         line = found[ProblemKind.SUCCESS_FILE_MISSING].text.partition("{")
         success.write_text(f"{{{line[2]}\n")
         assert success.read_bytes() == data
-        _, typed, command = found[ProblemKind.CATALOG_LACKS].text.partition("type ")
-        assert typed
+        _, is_there, command = found[ProblemKind.CATALOG_LACKS].text.partition("run ")
+        assert is_there
         query(hive, command, directory)
         report = audit_once(opened)
         assert (report.findings, report.exit_code) == ((), 0)

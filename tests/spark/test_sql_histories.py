@@ -48,7 +48,7 @@ def is_landed(event: Event) -> bool:
 
 
 def is_started_again(event: Event) -> bool:
-    return isinstance(event, WarningEvent) and "has got another leader" in event.message
+    return isinstance(event, WarningEvent) and "has a new leader" in event.message
 
 
 def rows(directory: Path) -> Counter[str]:
