@@ -1,6 +1,9 @@
 """What a job file says, for tests on real servers: one topic into one table, without Spark."""
 
+import json
 from pathlib import Path
+
+from tests.kafka_tools import produce
 
 from ashore.jobs.events import Event
 from ashore.jobs.launch import JobLaunch, LaunchOptions
@@ -28,3 +31,30 @@ def land(job_file: Path, *, uses_spark: bool = False) -> list[Event]:
         events = list(launch.events())
         assert launch.wait() == 0, events[-3:]
     return events
+
+
+def land_twice(
+    servers: str, content: dict[str, object], topic: str, directory: Path, *, uses_spark: bool
+) -> Path:
+    """Produce ids from 0 to 49 and land them, then those to 99. Returns the job file."""
+    job_file = directory / "job.yaml"
+    job_file.write_text(json.dumps(content))
+    for first in (0, 50):
+        values = [json.dumps({"id": number}).encode() for number in range(first, first + 50)]
+        produce(servers, topic, values)
+        land(job_file, uses_spark=uses_spark)
+    return job_file
+
+
+def even_ids(servers: str, directory: Path, topic: str, table_format: str) -> dict[str, object]:
+    """Return a job whose query writes the even ids of a topic to `ods.even`."""
+    view = {"topic": topic, "table": "ods.events", "schema": "id BIGINT", "land": False}
+    return {
+        **job_content(servers, directory, topic),
+        "tables": [
+            {**view, "on_invalid": "drop"},
+            {"table": "ods.even", "format": table_format, "partition_by": []},
+        ],
+        "sql": "INSERT INTO ods.even SELECT id, array(id) AS ids FROM events WHERE id % 2 = 0;",
+        "spark": {"master": "local[2]"},
+    }

@@ -1,13 +1,12 @@
 """An Iceberg table in a bucket, read by pyiceberg through Arrow's client of S3."""
 
-import json
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from pyiceberg.catalog import load_catalog
-from tests.job_files import job_content, land
-from tests.kafka_tools import create_topic, produce
+from tests.job_files import job_content, land_twice
+from tests.kafka_tools import create_topic
 
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
@@ -40,12 +39,7 @@ def test_a_topic_lands_in_an_iceberg_table_of_a_bucket(
             }
         ],
     )
-    job_file = tmp_path / "job.yaml"
-    job_file.write_text(json.dumps(content))
-    for first in (0, 50):
-        values = [json.dumps({"id": number}).encode() for number in range(first, first + 50)]
-        produce(kafka.bootstrap_servers, topic, values)
-        land(job_file)
+    job_file = land_twice(kafka.bootstrap_servers, content, topic, tmp_path, uses_spark=False)
 
     files = {
         "s3.endpoint": options["endpoint"],

@@ -7,11 +7,10 @@ from uuid import uuid4
 import pyarrow.dataset as ds
 import pytest
 from tests.integration.test_verify_values import verify
-from tests.job_files import job_content
+from tests.job_files import job_content, land
 from tests.kafka_tools import create_topic, produce
 
 from ashore.errors import ExitCode
-from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.proof.verify.value_check import NOT_MASKED
 from ashore_lab.services.kafka import Kafka
 
@@ -35,17 +34,10 @@ def job(kafka: Kafka, tmp_path: Path) -> dict:
     )
 
 
-def land(job: dict, tmp_path: Path) -> Path:
+def write_and_land(job: dict, tmp_path: Path) -> Path:
     path = tmp_path / "job.yaml"
     path.write_text(json.dumps(job))
-    launch = JobLaunch("run", path, LaunchOptions(available_now=True, uses_spark=False))
-    launch.start()
-    try:
-        reported = list(launch.events())
-        assert launch.wait() == 0, reported
-    finally:
-        launch.kill()
-        launch.wait()
+    land(path)
     return path
 
 
@@ -69,7 +61,7 @@ def test_no_file_of_the_lake_has_a_value_that_is_masked(
     kafka: Kafka, job: dict, tmp_path: Path
 ) -> None:
     produce_people(kafka, job)
-    path = land(job, tmp_path)
+    path = write_and_land(job, tmp_path)
     lake = Path(job["lake"].removeprefix("file://"))
     for file in lake.rglob("*"):
         if file.is_file():
@@ -91,7 +83,7 @@ def test_rows_that_landed_before_the_mask_are_named_not_called_different(
 ) -> None:
     produce_people(kafka, job)
     mask = job["tables"][0].pop("mask")
-    land(job, tmp_path)
+    write_and_land(job, tmp_path)
     job["tables"][0]["mask"] = mask
     path = tmp_path / "job.yaml"
     path.write_text(json.dumps(job))

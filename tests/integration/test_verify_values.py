@@ -7,12 +7,11 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.job_files import job_content
+from tests.job_files import job_content, land
 from tests.kafka_tools import Transaction, create_topic, delete_records, produce
 from typer.testing import CliRunner
 
 from ashore.cli.app import app
-from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore_lab.services.kafka import Kafka
 
 PARTITIONS, RECORDS = 2, 3_000
@@ -46,14 +45,7 @@ def job_file(kafka: Kafka, tmp_path: Path) -> Path:
     )
     path = tmp_path / "job.yaml"
     path.write_text(json.dumps(content))
-    launch = JobLaunch("run", path, LaunchOptions(available_now=True, uses_spark=False))
-    launch.start()
-    try:
-        reported = list(launch.events())
-        assert launch.wait() == 0, reported
-    finally:
-        launch.kill()
-        launch.wait()
+    land(path)
     return path
 
 

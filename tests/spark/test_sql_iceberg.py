@@ -1,13 +1,12 @@
 """SQL that writes an Iceberg table: real Kafka and Spark."""
 
-import json
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from pyiceberg.catalog import load_catalog
-from tests.job_files import job_content, land
-from tests.kafka_tools import create_topic, produce
+from tests.job_files import even_ids, land_twice
+from tests.kafka_tools import create_topic
 
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
@@ -18,29 +17,9 @@ from ashore_lab.services.kafka import Kafka
 def test_each_batch_of_a_query_is_a_snapshot(kafka: Kafka, tmp_path: Path) -> None:
     topic = f"iceberg_{uuid4().hex[:8]}"
     create_topic(kafka.bootstrap_servers, topic)
-    content = job_content(kafka.bootstrap_servers, tmp_path, topic)
-    del content["spark"]
-    content |= {
-        "tables": [
-            {
-                "topic": topic,
-                "table": "ods.events",
-                "schema": "id BIGINT",
-                "land": False,
-                "on_invalid": "drop",
-            },
-            {"table": "ods.even", "format": "iceberg", "partition_by": []},
-        ],
-        "sql": "INSERT INTO ods.even SELECT id, array(id) AS ids FROM events WHERE id % 2 = 0;",
-        "spark": {"master": "local[2]"},
-    }
-    job_file = tmp_path / "job.yaml"
-    job_file.write_text(json.dumps(content))
-    for first in (0, 50):
-        values = [json.dumps({"id": number}).encode() for number in range(first, first + 50)]
-        produce(kafka.bootstrap_servers, topic, values)
-        land(job_file, uses_spark=True)
-
+    servers = kafka.bootstrap_servers
+    content = even_ids(servers, tmp_path, topic, "iceberg")
+    job_file = land_twice(servers, content, topic, tmp_path, uses_spark=True)
     uri = f"sqlite:///{tmp_path}/lake/iceberg.db"
     table = load_catalog("ashore", type="sql", uri=uri).load_table("ods.even")
     rows = table.scan().to_arrow().sort_by("id").to_pylist()

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ashore.tables.ddl import DataType, Schema, Struct, type_ddl
 
 SHA256, LAST4, NULL = FORMS = ("sha256", "last4", "null")
+CONTENTS = ("value", "key", "headers")  # of a record, in columns that no mask can cover
 Mask: TypeAlias = tuple[tuple[str, str], ...]  # a column, or a field below it as `a.b`: its form
 
 

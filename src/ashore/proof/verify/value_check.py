@@ -39,6 +39,7 @@ from ashore.proof.evidence.stored_files import locate_file
 from ashore.proof.verify.sample import FileSample, SampleRate, choose_sample
 from ashore.storage.base import Storage
 from ashore.tables.ddl import Schema, parse_ddl
+from ashore.tables.masks import CONTENTS
 from ashore.topics.read.source import Record, Source
 
 GAP_OFFSETS = 1_000  # reading this many records costs less than another request
@@ -58,7 +59,6 @@ FILE_GONE = "the file is gone"
 OTHER_BYTES = "the file's bytes are not those that were written"
 STRANGE = "the row names a topic partition that its entry does not list"
 
-_CONTENTS = ("value", "key", "headers")  # of a record, in a dead letter
 _DEAD_PROVENANCE = ("topic", "partition", "offset", "timestamp")
 _DEAD_HEADERS = "headers"
 _DEAD_GENERATION = "generation"
@@ -123,7 +123,7 @@ class _FileReading:
         if not mask:
             return expected
         if self.target.role is Role.DEAD:
-            return {**expected, **{name: None for name in _CONTENTS if name in expected}}
+            return {**expected, **{name: None for name in CONTENTS if name in expected}}
         return mask_row(expected, mask)
 
     def differences(self, row: Row, expected: Row) -> Iterator[Difference]:

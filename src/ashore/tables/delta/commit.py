@@ -69,7 +69,7 @@ def _rolled_back(commit: TableCommit, why: str) -> TableRolledBack:
     )
 
 
-def require_own_mark(state: TableState, name: SliceName, table: str) -> None:
+def require_no_mark(state: TableState, name: SliceName, table: str) -> None:
     """Raise TableOwned where another log of the same name has filled a table."""
     mark = state.transactions.get(application(name))
     if mark is not None:

@@ -31,7 +31,7 @@ from ashore.tables.delta.commit import (
     application,
     is_committed,
     require_history,
-    require_own_mark,
+    require_no_mark,
     require_same_table,
 )
 from ashore.tables.delta.schema import (
@@ -88,7 +88,7 @@ class DeltaTables:
             elif state is None:
                 raise CatalogError(f"Delta table {table} is gone", hint="start the job again")
             else:
-                require_own_mark(state, name, table)
+                require_no_mark(state, name, table)
             _require_fit(state, self._known[table])
             drawn.append(TableCommit(table, state.metadata["id"], 0, 0, state.version, DELTA))
         return tuple(drawn)

@@ -24,6 +24,7 @@ from ashore.log.files import Role, Target
 from ashore.log.positions import OffsetRange, ShardKey
 from ashore.log.tables import DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX, dead_ddl
 from ashore.tables.ddl import JSON_WHOLE, Schema, is_json, parse_ddl, to_ddl
+from ashore.tables.masks import CONTENTS
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.decode import BadRow, BadRows, Decoded
@@ -61,7 +62,6 @@ from ashore.topics.write.batch import (
 from ashore.topics.write.data_files import OffsetRun, RowSpan, TargetRows, highest
 from ashore.topics.write.runs import DECODED, KEEP, REASON, TopicRun
 
-CONTENTS = ("value", "key", "headers")  # of a record, in a dead row
 NEVER = -(1 << 63)  # before all event times: calendars end far above it
 
 

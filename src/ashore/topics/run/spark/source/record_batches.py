@@ -15,13 +15,13 @@ import pyarrow as pa
 from ashore.errors import check
 from ashore.log.positions import StreamShard
 from ashore.tables.ddl import Schema
+from ashore.tables.masks import CONTENTS
 from ashore.topics.decode.arrow_types import to_arrow
 from ashore.topics.decode.decode import Decoded
 from ashore.topics.decode.registry import make_decoder
 from ashore.topics.loop.splits import Split
 from ashore.topics.read.reading import KafkaAddress, ReadReport
 from ashore.topics.run.spark.source.record_schema import (
-    CONTENTS,
     DECODED,
     HEADERS,
     REASON,

@@ -26,7 +26,6 @@ COLUMNS = {
     DECODED: "",
     REASON: "STRING",
 }
-CONTENTS = ("value", "key", HEADERS)  # what a record holds, as it is
 DEFAULT_COLUMNS = tuple(name for name in COLUMNS if name != HEADERS)
 
 

@@ -32,7 +32,7 @@ class TimeReader:
     ) -> None:
         self._read_records = read_records
         self._event = rule.event
-        self._decoder = make_decoder(shape.decode, shape.schema, reader, shape.mask)
+        self._decoder = make_decoder(shape.decode, shape.schema, reader)
 
     def read(self, ranges: Mapping[StreamShard, OffsetRange]) -> Mapping[StreamShard, EventTimes]:
         """Return the event times of all committed records of ranges. Raises as `KafkaAddress`."""
