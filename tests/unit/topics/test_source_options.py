@@ -3,9 +3,10 @@
 import pytest
 
 from ashore.errors import JobFileInvalid
+from ashore.log.positions import StreamShard
 from ashore.topics.read.limits import ReadLimits
 from ashore.topics.read.reading import KafkaAddress
-from ashore.topics.run.spark.source.source_options import SourceOptions
+from ashore.topics.run.spark.source.source_options import SourceOptions, write_epochs
 
 LEAST = {"kafka.bootstrap.servers": "one:1", "subscribe": "a, b", "schema": "id BIGINT NOT NULL"}
 
@@ -44,6 +45,13 @@ def test_columns_and_fields_that_are_not_used_are_not_handed_over() -> None:
     assert shape.ddl == "decoded STRUCT<name: STRING>, offset BIGINT"
 
 
+def test_leader_epochs_are_read_as_they_are_written() -> None:
+    epochs = {StreamShard("a", "0"): {20: 3, 17: 2}, StreamShard("b", "12"): {1: 0}}
+    found = SourceOptions.parse({**LEAST, "leaderEpochs": write_epochs(epochs)})
+    assert found.epochs == epochs
+    assert SourceOptions.parse(LEAST).epochs == {}
+
+
 def test_all_problems_are_named_at_once() -> None:
     wrong = {
         "subscribe": "a",
@@ -54,6 +62,7 @@ def test_all_problems_are_named_at_once() -> None:
         "failOnDataLoss": "maybe",
         "startingOffsets": '{"a": 1}',
         "columns": "ofset",
+        "leaderEpochs": '{"a": {"0": 3}}',
         "timeout": "soon",
     }
     with pytest.raises(JobFileInvalid) as caught:

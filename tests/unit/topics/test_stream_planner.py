@@ -251,6 +251,36 @@ def test_a_partition_with_other_records_at_the_offsets_read_is_refused(
         planner.plan_next(end, limited=True)
 
 
+def test_a_truncated_topic_is_read_on_where_its_leader_was_accepted(kafka: RecordedSource) -> None:
+    fill(kafka, CLICKS, 3)
+    planner = planner_of(kafka)
+    start = planner.plan_initial()
+    end = planner.plan_next(start, limited=True)
+    kafka.elect(CLICKS, cut_at=1)
+    fill(kafka, CLICKS, 8)
+    accepting = planner_of(kafka, leaderEpochs='{"clicks": {"0": {"3": 1}}}')
+    after = accepting.plan_next(end, limited=True)
+    assert ranges(accepting, end, after) == {"0": (3, 9)}
+    assert after.topics["clicks"].epochs == {"0": 1}
+    kafka.elect(CLICKS, cut_at=2)  # not at the offset that was accepted
+    fill(kafka, CLICKS, 9)
+    with pytest.raises(HistoryTruncated):
+        accepting.plan_next(after, limited=True)
+
+
+@pytest.mark.parametrize("epochs", ['{"clicks": {"0": {"2": 1}}}', '{"clicks": {"1": {"3": 1}}}'])
+def test_a_leader_that_was_accepted_elsewhere_counts_for_nothing(
+    kafka: RecordedSource, epochs: str
+) -> None:
+    fill(kafka, CLICKS, 3)
+    planner = planner_of(kafka)
+    end = planner.plan_next(planner.plan_initial(), limited=True)
+    kafka.elect(CLICKS, cut_at=1)
+    fill(kafka, CLICKS, 8)
+    with pytest.raises(HistoryTruncated):
+        planner_of(kafka, leaderEpochs=epochs).plan_next(end, limited=True)
+
+
 def test_another_leader_with_the_same_records_is_none_of_that(kafka: RecordedSource) -> None:
     fill(kafka, CLICKS, 3)
     planner = planner_of(kafka)

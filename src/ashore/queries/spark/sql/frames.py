@@ -38,7 +38,7 @@ from ashore.queries.spark.sql.topics import COUNTED, TopicPlan, check_topic
 from ashore.queries.spark.sql.views import (
     PartReading,
     View,
-    first_offsets,
+    find_reading,
     leave_out,
     make_view,
     open_stream,
@@ -182,8 +182,8 @@ def open_frame(
             if view not in plan.read_views:
                 make_view(view, open_unread(session, view), plan.mark)
                 continue
-            firsts, most = first_offsets(view, name, fold), plan.offsets_max.get(view.name)
-            records = open_stream(session, kafka, view, firsts, most)
+            logged, most = find_reading(view, name, fold), plan.offsets_max.get(view.name)
+            records = open_stream(session, kafka, view, logged, most)
             make_view(view, leave_out(records, plan.left_out), plan.mark)
 
     planned = make_frame(spark, plan, make_views)

@@ -22,7 +22,7 @@ from ashore.errors import BatchFailed, JobFileInvalid
 from ashore.jobs.file.tables import HEADERS_COLUMN, PROVENANCE_COLUMNS
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName, query_source
-from ashore.log.positions import ShardRange
+from ashore.log.positions import ShardRange, StreamShard
 from ashore.log.query import Letter
 from ashore.plans.build import BELIEVED
 from ashore.plans.graph import PlanGraph, ViewRule, columns_read
@@ -55,7 +55,12 @@ from ashore.topics.run.spark.reader import (
 )
 from ashore.topics.run.spark.source.record_schema import DECODED, HEADERS, RowShape
 from ashore.topics.run.spark.source.registration import register_source
-from ashore.topics.run.spark.source.source_options import FORMAT, write_options
+from ashore.topics.run.spark.source.source_options import (
+    FORMAT,
+    Epochs,
+    write_epochs,
+    write_options,
+)
 from ashore.topics.write.batch import LandingSpec
 
 _MICROS_PER_SECOND = 1_000_000
@@ -120,6 +125,20 @@ FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where 
 
 
 @dataclass(frozen=True, slots=True)
+class LoggedReading:
+    """What the log of a query says of how a view is read.
+
+    Arguments:
+        firsts: where reading begins: a policy is resolved once only.
+        epochs: the leader epochs at the next offsets: a checkpoint does not know of a `skip`.
+
+    """
+
+    firsts: FirstOffsets
+    epochs: Epochs
+
+
+@dataclass(frozen=True, slots=True)
 class PartReading:
     """How a part of one batch is read, beside the stream."""
 
@@ -143,12 +162,13 @@ def open_stream(
     session: SparkSession,
     kafka: KafkaAddress,
     view: View,
-    firsts: FirstOffsets,
+    logged: LoggedReading,
     offsets_max: int | None,
 ) -> DataFrame:
     """Return the records of a view as a stream, with `decoded`. Nothing is read yet.
 
-    Where it begins say `firsts`. `offsets_max`: of a batch; None: all that are there.
+    `logged`: where it begins, and which histories count. `offsets_max`: of a batch; None: all that
+    are there.
     """
     options = {
         **write_options(kafka),
@@ -156,7 +176,8 @@ def open_stream(
         **_step_options(view),
         "minPartitions": str(session.sparkContext.defaultParallelism),
         "subscribe": ",".join(view.topics),
-        "startingOffsets": json.dumps(firsts),
+        "startingOffsets": json.dumps(logged.firsts),
+        "leaderEpochs": write_epochs(logged.epochs),
     }
     if offsets_max is not None:
         options["maxOffsetsPerTrigger"] = str(offsets_max)
@@ -404,13 +425,16 @@ def _to_time(spec: LandingSpec, column: Column) -> Column:
     return F.when((column >= first) & (column < end), F.timestamp_micros(micros))
 
 
-def first_offsets(view: View, name: SliceName, fold: Fold) -> FirstOffsets:
-    """Return where the log says that reading begins: a policy is resolved once only."""
+def find_reading(view: View, name: SliceName, fold: Fold) -> LoggedReading:
+    """Return what the log of a query says of how a view is read."""
     firsts: dict[str, dict[str, int]] = {topic: {} for topic in view.topics}
+    epochs: dict[StreamShard, dict[int, int]] = defaultdict(dict)
     for key, state in fold.current().items():
         if key.source == query_source(name) and key.stream in firsts:
             firsts[key.stream][key.shard] = state.first
-    return firsts
+            if state.leader_epoch is not None:
+                epochs[StreamShard(key.stream, key.shard)][state.next] = state.leader_epoch
+    return LoggedReading(firsts, epochs)
 
 
 def read_times(texts: Column, form: TimeFormat) -> Column:

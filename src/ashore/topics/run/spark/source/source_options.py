@@ -15,6 +15,7 @@ from typing import TypeVar
 from ashore.base.suggest import suggest
 from ashore.base.units import parse_duration_ms
 from ashore.errors import JobFileInvalid
+from ashore.log.positions import StreamShard
 from ashore.tables.ddl import parse_ddl
 from ashore.tables.masks import check_mask
 from ashore.topics.decode.arrow_types import to_arrow
@@ -50,6 +51,7 @@ OPTIONS = (
     "futureMax",
     "idleAfter",
     "lateAfter",
+    "leaderEpochs",
     "mask",
     "maxBatchBytes",
     "maxBytesPerTrigger",
@@ -71,6 +73,7 @@ UNITS = ("ms", *(unit for unit in PER_SECOND if unit != "ms"))
 FUTURE_MAX_MS = 3_600_000  # as job files have it: `late.future_max`
 
 Offsets = Mapping[str, Mapping[str, int]]  # by topic and topic partition
+Epochs = Mapping[StreamShard, Mapping[int, int]]  # leader epochs by offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,8 @@ class SourceOptions:
         stops_at_gaps: whether offsets that Kafka no longer has stop the query; else it skips them.
         parallelism: tasks that a large batch is divided into; None: as many as there are cores.
         steps: how partitions are read in step; None: each as fast as the others.
+        epochs: leader epochs that a log has confirmed at offsets since a checkpoint was written:
+            an operator has accepted that a topic was truncated there.
 
     """
 
@@ -137,6 +142,7 @@ class SourceOptions:
     stops_at_gaps: bool
     parallelism: int | None
     steps: StepRule | None
+    epochs: Epochs
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
@@ -186,6 +192,8 @@ class _Parser:
             stops_at_gaps=self._choice("failOnDataLoss", ("true", "false")) == "true",
             parallelism=self._number("minPartitions"),
             steps=self._steps(shape),
+            epochs=self._read("leaderEpochs", _parse_epochs, 'write {"topic": {"0": {"17": 3}}}')
+            or {},
         )
         if self._problems:
             raise JobFileInvalid(
@@ -314,6 +322,27 @@ def _parse_offsets(text: str) -> dict[str, dict[str, int]]:
             if type(offset) is not int or offset < min(NAMED.values()) or not shard.isdecimal():
                 raise ValueError("expected an offset for each partition")
     return found
+
+
+def write_epochs(epochs: Epochs) -> str:
+    """Return the value of the option `leaderEpochs`."""
+    written: dict[str, dict[str, Mapping[int, int]]] = {}
+    for shard in sorted(epochs):
+        written.setdefault(shard.stream, {})[shard.shard] = epochs[shard]
+    return json.dumps(written)
+
+
+def _parse_epochs(text: str) -> dict[StreamShard, dict[int, int]]:
+    """Return what `write_epochs` has written. Raises ValueError."""
+    found = json.loads(text)
+    try:
+        return {
+            StreamShard(topic, str(int(shard))): {int(at): int(epoch) for at, epoch in each.items()}
+            for topic, shards in found.items()
+            for shard, each in shards.items()
+        }
+    except (AttributeError, TypeError) as error:
+        raise ValueError("expected an object for each partition of each topic") from error
 
 
 def _parse_shards(text: str) -> dict[str, frozenset[str]]:

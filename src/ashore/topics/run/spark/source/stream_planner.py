@@ -232,7 +232,7 @@ class StreamPlanner:
         doubtful = {
             shard: Position(offset, epoch)
             for shard, offset in begins.items()
-            if (epoch := start.epoch_of(shard)) is not None
+            if (epoch := self._known_epoch(start, shard, offset)) is not None
             and offset == start.next_of(shard)
             and offsets[shard].leader_epoch not in (None, epoch)
         }
@@ -240,10 +240,17 @@ class StreamPlanner:
             raise HistoryTruncated(
                 f"{shard.stream}/{shard.shard} was truncated below offset "
                 f"{doubtful[shard].offset}: {reason}",
-                hint="records that were read are gone: start with another checkpoint",
+                hint="records that were read are gone: start with another checkpoint, or accept "
+                "what the topic has now by the option leaderEpochs",
                 stream=shard.stream,
                 shard=shard.shard,
             )
+
+    def _known_epoch(self, start: StreamEnd, shard: StreamShard, offset: int) -> int | None:
+        """Return the leader epoch of what was read, or of what was accepted in its place since."""
+        epoch = start.epoch_of(shard)
+        accepted = self._options.epochs.get(shard, {}).get(offset)
+        return epoch if epoch is None or accepted is None else max(epoch, accepted)
 
     # ---- how much is read
 
