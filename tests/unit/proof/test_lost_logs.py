@@ -59,6 +59,13 @@ def test_an_empty_lake_while_the_source_does_not_answer_has_never_run():
     assert audit_once(lake.opened()).exit_code == 6
 
 
+def test_a_topic_that_does_not_exist_was_not_looked_at():
+    result = Lake().verify()
+    assert (result.status, result.exit_code) == (Status.UNPROVABLE, 6)
+    assert [each.what for each in result.not_checked] == ["topic clicks"]
+    assert "lost 0" not in result.summary
+
+
 def test_an_empty_lake_with_nothing_to_land_is_in_order():
     lake = Lake()
     lake.source.create("clicks", 1)

@@ -7,7 +7,7 @@ What it promises: reads only. A running job raises no false alarm: the log is re
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 
@@ -105,7 +105,10 @@ def verify_job(
     looks = look_at_files(storage, ledger, visible, since_ms, progress)
     gone_rows = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
     not_checked = tuple(name_unread(visible.failed, evidence.failed, table_of))
-    not_checked += ask_source(source, ledger, reading.builder.positions())
+    positions = reading.builder.positions()
+    not_checked += ask_source(source, ledger, positions)
+    known = {key.stream for key in positions}
+    not_checked += tuple(find_missing_topics(opened, resolved, known))
     access = Access(storage, source, resolved, since_ms)
     values = compare_values(access, ledger, sample, findings, progress) if sample else None
     unproven = plan_again(ledger, evidence, since_ms)
@@ -295,6 +298,31 @@ def ask_source(source: Source, ledger: Ledger, keys: Iterable[ShardKey]) -> tupl
     except SourceError as error:
         return (NotChecked("", "Kafka", error.message),)
     return ()
+
+
+def find_missing_topics(
+    opened: OpenJob, resolved: Mapping[str, ResolvedTable], known: Collection[str]
+) -> Iterator[NotChecked]:
+    """Yield the topics of which nothing was looked at: no log knows them, and Kafka has them not.
+
+    Arguments:
+        opened: the job.
+        resolved: the table of each topic.
+        known: the topics that a log has.
+
+    """
+    unknown = sorted(resolved.keys() - known)
+    try:
+        there = opened.source.describe_streams(unknown) if unknown else {}
+    except SourceError:
+        return  # it has no answer for any topic: that is said already
+    for topic in unknown:
+        if topic not in there:
+            reason = "it does not exist, and nothing of it has landed"
+            yield NotChecked(str(resolved[topic].table), f"topic {topic}", reason)
+    for item in opened.job.tables:
+        if item.is_landed and item.is_pattern and not any(map(item.matches, resolved)):
+            yield NotChecked(item.table or "", f"topic {item.topic}", "it matches no topic")
 
 
 def name_unread(
