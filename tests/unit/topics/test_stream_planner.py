@@ -39,14 +39,19 @@ def parse(text: str) -> StreamEnd:
     return StreamEnd.parse(json.loads(text))
 
 
-def planner_of(source: RecordedSource, record_bytes: float = 1.0, **more: str) -> StreamPlanner:
+def planner_of(
+    source: RecordedSource,
+    record_bytes: float = 1.0,
+    clock: FakeClock | None = None,
+    **more: str,
+) -> StreamPlanner:
     """Return the planner of a start: it knows nothing of starts before."""
 
     def measure(_nexts: Mapping[StreamShard, int]) -> float:
         return record_bytes
 
     options = SourceOptions.parse({**OPTIONS, **more})
-    return StreamPlanner(source, options, FakeClock(), measure)
+    return StreamPlanner(source, options, clock or FakeClock(), measure)
 
 
 def fill(source: RecordedSource, shard: StreamShard, count: int) -> None:
@@ -266,6 +271,43 @@ def test_a_truncated_topic_is_read_on_where_its_leader_was_accepted(kafka: Recor
     fill(kafka, CLICKS, 9)
     with pytest.raises(HistoryTruncated):
         accepting.plan_next(after, limited=True)
+
+
+@pytest.mark.parametrize(
+    ("interval", "now_ms", "after_ms"),
+    [("1s", 7_000, 7_200), ("1s", 7_150, 7_200), ("1s", 7_200, 7_200), ("500ms", 7_500, 7_600)],
+)
+def test_a_batch_has_what_arrives_just_after_the_tick(
+    kafka: RecordedSource, interval: str, now_ms: int, after_ms: int
+) -> None:
+    clock = FakeClock(now_ms)
+    planner = planner_of(kafka, clock=clock, triggerInterval=interval)
+    end = planner.plan_next(planner.plan_initial(), limited=True)
+    assert clock.now_ms() == now_ms  # of the first batch nothing is known
+    planner.plan_next(end, limited=True)
+    assert clock.now_ms() == after_ms
+
+
+def test_a_backlog_is_read_on_at_once(kafka: RecordedSource) -> None:
+    fill(kafka, CLICKS, 10)
+    clock = FakeClock(7_000)
+    planner = planner_of(kafka, clock=clock, triggerInterval="1s", maxOffsetsPerTrigger="3")
+    end = planner.plan_initial()
+    for _ in range(4):
+        end = planner.plan_next(end, limited=True)
+        assert clock.now_ms() == 7_000
+    assert nexts(end)["0"] == 10
+    planner.plan_next(end, limited=True)
+    assert clock.now_ms() == 7_200
+
+
+def test_a_stream_that_ends_with_what_is_there_does_not_wait(kafka: RecordedSource) -> None:
+    clock = FakeClock(7_000)
+    planner = planner_of(kafka, clock=clock, triggerInterval="1s")
+    planner.fix_target()
+    for _ in range(3):
+        planner.plan_next(planner.plan_initial(), limited=True)
+    assert clock.now_ms() == 7_000
 
 
 @pytest.mark.parametrize("epochs", ['{"clicks": {"0": {"2": 1}}}', '{"clicks": {"1": {"3": 1}}}'])

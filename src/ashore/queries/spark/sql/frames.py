@@ -38,11 +38,11 @@ from ashore.queries.spark.sql.topics import COUNTED, TopicPlan, check_topic
 from ashore.queries.spark.sql.views import (
     PartReading,
     View,
-    find_reading,
     leave_out,
     make_view,
     open_stream,
     open_unread,
+    plan_reading,
 )
 from ashore.queries.state.attempts import Attempts
 from ashore.topics.read.reading import KafkaAddress
@@ -182,8 +182,9 @@ def open_frame(
             if view not in plan.read_views:
                 make_view(view, open_unread(session, view), plan.mark)
                 continue
-            logged, most = find_reading(view, name, fold), plan.offsets_max.get(view.name)
-            records = open_stream(session, kafka, view, logged, most)
+            most = plan.offsets_max.get(view.name)
+            reading = plan_reading(view, name, fold, most, plan.interval_ms)
+            records = open_stream(session, kafka, view, reading)
             make_view(view, leave_out(records, plan.left_out), plan.mark)
 
     planned = make_frame(spark, plan, make_views)

@@ -125,17 +125,21 @@ FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where 
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedReading:
-    """What the log of a query says of how a view is read.
+class StreamReading:
+    """How a view is read as a stream.
 
     Arguments:
-        firsts: where reading begins: a policy is resolved once only.
-        epochs: the leader epochs at the next offsets: a checkpoint does not know of a `skip`.
+        firsts: where reading begins, by the log: a policy is resolved once only.
+        epochs: the leader epochs at the log's next offsets: no checkpoint knows of a `skip`.
+        offsets_max: of a batch; None: all that are there.
+        interval_ms: between batches.
 
     """
 
     firsts: FirstOffsets
     epochs: Epochs
+    offsets_max: int | None
+    interval_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,25 +166,21 @@ def open_stream(
     session: SparkSession,
     kafka: KafkaAddress,
     view: View,
-    logged: LoggedReading,
-    offsets_max: int | None,
+    reading: StreamReading,
 ) -> DataFrame:
-    """Return the records of a view as a stream, with `decoded`. Nothing is read yet.
-
-    `logged`: where it begins, and which histories count. `offsets_max`: of a batch; None: all that
-    are there.
-    """
+    """Return the records of a view as a stream, with `decoded`. Nothing is read yet."""
     options = {
         **write_options(kafka),
         **_stream_shape(view).write_options(),
         **_step_options(view),
         "minPartitions": str(session.sparkContext.defaultParallelism),
         "subscribe": ",".join(view.topics),
-        "startingOffsets": json.dumps(logged.firsts),
-        "leaderEpochs": write_epochs(logged.epochs),
+        "startingOffsets": json.dumps(reading.firsts),
+        "leaderEpochs": write_epochs(reading.epochs),
+        "triggerInterval": f"{reading.interval_ms}ms",
     }
-    if offsets_max is not None:
-        options["maxOffsetsPerTrigger"] = str(offsets_max)
+    if reading.offsets_max is not None:
+        options["maxOffsetsPerTrigger"] = str(reading.offsets_max)
     register_source(session)
     try:
         records = session.readStream.format(FORMAT).options(**options).load()
@@ -425,8 +425,10 @@ def _to_time(spec: LandingSpec, column: Column) -> Column:
     return F.when((column >= first) & (column < end), F.timestamp_micros(micros))
 
 
-def find_reading(view: View, name: SliceName, fold: Fold) -> LoggedReading:
-    """Return what the log of a query says of how a view is read."""
+def plan_reading(
+    view: View, name: SliceName, fold: Fold, offsets_max: int | None, interval_ms: int
+) -> StreamReading:
+    """Return how a view is read by the query of a log."""
     firsts: dict[str, dict[str, int]] = {topic: {} for topic in view.topics}
     epochs: dict[StreamShard, dict[int, int]] = defaultdict(dict)
     for key, state in fold.current().items():
@@ -434,7 +436,7 @@ def find_reading(view: View, name: SliceName, fold: Fold) -> LoggedReading:
             firsts[key.stream][key.shard] = state.first
             if state.leader_epoch is not None:
                 epochs[StreamShard(key.stream, key.shard)][state.next] = state.leader_epoch
-    return LoggedReading(firsts, epochs)
+    return StreamReading(firsts, epochs, offsets_max, interval_ms)
 
 
 def read_times(texts: Column, form: TimeFormat) -> Column:

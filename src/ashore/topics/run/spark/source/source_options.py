@@ -65,6 +65,7 @@ OPTIONS = (
     "subscribe",
     "subscribePattern",
     "timeout",
+    "triggerInterval",
     "values",
 )
 
@@ -127,6 +128,7 @@ class SourceOptions:
         steps: how partitions are read in step; None: each as fast as the others.
         epochs: leader epochs that a log has confirmed at offsets since a checkpoint was written:
             an operator has accepted that a topic was truncated there.
+        interval_ms: between the batches of a stream; None: not known.
 
     """
 
@@ -143,6 +145,7 @@ class SourceOptions:
     parallelism: int | None
     steps: StepRule | None
     epochs: Epochs
+    interval_ms: int | None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
@@ -194,6 +197,7 @@ class _Parser:
             steps=self._steps(shape),
             epochs=self._read("leaderEpochs", _parse_epochs, 'write {"topic": {"0": {"17": 3}}}')
             or {},
+            interval_ms=self._duration("triggerInterval"),
         )
         if self._problems:
             raise JobFileInvalid(

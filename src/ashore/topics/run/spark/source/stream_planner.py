@@ -25,6 +25,7 @@ from ashore.topics.run.spark.source.source_options import NAMED, ReadBound, Sour
 
 MeasureRecords = Callable[[Mapping[StreamShard, int]], float]  # bytes of an average record
 MEASURED_FOR_S = 30.0  # then records are measured again
+AFTER_TICK_MS = 200  # what has arrived by then belongs to the tick's batch
 _GENERATION = 1  # a stream reads one generation of its topics
 
 _log = logging.getLogger(__name__)
@@ -89,6 +90,7 @@ class StreamPlanner:
         `limited`: whether the limits of the options count.
         Raises HistoryTruncated, OffsetsGone, OffsetsWentBack, StreamReplaced, SourceError.
         """
+        self._pass_tick(start)
         streams, offsets, begins = look_again(
             self._clock, lambda: self._look(start), lambda message: _log.warning("%s", message)
         )
@@ -128,6 +130,21 @@ class StreamPlanner:
             if stop > begins[shard]:
                 ranges.append(ShardRange(_key(shard), OffsetRange(begins[shard], stop)))
         return tuple(sorted(ranges))
+
+    def _pass_tick(self, start: StreamEnd) -> None:
+        """Wait until shortly after the tick, where everything has been read.
+
+        Spark begins batches at multiples of the interval, and windows end there as well: the
+        records that move the watermark past a window arrive just after the tick. One interval later
+        they would close it one interval later.
+        """
+        interval_ms = self._options.interval_ms
+        if not interval_ms or self._target is not None or self._newest is None:
+            return
+        has_backlog = any(offset > (start.next_of(at) or 0) for at, offset in self._newest.shards())
+        wait_ms = min(AFTER_TICK_MS, interval_ms // 5) - self._clock.now_ms() % interval_ms
+        if wait_ms > 0 and not has_backlog:
+            self._clock.sleep(wait_ms / 1000)
 
     # ---- what Kafka has
 
