@@ -288,6 +288,20 @@ def test_a_batch_has_what_arrives_just_after_the_tick(
     assert clock.now_ms() == after_ms
 
 
+def test_an_interval_has_one_batch_however_often_spark_looks(kafka: RecordedSource) -> None:
+    clock = FakeClock(7_000)
+    planner = planner_of(kafka, clock=clock, triggerInterval="1s")
+    end = planner.plan_next(planner.plan_initial(), limited=True)
+    planned = []
+    for _ in range(12):
+        fill(kafka, CLICKS, 1)
+        before, end = end, planner.plan_next(end, limited=True)
+        if before != end:
+            planned.append((clock.now_ms(), nexts(end)["0"]))
+        clock.advance(0.25 - clock.now_ms() % 250 / 1000)
+    assert planned == [(7_200, 1), (8_200, 5), (9_200, 9)]
+
+
 def test_a_backlog_is_read_on_at_once(kafka: RecordedSource) -> None:
     fill(kafka, CLICKS, 10)
     clock = FakeClock(7_000)

@@ -311,6 +311,12 @@ class Sql(Section):
         description="How often the files of a table that SQL reads are listed again, such as "
         "another table of the lake that topics are joined with.",
     )
+    close_windows: Literal["next_batch", "at_once"] = Field(
+        default="next_batch",
+        description="`at_once`: a window is closed by a batch of its own as soon as the watermark "
+        "has passed it, one `batch.interval` sooner. That makes up to twice as many batches, with "
+        "their files of state.",
+    )
 
 
 _OR_NONE = JsonForm({"const": "none"}, is_beside=True)

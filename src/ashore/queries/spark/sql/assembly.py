@@ -191,6 +191,7 @@ def plan_queries(
             mark=TimeMark(parts.spark),
             topic=plan_topic(item, job.sql.producer) if isinstance(item, SinkTopic) else None,
             functions=functions,
+            closes_at_once=job.sql.close_windows == "at_once",
             leaves_aside=item.on_error == "dead_letter",
             job_settings=show_settings(job),
         )

@@ -59,6 +59,9 @@ class PlannedFrame(NamedTuple):
     graph: PlanGraph
 
 
+_LOOKS = 4  # in an interval, where windows are closed at once
+
+
 @dataclass(frozen=True)
 class QueryPlan:
     """What a query is: its INSERT, the views of its job, where its state is."""
@@ -81,11 +84,21 @@ class QueryPlan:
     offsets_max: Mapping[str, int] = field(default_factory=dict)  # of each view, a batch
     job_settings: tuple[tuple[str, str], ...] = ()  # what the job file says, without secrets
     left_out: tuple[Letter, ...] = ()  # records that the log says are left out
+    closes_at_once: bool = False  # windows, by a batch of their own
 
     @property
     def mode(self) -> str:
         """What Spark hands over: rows that are final, or those that a batch has changed."""
         return "update" if self.topic and self.topic.is_upsert else "append"
+
+    @property
+    def trigger_ms(self) -> int:
+        """How often Spark looks whether there is a batch to run.
+
+        Records are read once an interval; what a batch has made final, Spark hands over in a batch
+        without records, which it runs as soon as it looks again.
+        """
+        return max(1, self.interval_ms // _LOOKS) if self.closes_at_once else self.interval_ms
 
     @property
     def makes_nulls(self) -> bool:

@@ -125,7 +125,7 @@ class SqlQuery:
         self._batches.past = {number: each.query.lineage for number, each in behind.items()}
         if behind:
             self._catch_up(frame, behind)
-        interval = f"{self.plan.interval_ms} milliseconds"
+        interval = f"{self.plan.trigger_ms} milliseconds"
         writer = self._writer(frame)
         self._start(
             frame,

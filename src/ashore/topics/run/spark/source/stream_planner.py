@@ -55,6 +55,7 @@ class StreamPlanner:
         self._target: StreamEnd | None = None  # of available-now
         self._planned: StreamEnd | None = None  # the last end; what it is made of was checked
         self._newest: StreamEnd | None = None
+        self._tick = -1  # the interval of the last batch that was planned without a backlog
         self._turns: dict[ShardKey, int] = {}  # the last batch that read a partition, counted here
         self._measured: tuple[float, float] | None = None  # when, and the bytes of a record
 
@@ -90,7 +91,8 @@ class StreamPlanner:
         `limited`: whether the limits of the options count.
         Raises HistoryTruncated, OffsetsGone, OffsetsWentBack, StreamReplaced, SourceError.
         """
-        self._pass_tick(start)
+        if self._has_batch(start):
+            return start
         streams, offsets, begins = look_again(
             self._clock, lambda: self._look(start), lambda message: _log.warning("%s", message)
         )
@@ -131,20 +133,25 @@ class StreamPlanner:
                 ranges.append(ShardRange(_key(shard), OffsetRange(begins[shard], stop)))
         return tuple(sorted(ranges))
 
-    def _pass_tick(self, start: StreamEnd) -> None:
-        """Wait until shortly after the tick, where everything has been read.
+    def _has_batch(self, start: StreamEnd) -> bool:
+        """Return whether this interval has its batch; before, wait until shortly after its tick.
 
         Spark begins batches at multiples of the interval, and windows end there as well: the
         records that move the watermark past a window arrive just after the tick. One interval later
-        they would close it one interval later.
+        they would close it one interval later. A backlog is read on at once.
         """
         interval_ms = self._options.interval_ms
         if not interval_ms or self._target is not None or self._newest is None:
-            return
-        has_backlog = any(offset > (start.next_of(at) or 0) for at, offset in self._newest.shards())
-        wait_ms = min(AFTER_TICK_MS, interval_ms // 5) - self._clock.now_ms() % interval_ms
-        if wait_ms > 0 and not has_backlog:
-            self._clock.sleep(wait_ms / 1000)
+            return False
+        is_behind = any(offset > (start.next_of(at) or 0) for at, offset in self._newest.shards())
+        if is_behind and self.waits_for is None:
+            return False
+        after_ms = min(AFTER_TICK_MS, interval_ms // 5)
+        now_ms = self._clock.now_ms()
+        wait_ms = max(0, after_ms - now_ms % interval_ms)
+        self._clock.sleep(wait_ms / 1000)
+        before, self._tick = self._tick, (now_ms + wait_ms) // interval_ms
+        return before == self._tick
 
     # ---- what Kafka has
 
