@@ -41,3 +41,19 @@ def test_a_state_of_the_summary_leads_to_its_jobs(served, open_page):
     page.locator("#summary div", has_text="not readable").get_by_role("link", name="1").click()
     expect(page.locator("#jobs tbody tr:visible")).to_have_count(1)
     expect(page.locator("#jobs")).to_contain_text("broken")
+
+
+def test_the_wall_shows_each_job_and_whether_one_needs_a_person(served, open_page):
+    served.lakes.add("clicks", make_lake())
+    served.watch.look()
+    page = open_page("/ui/wall")
+    expect(page.locator(".verdict")).to_have_text("1 job, none needs a person")
+    (served.lakes.directory / "broken.yaml").write_text("job: broken\nlake: nowhere\n", "utf-8")
+    served.watch.look()
+    expect(page.locator(".verdict")).to_have_text("1 of 2 jobs needs a person")  # by itself
+    expect(page.locator(".cells li")).to_have_count(2)
+    expect(page.locator(".cells .bad")).to_contain_text("broken")
+    expect(page.locator(".needs")).to_contain_text("broken")
+    check_everywhere(page, "wall")
+    page.locator(".cells").get_by_role("link", name="clicks").click()
+    expect(page.get_by_role("heading", name="clicks")).to_be_visible()

@@ -6,7 +6,7 @@ from tests.unit.fleet.test_needs import seen, supervised
 from tests.unit.proof.lakes import make_lake
 
 from ashore.fleet.server.condition import SeenJob
-from ashore.fleet.server.pages.fleet_page import HOUR_MS, list_jobs, view_fleet
+from ashore.fleet.server.pages.fleet_page import HOUR_MS, list_jobs, show_wall, view_fleet
 from ashore.proof.status.health import FleetRow
 from ashore.proof.status.status import read_status
 
@@ -46,3 +46,15 @@ def test_a_label_is_escaped() -> None:
     html = list_jobs(view_fleet([labelled("a", "<b>")]), "/jobs")
     assert "<b>" not in html
     assert "team=&lt;b&gt;" in html
+
+
+def test_a_wall_names_what_needs_a_person_and_has_a_cell_for_each_job() -> None:
+    jobs = [labelled(f"job{each:03}", "a") for each in range(300)]
+    html = show_wall(view_fleet(jobs))
+    assert "300 jobs, none needs a person" in html
+    assert html.count('<li class="">') == 300
+    html = show_wall(view_fleet([*jobs, labelled("<slow>", "a", slow_since_ms=1)]))
+    assert "1 of 301 jobs needs a person" in html
+    assert html.count('<li class="bad">') == 1
+    assert "<slow>" not in html
+    assert "the disk is full" in show_wall(view_fleet(jobs), "the disk is full")

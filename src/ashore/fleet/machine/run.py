@@ -30,6 +30,7 @@ from ashore.base.units import format_time
 from ashore.errors import AshoreError, ExitCode
 from ashore.fleet.machine.background import Background
 from ashore.fleet.machine.processes import StartOrder, own_start_ms
+from ashore.fleet.records.history import SampleMaker, write_sample
 from ashore.fleet.records.job_files import JobFile, read_job_file
 from ashore.fleet.records.server_files import (
     BatchSeen,
@@ -62,16 +63,16 @@ from ashore.jobs.file.metrics import Metrics
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.metrics.export import exported
 from ashore.jobs.metrics.job_metrics import JobMetrics
-from ashore.log.progress import MEASURES, STOPPED, Retrying, SliceMeasured
+from ashore.log.progress import MEASURES, STOPPED, BatchCounted, Retrying, SliceMeasured
+from ashore.proof.status.status import add_lags
 from ashore.topics.use.run_job import SIGNALLED, failure_of, running
 
 METRICS_EVERY = "10s"
 OUTPUT_BYTES = 5_000_000  # of Spark's own log, and of this process's output
 LOOK_AT_OUTPUT_S = 2.0
-SEEN_EVERY_MS, SAMPLE_EVERY_MS = 1_000, 15_000
+SEEN_EVERY_MS = 1_000
 SEEN_AGAIN_MS = 10_000  # where nothing has changed
 LOG_BYTES, LOGS_KEPT = 10_000_000, 5
-SAMPLES_BYTES = 1_000_000
 WARNED_MS = 300_000  # a warning that does not come again is over after so long
 PHASES = {Starting: "starting", Started: "running", Ended: "stopping", Failed: "stopping"}
 BATCHES_SEEN, WARNINGS_SEEN, RATE_BATCHES = 20, 5, 12
@@ -159,7 +160,8 @@ class RunRecorder:
         self._phase = "starting"
         self._slices: dict[str, _SliceState] = {}
         self._warnings: deque[_Warning] = deque(maxlen=WARNINGS_SEEN)
-        self._written_ms = self._sampled_ms = 0
+        self._written_ms = 0
+        self._samples = SampleMaker()
         self._has_changed = True
         self.job_pid: int | None = None
         self.job_log = ""
@@ -176,7 +178,7 @@ class RunRecorder:
                 self._land(event, now_ms)
             case Recovered():
                 self._forget_tries(self._slice(event.slice))
-            case SliceMeasured() | QueryProgressed() | Retrying():
+            case BatchCounted() | SliceMeasured() | QueryProgressed() | Retrying():
                 self._measure(event, now_ms)
             case WarningEvent():
                 self._warn(event, now_ms)
@@ -221,6 +223,7 @@ class RunRecorder:
                 ended.landed,
                 tuple(StepTaken(str(step), ms) for step, ms in ended.steps),
             )
+            self._samples.end_batch(sum(step.took_ms for step in steps))
             counts = (landed.batch, landed.entry, landed.rows, landed.files)
             batch = BatchSeen(*counts, now_ms, steps, landed.tables[:20])
             state.set(batches=(*state.seen.batches, batch)[-BATCHES_SEEN:])
@@ -237,9 +240,14 @@ class RunRecorder:
         rows = state.seen.rows + event.rows
         state.set(batch=event.batch, entry=event.entry, last_commit_ms=now_ms, rows=rows)
 
-    def _measure(self, event: SliceMeasured | QueryProgressed | Retrying, now_ms: int) -> None:
+    def _measure(
+        self, event: BatchCounted | SliceMeasured | QueryProgressed | Retrying, now_ms: int
+    ) -> None:
         state = self._slice(event.slice)
         match event:
+            case BatchCounted():
+                for table in event.tables:
+                    self._samples.count(table.outcome, table.records)
             case Retrying():
                 since_ms = state.seen.retrying_since_ms or now_ms
                 state.set(state="retrying", retrying_since_ms=since_ms)
@@ -274,11 +282,14 @@ class RunRecorder:
             state.set(state="running", retrying_since_ms=None)
 
     def _write_due(self, now_ms: int) -> None:
+        slices = self._slices.values()
         age_ms = now_ms - self._written_ms
         if age_ms < 0 or age_ms >= (SEEN_EVERY_MS if self._has_changed else SEEN_AGAIN_MS):
             self._write(now_ms)
-        if not 0 <= now_ms - self._sampled_ms < SAMPLE_EVERY_MS:
-            self._sample(now_ms)
+        if self._samples.is_due(now_ms):
+            sample = self._samples.take(now_ms, add_lags(each.seen.lag for each in slices))
+            with suppress(OSError):
+                write_sample(self._files.history, sample)
 
     def _write(self, now_ms: int) -> None:
         self._written_ms, self._has_changed = now_ms, False
@@ -302,16 +313,6 @@ class RunRecorder:
         state = self._slices.get(warning.slice)
         is_down = state is not None and state.seen.state != "running"
         return is_down or now_ms - warning.at_ms < WARNED_MS
-
-    def _sample(self, now_ms: int) -> None:
-        self._sampled_ms = now_ms
-        slices = {
-            name: [state.seen.rows, state.seen.lag, state.rate(now_ms)]
-            for name, state in sorted(self._slices.items())
-        }
-        with suppress(OSError):
-            line = {"at_ms": now_ms, "slices": slices}
-            append_line(self._files.samples, line, SAMPLES_BYTES, 1)
 
 
 @dataclass

@@ -108,7 +108,7 @@ class RunFiles:
     metrics = _at("root", "metrics.prom")  # its metrics, in Prometheus's text format
     log = _at("root", "job.log")  # what it reported: one line of JSON per event. Rotated
     output = _at("root", "output.log")  # what its process printed, such as a traceback
-    samples = _at("root", "samples.jsonl")  # rate and lag over time: one line per sample. Rotated
+    history = _at("root", "history.jsonl")  # what it did over time: one line per sample. Rotated
     followed = _at("root", "followed.json")  # how far the server has read the job's logs
 
 

@@ -5,7 +5,7 @@ What it promises: reads only; a query whose checkpoint cannot be read is a secti
 
 from statistics import median
 
-from ashore.errors import AshoreError, CheckpointUnfit
+from ashore.errors import AshoreError, CheckpointUnfit, RequestInvalid
 from ashore.fleet.server.pages.drawing import named
 from ashore.log import names
 from ashore.queries.state.files import CheckpointStore
@@ -23,11 +23,10 @@ SKEWED = 2.0  # times the median: worth a word
 
 def look_at_checkpoints(opened: OpenJob) -> list[dict[str, object]]:
     """Return what a page shows of the checkpoint of each query of a job. Raises StorageError."""
-    job, lake = opened.job, lake_of(opened.job)
+    job = opened.job
     shown = []
     for query, sink in sinks_of(job).items():
-        path = names.savepoint_directory(sink_slice(job.job, sink))
-        savepoints = list_savepoints(CheckpointStore(opened.storage, path, f"{lake.uri}/{path}"))
+        savepoints = list_savepoints(_savepoints_of(opened, query))
         found, operators = None, list[dict[str, object]]()
         error: AshoreError | None = None
         is_new = False
@@ -44,6 +43,22 @@ def look_at_checkpoints(opened: OpenJob) -> list[dict[str, object]]:
         view["is_new"] = is_new
         shown.append(view | {"operators": operators, "savepoints": savepoints})
     return shown
+
+
+def find_directory(query: str, opened: OpenJob) -> str:
+    """Return where savepoints of a query are kept beside the job's log. Raises RequestInvalid."""
+    if query not in sinks_of(opened.job):
+        raise RequestInvalid(
+            f"{opened.job.job} has no query {query[:100]}",
+            hint=f"there is {', '.join(sinks_of(opened.job)) or 'none'}",
+        )
+    return _savepoints_of(opened, query).place
+
+
+def _savepoints_of(opened: OpenJob, query: str) -> CheckpointStore:
+    name = sink_slice(opened.job.job, sinks_of(opened.job)[query])
+    path = names.savepoint_directory(name)
+    return CheckpointStore(opened.storage, path, f"{lake_of(opened.job).uri}/{path}")
 
 
 def view_operator(operator: InspectedOperator) -> dict[str, object]:

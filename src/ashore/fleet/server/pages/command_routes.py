@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -11,13 +12,14 @@ from fastapi.responses import RedirectResponse, Response
 from ashore.errors import OperationUnknown, RequestInvalid
 from ashore.fleet.access.guard import asker_of, form_of
 from ashore.fleet.operate.operations import OperationView
-from ashore.fleet.server.pages.checkpoint_view import look_at_checkpoints
+from ashore.fleet.server.pages.checkpoint_view import find_directory, look_at_checkpoints
 from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.render import HEADERS
 
 PROBLEMS = 50
 DOCUMENT_MAX = 200_000
 CHECKS = ("verify", "audit")
+SAVEPOINT = "checkpoint savepoint"
 LIST_DRILLS, RUN_DRILL = "drill list", "drill run"
 
 
@@ -66,6 +68,14 @@ def command_routes(frame: PageFrame) -> APIRouter:
         view = await frame.look(name, look_at_checkpoints)
         shown = {"view": view, "tab": "Checkpoints", "at": "Jobs"}
         return frame.show(request, "checkpoints.html", name=name, **shown)
+
+    @router.post("/ui/jobs/{name}/checkpoints")
+    async def take_savepoint(request: Request, name: str) -> Response:
+        query, job = form_of(request).get("query", ""), frame.job(name)
+        directory = await frame.look(name, partial(find_directory, query))
+        values = {"where": str(job.path), "query": query, "to": directory}
+        id_ = frame.run(SAVEPOINT, name, asker_of(request).by, values)
+        return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
     return router
 

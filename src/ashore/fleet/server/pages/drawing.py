@@ -64,12 +64,15 @@ _S, _MIN, _H = 1_000, 60_000, 3_600_000
 TIME_STEPS_MS = (
     *(each * _S for each in (1, 2, 5, 10, 30)),
     *(each * _MIN for each in (1, 2, 5, 10, 30)),
-    *(each * _H for each in (1, 2, 6, 12, 24)),
+    *(each * _H for each in (1, 2, 6, 12, 24, 48)),
 )
 
 
 def chart(times_ms: Sequence[int], values: Sequence[float | None], title: str) -> str:
-    """Return values over time as a line, with axes; times are in UTC. Empty without two values."""
+    """Return values over time as a line, with axes. Empty without two values.
+
+    Times are in UTC; over more than a day they are days.
+    """
     known = [each for each in values if each is not None]
     if len(known) < 2 or times_ms[-1] <= times_ms[0]:
         return ""
@@ -88,7 +91,9 @@ def chart(times_ms: Sequence[int], values: Sequence[float | None], title: str) -
         for at, value in zip(times_ms, values, strict=True)
     ]
     most = f"at most {max(known):,.0f}"
-    ends = " to ".join(format_time(each)[11:19] for each in (start, times_ms[-1]))
+    clock, day = slice(11, 19), slice(5, 10)
+    part = clock if span <= 24 * _H else day
+    ends = " to ".join(format_time(each)[part] for each in (start, times_ms[-1]))
     label = named(f"{title} from {ends} UTC, {most}")
     parts = [
         f'<svg class="chart" viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" {label}>',
@@ -100,7 +105,8 @@ def chart(times_ms: Sequence[int], values: Sequence[float | None], title: str) -
         parts.append(text_at(LEFT, round(up(tick) - 3, 1), f"{tick:,.10g}"))
     for at_ms in time_ticks(start, times_ms[-1]):
         if EDGE <= across(at_ms) <= CHART_WIDTH - EDGE:
-            words = format_time(at_ms)[11 : 19 if span < _H else 16]
+            words = format_time(at_ms)[part]
+            words = words if span < _H else words[:5]
             parts.append(f'<path class="grid" d="M{across(at_ms):.1f},{base} v4"/>')
             parts.append(text_at(round(across(at_ms), 1), CHART_HEIGHT - 3, words, "middle"))
     return "\n".join([*parts, f'<path class="line" d="{path_of(points)}"/>', "</svg>"])

@@ -144,11 +144,14 @@ ROWS_MAX = 4_096
 
 
 class ListedRows(NamedTuple):
-    """Which list: its order, the words of its rows, what its reader may read (see `scope`)."""
+    """Which list: its order, the words of its rows, what its reader may read (see `scope`), and
+    whether it is the page for a wall.
+    """
 
     sort: str
     words: str
     scope: tuple[Grant, ...]
+    is_wall: bool = False
 
 
 class MadeList(NamedTuple):
@@ -173,6 +176,11 @@ def list_jobs(
     """
     shown = {"view": view, "rows": [_row_html(each) for each in view.rows], "directory": directory}
     return Markup(render("jobs_main.html", **shown, problem=problem, is_part=is_part))  # noqa: S704
+
+
+def show_wall(view: FleetView, problem: str = "") -> Markup:
+    """Return the page for a wall: each job as a cell, those that need a person in words."""
+    return Markup(render("wall_main.html", view=view, problem=problem))  # noqa: S704
 
 
 @lru_cache(ROWS_MAX)
@@ -205,7 +213,10 @@ class FleetPage:
                     each for each in self._plane.jobs() if is_in_scope(scope, labels(each.name))
                 ]
                 view = view_fleet(jobs, which.sort, which.words)
-                server = (self._plane.directory, self._plane.problem)
-                html = list_jobs(view, *server, is_part=bool(which.scope))
+                if which.is_wall:
+                    html = show_wall(view, self._plane.problem)
+                else:
+                    server = (self._plane.directory, self._plane.problem)
+                    html = list_jobs(view, *server, is_part=bool(which.scope))
                 made = self._made.put(which, MadeList(stamp, time.monotonic(), html))
             return made

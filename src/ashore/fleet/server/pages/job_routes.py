@@ -10,8 +10,11 @@ from fastapi.responses import RedirectResponse, Response
 from ashore.base.recent import Recent
 from ashore.errors import AshoreError, RequestInvalid
 from ashore.fleet.access.guard import asker_of
+from ashore.fleet.records.history import read_history
+from ashore.fleet.server.pages.fleet_page import view_row
 from ashore.fleet.server.pages.frame import PageFrame
-from ashore.fleet.server.pages.job_view import view_job
+from ashore.fleet.server.pages.job_text import read_job_texts
+from ashore.fleet.server.pages.job_view import OVER_MS, view_history, view_job
 from ashore.fleet.server.pages.log_view import page_of, view_entry, view_log
 from ashore.fleet.server.pages.output_view import read_output
 from ashore.fleet.server.pages.render import HEADERS
@@ -37,7 +40,7 @@ def job_routes(frame: PageFrame) -> APIRouter:
     router, recent = frame.router(), _RecentBatches(frame)
 
     @router.get("/ui/jobs/{name}")
-    async def job(request: Request, name: str) -> Response:
+    async def job(request: Request, name: str, over: str = "hour") -> Response:
         live, seen = frame.live(name), frame.job(name)
         batches: Batches = {}
         problem = ""
@@ -46,7 +49,11 @@ def job_routes(frame: PageFrame) -> APIRouter:
                 batches = await recent.read(name, str(live["stamp"]))
             except AshoreError as error:
                 problem = f"The last batches are not shown: {error.message}. {error.hint}"
-        values = {**view_job(seen, batches, problem), "tab": "Overview", **live}
+        over = over if over in OVER_MS else "hour"
+        path, since_ms = frame.plane.run_files(name).history, seen.seen_ms - OVER_MS[over]
+        samples = await frame.wait(partial(read_history, path, since_ms))
+        history = view_history(samples, over, view_row(seen).lag, seen.seen_ms)
+        values = {**view_job(seen, batches, problem), **history, "tab": "Overview", **live}
         return frame.show(request, "job.html", name=name, at="Jobs", **values)
 
     @router.get("/ui/jobs/{name}/log")
@@ -63,6 +70,12 @@ def job_routes(frame: PageFrame) -> APIRouter:
         lines = await frame.wait(partial(read_output, path))
         shown = {"lines": lines, "path": path, "tab": "Process log", **live}
         return frame.show(request, "output.html", name=name, at="Jobs", **shown)
+
+    @router.get("/ui/jobs/{name}/job-file")
+    async def job_file(request: Request, name: str) -> Response:
+        texts = await frame.check(read_job_texts, frame.job(name).path)
+        shown = {"texts": texts, "tab": "Job file", "at": "Jobs"}
+        return frame.show(request, "job_file.html", name=name, **shown)
 
     @router.get("/ui/jobs/{name}/log/{part}/{number}")
     async def entry(request: Request, name: str, part: str, number: int) -> Response:

@@ -16,14 +16,18 @@ from ashore.base.unique import unique
 from ashore.errors import RequestInvalid
 from ashore.fleet.operate.verbs import BESIDE_SUFFIXES
 from ashore.jobs.file import parse_job
+from ashore.jobs.file.document import read_document
 from ashore.jobs.file.masking import MaskedText, mask_secrets
+from ashore.jobs.file.values import MASK
+from ashore.jobs.kafka_options import SECRET_NAME
+from ashore.plans.text import mask_literals
 from ashore.topics.loop.job import columns_of
 
 TEXT_MAX = 200_000  # characters of a job file that pages show and take
 
 
 def read_job_text(path: Path) -> str:
-    """Return a job file as it is. Raises RequestInvalid."""
+    """Return a job file, or a file that it names, as it is. Raises RequestInvalid."""
     try:
         with path.open("rb") as file:
             content = file.read(TEXT_MAX + 1) if path.is_file() else b""
@@ -38,6 +42,24 @@ def read_job_text(path: Path) -> str:
 def read_masked(path: Path) -> MaskedText:
     """Return a job file without its secrets. Raises RequestInvalid, JobFileInvalid."""
     return mask_secrets(read_job_text(path))
+
+
+def read_job_texts(path: Path) -> dict[str, str]:
+    """Return a job file and the SQL file beside it that it names, by name, without their secrets.
+
+    A file elsewhere is left out: who may write job files may not read all that the server can.
+    Raises RequestInvalid, JobFileInvalid.
+    """
+    texts = {path.name: read_masked(path).text}
+    data = read_document(texts[path.name]).data
+    sql = data.get("sql") if isinstance(data, dict) else None
+    named = sql.get("file") if isinstance(sql, dict) else None
+    if not isinstance(named, str):
+        return texts
+    beside = (path.parent / named).resolve()
+    if beside.parent == path.parent.resolve() and beside.suffix in BESIDE_SUFFIXES:
+        texts[beside.name] = mask_literals(read_job_text(beside), SECRET_NAME, MASK)
+    return texts
 
 
 def read_labels(name: str, text: str) -> Mapping[str, str]:

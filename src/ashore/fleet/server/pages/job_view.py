@@ -10,10 +10,11 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from ashore.base.units import format_duration
+from ashore.fleet.records.history import Sample, split_at_gaps, thin
 from ashore.fleet.records.server_files import BatchSeen
 from ashore.fleet.server.condition import SeenJob
 from ashore.fleet.server.pages.drawing import chart, named
-from ashore.fleet.server.pages.fleet_page import JobRow, view_row
+from ashore.fleet.server.pages.fleet_page import view_row
 from ashore.fleet.server.pages.flow_svg import draw_flow, view_flow
 from ashore.fleet.server.pages.supervision import offered_verbs
 from ashore.log.store.walk import RecentBatch
@@ -126,7 +127,6 @@ def view_job(
             for each in slices
         ],
         "flow": "" if status is None else draw_flow(view_flow(status, row.state)),
-        "lag": _lag_chart(seen, row),
         "blocked": () if status is None else status.blocked_seals[:SHOWN],
         "retained": () if status is None else status.kept[:SHOWN],
         "deferred": [each for found in slices for each in found.deferred_by_action],
@@ -161,9 +161,50 @@ def _rate_chart(batches: Sequence[RecentBatch]) -> str:
     return chart(times, rates, "records per second, batch by batch")
 
 
-def _lag_chart(seen: SeenJob, row: JobRow) -> str:
-    """Return the lag over time; it ends with the lag that the page shows in figures."""
-    times, lags = [each.at_ms for each in seen.samples], [each.lag for each in seen.samples]
-    if times and row.lag is not None and seen.seen_ms > times[-1]:
-        times, lags = [*times, seen.seen_ms], [*lags, row.lag]
-    return chart(times, lags, "lag in offsets, as this server saw it")
+OVER_MS = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
+POINTS = 240  # more are not seen
+
+
+def view_history(
+    samples: Sequence[Sample], over: str, lag: int | None, now_ms: int
+) -> dict[str, object]:
+    """Return what the page of a job shows of a time, by the names of its template.
+
+    Arguments:
+        samples: of that time, the oldest first.
+        over: a key of `OVER_MS`.
+        lag: that the page shows in figures: the chart of the lag ends with it; None: not known.
+        now_ms: of the lag.
+
+    """
+    points = list(split_at_gaps(thin(samples, POINTS)))
+    times = [at_ms for at_ms, _ in points]
+    lags = [None if each is None else each.lag for _, each in points]
+    has_later = bool(times) and lag is not None and now_ms > times[-1]
+    charts = [
+        chart(times[1:], _rates(points), "records landed per second"),
+        chart([*times, *[now_ms] * has_later], [*lags, *[lag] * has_later], "lag in offsets"),
+        chart(times, _batch_times(points), "longest batch in seconds"),
+    ]
+    for title, counts in (
+        ("dead letters", [None if each is None else each.dead for _, each in points]),
+        ("late records", [None if each is None else each.late for _, each in points]),
+    ):
+        if any(counts):
+            charts.append(chart(times, counts, title))
+    return {"over": over, "spans": tuple(OVER_MS), "charts": charts}
+
+
+def _batch_times(points: Sequence[tuple[int, Sample | None]]) -> list[float | None]:
+    return [
+        None if each is None or each.batch_ms is None else each.batch_ms / 1000
+        for _, each in points
+    ]
+
+
+def _rates(points: Sequence[tuple[int, Sample | None]]) -> list[float | None]:
+    """Return records per second, from each point to the next."""
+    return [
+        after.landed * 1000 / (at_ms - before_ms) if before and after else None
+        for (before_ms, before), (at_ms, after) in pairwise(points)
+    ]

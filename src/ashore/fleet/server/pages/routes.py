@@ -29,7 +29,7 @@ from ashore.fleet.access.guard import (
     visitor_of,
 )
 from ashore.fleet.access.permissions import JobAccess
-from ashore.fleet.access.tokens import UserRole
+from ashore.fleet.access.tokens import Grant, UserRole
 from ashore.fleet.machine.check_process import CheckProcesses
 from ashore.fleet.server.pages.command_routes import command_routes
 from ashore.fleet.server.pages.fleet_page import FleetPage, ListedRows
@@ -132,12 +132,21 @@ def _fleet_routes(frame: PageFrame) -> APIRouter:
 
     @router.get("/ui/jobs")
     async def jobs(request: Request, sort: str = "need", q: str = "") -> Response:
-        which = ListedRows(sort, q, frame.guard.jobs.scope(visitor_of(request).caller))
+        return await show(request, ListedRows(sort, q, scope_of(request)), "Jobs")
+
+    @router.get("/ui/wall")
+    async def wall(request: Request, q: str = "") -> Response:
+        return await show(request, ListedRows("need", q, scope_of(request), is_wall=True), "Wall")
+
+    def scope_of(request: Request) -> tuple[Grant, ...]:
+        return frame.guard.jobs.scope(visitor_of(request).caller)
+
+    async def show(request: Request, which: ListedRows, at: str) -> Response:
         made = page.known(which)
         if made is None:
             made = await run_in_threadpool(page.make, which)
         live = {**frame.live(None), "stamp": made.stamp}
-        return frame.show(request, "jobs.html", main=made.html, at="Jobs", **live)
+        return frame.show(request, "jobs.html", main=made.html, at=at, **live)
 
     @router.get("/ui/events")
     async def events(request: Request, job: str = "", command: str = "") -> Response:

@@ -5,11 +5,9 @@ beside, where something changed.
 """
 
 import hashlib
-import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from functools import partial
 
 from ashore.base.clock import SystemClock
@@ -32,7 +30,6 @@ from ashore.topics.open_job import OpenJob
 
 SAMPLE_S = 5.0
 SAMPLES = 120
-SAMPLES_BYTES = 60_000  # of the file of a job, from its end
 VERBS: Mapping[str, str] = {
     "start": "It starts as soon as the server has looked, whatever it ended with before.",
     "stop": "It ends in order: the batch under way is finished or left. It stays stopped until "
@@ -102,12 +99,11 @@ class SupervisedJobs:
         return [self._seen(views[name], watched.get(name), now_ms) for name in sorted(views)]
 
     def job(self, name: str) -> SeenJob | None:
-        """Return a job as it was last seen, with its rates of the last hour, or None."""
+        """Return a job as it was last seen, or None."""
         view = self._supervisor.views.get(name)
         if view is None:
             return None
-        seen = self._seen(view, self.watch.job(name), self.now_ms())
-        return replace(seen, samples=_read_samples(self._layout, name))
+        return self._seen(view, self.watch.job(name), self.now_ms())
 
     def labels(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a job; None: there is no such job, or its file is not valid."""
@@ -273,24 +269,3 @@ def offered_verbs(view: ManagedJob | None) -> tuple[str, ...]:
     if view.desired.state == "running":
         return ("restart", "stop", "drain", "pause")
     return ("start", "drain", "remove") if view.desired.state == "stopped" else ("start", "stop")
-
-
-def _read_samples(layout: ServerFiles, name: str) -> tuple[RateSample, ...]:
-    """Return rate and lag over time, as the runs of a job wrote them."""
-    try:
-        with layout.run_of(name).samples.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - SAMPLES_BYTES))
-            lines = file.read().splitlines()
-    except OSError:
-        return ()
-    found = []
-    for line in lines:
-        with suppress(ValueError, TypeError, KeyError, AttributeError):  # a line that was cut
-            document = json.loads(line)
-            parts = list(document["slices"].values())
-            lags, rates = [each[1] for each in parts], [each[2] for each in parts]
-            lag = None if None in lags else sum(lags)
-            rate = sum(each or 0 for each in rates)
-            found.append(RateSample(int(document["at_ms"]), rate, lag))
-    return tuple(found)
