@@ -104,6 +104,10 @@ ERRORS = [
         *(14, "tables[2].retention", "however old", "ashore retire"),
     ),
     pytest.param(
+        ("- table: ods.big", "- table: ods.big\n    format: delta\n    retention: 90d"),
+        *(15, "tables[2].retention", "in a table format", "another engine"),
+    ),
+    pytest.param(
         ("    table: ods.users\n", "    table: ods.users\n    retention: 90d\n"),
         *(10, "tables[1].retention", "land: false", "remove the key"),
     ),

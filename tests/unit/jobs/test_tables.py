@@ -80,6 +80,13 @@ def load(*items: str) -> Job:
             "tables[0].retention",
             "partition_by has no date",
         ),
+        *(
+            (
+                (f"topic: a, table: x.a, format: {name}, partition_by: [id], retention: 90d",),
+                *(5, "tables[0].retention", "in a table format"),
+            )
+            for name in ("delta", "iceberg")
+        ),
         (
             ("topic: a, table: x.a, late: {after: 2h}, retention: 2h",),
             5,

@@ -100,18 +100,10 @@ def check_iceberg(data: object, items: Items) -> Iterator[Finding]:
         yield Finding(("catalog",), message, "add catalog: {iceberg: {type: rest, uri: ...}}")
 
 
-def check_snapshots(items: Items) -> Iterator[Finding]:
-    """Yield what does not apply to tables in a table format."""
-    for index, item in items.items():
-        if item.format in SNAPSHOTS and item.retention_ms is not None:
-            message = "retention does not apply to tables in a table format in this release"
-            instead = "remove the key, and delete rows by another engine"
-            yield Finding(("tables", index, "retention"), message, instead)
-
-
 def check_item(index: int, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with one item, its columns not looked at."""
     key: Key = ("tables", index)
+    yield from _check_retention(key, item)
     if item.topic is None:
         yield from sql_checks.check_sink_table(key, item)
         return
@@ -122,7 +114,6 @@ def check_item(index: int, item: Table) -> Iterator[Finding]:
             f"{TOPIC_PLACE} is for items whose topic is an /expression/",
             f"write {item.table.replace(TOPIC_PLACE, table_name_part(item.topic))}",
         )
-    yield from _check_retention(key, item)
     if item.is_json and item.schema_ddl is None:
         yield Finding(
             (*key, "schema"),
@@ -132,12 +123,25 @@ def check_item(index: int, item: Table) -> Iterator[Finding]:
 
 
 def _check_retention(key: Key, item: Table) -> Iterator[Finding]:
-    """Yield why the partitions of a table that topics fill cannot be dropped by their age."""
+    """Yield why the partitions of a table cannot be dropped by their age: the first reason."""
     if item.retention_ms is None:
         return
     place = (*key, "retention")
     if not item.land:
         yield Finding(place, "with land: false there is no table to drop from", "remove the key")
+    elif item.format in SNAPSHOTS:
+        message = "retention does not apply to tables in a table format in this release"
+        yield Finding(place, message, "remove the key, and delete rows by another engine")
+    elif item.topic is None:
+        message = (
+            "`retention` does not apply to tables that SQL writes: rows can go to any partition, "
+            "however old"
+        )
+        instead = (
+            "remove the key, and drop partitions with: ashore retire JOB.yaml TABLE --older-than "
+            "90d"
+        )
+        yield Finding(place, message, instead)
     elif "date" not in item.partition_by:
         message = "retention drops partitions of time, and partition_by has no date"
         yield Finding(place, message, "write partition_by: [date, ...], or remove retention")

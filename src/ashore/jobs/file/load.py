@@ -192,7 +192,6 @@ def _together(document: Document, check_schema: SchemaCheck | None) -> list[Find
     findings += checks.check_tables(items, line)
     findings += checks.check_hdfs(data)
     findings += checks.check_iceberg(data, items)
-    findings += checks.check_snapshots(items)
     findings += checks.check_s3(data)
     findings += checks.check_spark(data, items)
     findings += sql_checks.check_sql(data, items)

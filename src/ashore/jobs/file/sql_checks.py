@@ -29,16 +29,6 @@ def check_sink_table(key: Key, item: Table) -> Iterator[Finding]:
     for name in sorted(_OF_TOPICS & item.model_fields_set):
         message = f"{name} applies to records of a topic, and this table is written by SQL"
         yield Finding((*key, name), message, "remove the key, or add topic: NAME")
-    if item.retention_ms is not None:
-        message = (
-            "`retention` does not apply to tables that SQL writes: rows can go to any partition, "
-            "however old"
-        )
-        instead = (
-            "remove the key, and drop partitions with: ashore retire JOB.yaml TABLE --older-than "
-            "90d"
-        )
-        yield Finding((*key, "retention"), message, instead)
     if TOPIC_PLACE in item.table:
         yield Finding((*key, "table"), f"{TOPIC_PLACE} stands for a topic, and there is none")
     elif len(names.insert_into_table(item.table)) > 50:
