@@ -9,18 +9,21 @@ from collections.abc import Callable, Sequence
 
 import pyarrow.parquet as pq
 import pytest
-from tests.crash.harness import FAULTS, Process, World, check_readers, named_places
+from tests.crash.harness import FAULTS, NAME, Process, World, check_readers, named_places
 from tests.crash.iceberg_job import TABLE, build_clicks, build_job
 from tests.shares import share_of
 
-from ashore.errors import PathExists
+from ashore.errors import FilesLost, PathExists
 from ashore.log.names import parent
+from ashore.log.plan_commit import places_of
+from ashore.log.store.reader import read_log
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.tables.catalog import NoCatalog
 from ashore.tables.delta import delta_tables, table_log
 from ashore.tables.delta.delta_tables import DeltaTables
 from ashore.topics.loop.assembly import Environment, JobAssembly
+from ashore.topics.loop.recovery import open_and_find_lost, reland
 from ashore_lab.drills.sites.memory import TaskRunner
 from ashore_lab.testing import FakeClock, Fault, FaultyStorage
 
@@ -51,16 +54,20 @@ def delta_world() -> DeltaWorld:
     return DeltaWorld(MemoryStorage(clock), build_clicks(clock), clock)
 
 
+def read_offsets(world: DeltaWorld) -> Counter[int]:
+    """Return the offsets of the rows that readers of the table see."""
+    offsets = Counter[int]()
+    for path in DeltaTables(world.machine, world.clock).readable(TABLE).files:
+        data = world.machine.read(path)
+        offsets.update(pq.read_table(io.BytesIO(data)).column("kafka_offset").to_pylist())
+    return offsets
+
+
 def check_end(world: DeltaWorld) -> None:
     """Check that each record is read once, by files that the log names, in versions of its own."""
     entries = check_readers(world.machine)
-    tables = DeltaTables(world.machine, world.clock)
-    files = tables.readable(TABLE).files
-    offsets = Counter[int]()
-    for path in files:
-        data = world.machine.read(path)
-        offsets.update(pq.read_table(io.BytesIO(data)).column("kafka_offset").to_pylist())
-    assert offsets == Counter(range(5))
+    assert read_offsets(world) == Counter(range(5))
+    files = DeltaTables(world.machine, world.clock).readable(TABLE).files
     assert {*files} == {place.final for place in named_places(entries)}
     log = table_log.TableLog(world.machine, TABLE)
     state = log.read()
@@ -108,6 +115,29 @@ def test_every_other_call_of_the_storage(fault: str) -> None:
     ]
     for number in share_of(others):
         play(FAULTS[fault](number))
+
+
+def test_a_file_that_another_program_deletes_before_the_commit_is_read_again() -> None:
+    """As an unlucky `VACUUM` of another engine does, whose retention is too short."""
+    world = delta_world()
+    calls = calls_of(delta_world())
+    path = f"{LOG}/{1:020}.json"
+    first = [each[0] == "create" and path in each[1] for each in calls].index(True)
+    world.start([FAULTS["stops before"](first + 1)]).run()
+    unclosed = read_log(world.machine, NAME).unclosed
+    gone, *others = places_of(NAME, unclosed)
+    assert others
+    world.machine.delete(gone.final)
+
+    assert isinstance(world.start().run(), FilesLost)
+    process = world.start()
+    process.loop.plan.streams()
+    lost = open_and_find_lost(process.loop.parts.committer())
+    assert [file.unique for file in lost.files] == [gone.file.unique]
+    rows = reland(process.loop.plan, process.loop.parts, lost)
+    assert rows == gone.file.rows
+    assert world.start().run() is None
+    assert read_offsets(world) == Counter(range(5))
 
 
 # ---- a suite that cannot turn red proves nothing

@@ -1,12 +1,13 @@
 """Footers of Parquet files, from which a commit to a table has its statistics.
 
-What it promises: a file's rows and bytes are those of the log, or it is refused.
+What it promises: a file's rows and bytes are those of the log, or it is refused. No library looks
+whether a file is there that it adds to a table: here it is read before.
 """
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ashore.errors import FileConflict
+from ashore.errors import FileConflict, FilesLost, PathMissing
 from ashore.log.files import FilePlace
 from ashore.storage.base import Storage
 
@@ -17,10 +18,19 @@ _MAGIC_BYTES = 8  # the length of the footer and `PAR1`
 def read_footer(storage: Storage, place: FilePlace) -> pq.FileMetaData:
     """Return the footer of a file at its final path, most often by one read.
 
-    Raises FileConflict, StorageError.
+    Raises FilesLost where another program has deleted it; FileConflict, StorageError.
     """
     file = place.file
-    tail = _read_tail(storage, place.final, file.size_bytes, _TAIL_BYTES)
+    try:
+        tail = _read_tail(storage, place.final, file.size_bytes, _TAIL_BYTES)
+    except PathMissing as error:
+        raise FilesLost(
+            f"{place.final} is gone, before its table had it",
+            hint="find out who deletes files there, then read its records again: "
+            "ashore recover JOB.yaml --reland",
+            paths=[place.final],
+            unique=[file.unique],
+        ) from error
     footer_bytes = int.from_bytes(tail[-_MAGIC_BYTES : -_MAGIC_BYTES + 4], "little")
     if footer_bytes + _MAGIC_BYTES > len(tail):
         tail = _read_tail(storage, place.final, file.size_bytes, footer_bytes + _MAGIC_BYTES)

@@ -16,6 +16,7 @@ from ashore.base.clock import SystemClock
 from ashore.errors import (
     CatalogError,
     FileConflict,
+    FilesLost,
     SchemaConflict,
     TableOwned,
     TableReplaced,
@@ -307,3 +308,13 @@ def test_delta_rs_accepts_a_transaction_again(site: Site):
     assert site.table().version() == 2, "the same transaction, and a file that is not there"
     with pytest.raises(CommitFailedError):
         append(stale)
+def test_a_file_that_is_gone_is_not_committed(site: Site):
+    step = site.step(0)
+    ((place, _),) = step.files
+    site.storage.delete(place.final)
+    with pytest.raises(FilesLost) as caught:
+        site.tables.commit(NAME, step)
+    assert caught.value.unique == (place.file.unique,)
+    assert site.table().version() == 0
+
+
