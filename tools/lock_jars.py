@@ -24,8 +24,17 @@ HEADER = """\
 # connector of 4.2.0 reads a topic; delegation tokens, which it is there for, were not tried.
 # Hadoop's servers come shaded, so nothing comes with them; without slf4j and a logger behind it
 # they die without a word. The server of S3 brings clients of every cloud, 155 jars; these are the
-# ones that it loads to keep objects in a directory.
+# ones that it loads to keep objects in a directory. Delta's brings a Spark's worth of jars, which
+# Spark has in newer versions.
 ROOTS: Roots = {
+    "delta": (
+        ("io.delta:delta-kernel-api:4.4.0", False),
+        ("io.delta:delta-kernel-defaults:4.4.0", False),
+        ("io.delta:delta-kernel-unitycatalog:4.4.0", False),
+        ("io.delta:delta-spark_4.2_2.13:4.4.0", False),
+        ("io.delta:delta-storage:4.4.0", False),
+        ("io.unitycatalog:unitycatalog-client:0.6.0", False),
+    ),
     "hdfs": (
         ("org.apache.hadoop:hadoop-client-minicluster:3.5.0", False),
         ("org.apache.hadoop:hadoop-client-runtime:3.5.0", False),

@@ -203,6 +203,13 @@ def test_a_rollback_is_seen_and_undone(site: Site):
     with pytest.raises(TableRolledBack):
         site.tables.commit(NAME, second)
     site.tables.commit(NAME, first)
+def test_a_feature_that_delta_rs_adds_is_known(site: Site):
+    site.table().alter.set_table_properties({"delta.checkpointInterval": "2"})
+    assert "variantType" in site.table().protocol().writer_features
+    site.land(0)
+    assert site.ids() == [0, 100]
+
+
     site.table().restore(2)
     site.land(3)
     assert len(site.ids()) == 6

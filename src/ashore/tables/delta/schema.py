@@ -19,7 +19,7 @@ RETENTION = "delta.setTransactionRetentionDuration"
 FEATURE_READER, FEATURE_WRITER = 3, 7  # versions of the protocol from which features have names
 READER_MAX, WRITER_MAX = 1, 2  # known ones, of those that have none
 _NTZ = "timestampNtz"
-_KNOWN = {_NTZ, "appendOnly", "invariants"}
+_KNOWN = {_NTZ, "appendOnly", "invariants", "variantType"}  # the last: delta-rs adds it unasked
 _UNFIT = frozenset(" ,;{}()\n\t=")  # no column has them in its name, without a mapping of columns
 _NAMES: dict[Atom, str] = {
     Atom.BOOLEAN: "boolean",
