@@ -162,6 +162,23 @@ def test_checkpoints_have_the_whole_state(site: Site, monkeypatch: pytest.Monkey
 
 
 def test_checkpoints_of_other_writers_are_read(site: Site):
+@pytest.mark.parametrize("gone", ["0[0-4]*", "0[0-5].json"])
+def test_a_log_that_another_writer_has_cleaned_gets_checkpoints(
+    site: Site, monkeypatch: pytest.MonkeyPatch, gone: str
+):
+    monkeypatch.setattr(table_log, "CHECKPOINT_EVERY", 4)
+    for number in range(5):
+        site.land(number)
+    site.table().create_checkpoint()
+    log = Path(site.path) / "_delta_log"
+    for old in log.glob(f"{'0' * 18}{gone}"):
+        old.unlink()
+    for number in range(5, 12):
+        site.land(number)
+    assert max(int(each.name[:20]) for each in log.glob("*.checkpoint.parquet")) > 5
+    assert len(site.ids()) == 24
+
+
     for number in range(3):
         site.land(number)
     site.table().create_checkpoint()

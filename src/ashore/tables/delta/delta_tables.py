@@ -168,8 +168,8 @@ class DeltaTables:
                 log.checkpoint(state)
         except (SyncFailed, CallsHang):
             raise
-        except StorageError:
-            return  # the commit after the next one tries again
+        except (StorageError, CatalogError):
+            log.forget()  # the next commit reads what another writer has left, and tries again
 
     def _actions(self, state: TableState, name: SliceName, step: CommitTable) -> list[Action]:
         now_ms = self._clock.now_ms()

@@ -8,7 +8,7 @@ dropped, and perhaps created again, is read anew.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -114,13 +114,29 @@ class TableLog:
     def files(self, state: TableState) -> Files:
         """Return the files of a state, from its newest checkpoint on."""
         files = Files()
-        files.apply(self._read_checkpoint(state.checkpoint))
+        files.apply(self.read_checkpoint(self._checkpoints.get(state.checkpoint, ())))
         for number in range(state.checkpoint + 1, state.version + 1):
-            data = self._read_file(number)
-            if data is None:
-                raise self._incomplete(number)
-            files.apply(parse_version(self._path(number), data))
+            files.apply(self.actions(number))
         return files
+
+    def actions(self, number: int) -> list[Action]:
+        """Return the actions of a version. Raises CatalogError where its file is gone."""
+        data = self._read_file(number)
+        if data is None:
+            raise self._incomplete(number)
+        return parse_version(self._path(number), data)
+
+    def read_checkpoint(self, leaves: Iterable[str]) -> list[Action]:
+        """Return the actions of a checkpoint, from its files."""
+        return [
+            action
+            for leaf in leaves
+            for action in decode_checkpoint(self._storage.read(names.join(self.directory, leaf)))
+        ]
+
+    def forget(self) -> None:
+        """Forget the state: another writer may have cleaned the log that it begins with."""
+        self._state = None
 
     def checkpoint(self, state: TableState) -> None:
         """Write a checkpoint of a state, if it is time for one and no other writer has.
@@ -145,18 +161,12 @@ class TableLog:
     def _load(self) -> TableState | None:
         leaves = [names.leaf(each.path) for each in self._storage.list(self.directory)]
         known = {int(found[1]) for leaf in leaves if (found := _VERSION.fullmatch(leaf))}
-        parts: dict[int, list[str]] = {}
-        for leaf in leaves:
-            if found := _CHECKPOINT.fullmatch(leaf):
-                parts.setdefault(int(found[1]), []).append(leaf)
-        self._checkpoints = {
-            number: group for each in parts.items() for number, group in _complete(*each)
-        }
+        self._checkpoints = find_checkpoints(leaves)
         state = TableState(checkpoint=max(self._checkpoints, default=-1))
         newest = max(known, default=-1)
         if newest < 0 and state.checkpoint < 0:
             return None
-        state.apply(self._read_checkpoint(state.checkpoint))
+        state.apply(self.read_checkpoint(self._checkpoints.get(state.checkpoint, ())))
         state.version = state.checkpoint
         while state.version < newest:
             if not self._take_next(state):
@@ -183,13 +193,6 @@ class TableLog:
         while len(self._versions) > KEPT_MAX:
             del self._versions[min(self._versions)]
 
-    def _read_checkpoint(self, number: int) -> list[Action]:
-        return [
-            action
-            for leaf in self._checkpoints.get(number, ())
-            for action in decode_checkpoint(self._storage.read(names.join(self.directory, leaf)))
-        ]
-
     def _read_file(self, number: int) -> bytes | None:
         try:
             return self._storage.read(self._path(number))
@@ -204,6 +207,15 @@ class TableLog:
             f"{self.directory} has no version {number}, and newer ones",
             hint="nothing was written; restore the table's log",
         )
+
+
+def find_checkpoints(leaves: Iterable[str]) -> dict[int, list[str]]:
+    """Return the complete checkpoints among the files of a log, each with its files."""
+    parts: dict[int, list[str]] = {}
+    for leaf in leaves:
+        if found := _CHECKPOINT.fullmatch(leaf):
+            parts.setdefault(int(found[1]), []).append(leaf)
+    return {number: group for each in parts.items() for number, group in _complete(*each)}
 
 
 def _complete(number: int, leaves: list[str]) -> Iterator[tuple[int, list[str]]]:
