@@ -70,6 +70,7 @@ class Site:
         buffer = io.BytesIO()
         schema = to_arrow(parse_ddl(self.ddl))
         row = {"id": number, "text": "x" * 40, "at": datetime(2026, 11, 21, tzinfo=UTC)}
+        row |= {"small": 7, "pair": {"x": 8, "y": "new"}, "list": [{"x": 9}]}
         pq.write_table(pa.Table.from_pylist([row, {**row, "id": number + 100}], schema), buffer)
         data = buffer.getvalue()
         file = DataFile(0, 0, f"{number:016x}", rows, len(data), "", (), None, None)
@@ -161,7 +162,6 @@ def test_checkpoints_have_the_whole_state(site: Site, monkeypatch: pytest.Monkey
     assert len(site.ids()) == 24
 
 
-def test_checkpoints_of_other_writers_are_read(site: Site):
 @pytest.mark.parametrize("gone", ["0[0-4]*", "0[0-5].json"])
 def test_a_log_that_another_writer_has_cleaned_gets_checkpoints(
     site: Site, monkeypatch: pytest.MonkeyPatch, gone: str
@@ -179,6 +179,7 @@ def test_a_log_that_another_writer_has_cleaned_gets_checkpoints(
     assert len(site.ids()) == 24
 
 
+def test_checkpoints_of_other_writers_are_read(site: Site):
     for number in range(3):
         site.land(number)
     site.table().create_checkpoint()
@@ -202,6 +203,13 @@ def test_other_writers_may_append_and_delete(site: Site):
     assert "DELETE" in site.tables.readable(TABLE).rewritten
 
 
+def test_a_feature_that_delta_rs_adds_is_known(site: Site):
+    site.table().alter.set_table_properties({"delta.checkpointInterval": "2"})
+    assert "variantType" in site.table().protocol().writer_features
+    site.land(0)
+    assert site.ids() == [0, 100]
+
+
 def test_columns_are_added(site: Site):
     site.land(0)
     site.restart(f"{DDL}, added ARRAY<STRUCT<x: INT>>")
@@ -209,6 +217,53 @@ def test_columns_are_added(site: Site):
     names = [field.name for field in site.table().schema().fields]
     assert names[-2:] == ["added", "date"]
     assert len(site.ids()) == 4
+
+
+def test_types_grow_where_delta_has_no_feature_for_it(tmp_path: Path):
+    before = "id BIGINT, small TINYINT, pair STRUCT<x: SMALLINT>, list ARRAY<STRUCT<x: INT>>"
+    after = (
+        "id BIGINT, small INT, pair STRUCT<x: INT, y: STRING>, "
+        "list ARRAY<STRUCT<x: INT, y: STRUCT<z: DATE>>>"
+    )
+    site = Site(tmp_path, before)
+    site.land(0)
+    site.restart(after)
+    site.land(1)
+    site.restart(after)
+    table = site.table()
+    assert [each["operation"] for each in table.history()] == [
+        *("WRITE", "CHANGE COLUMNS", "WRITE", "CREATE TABLE"),
+    ]
+    assert table.schema().to_arrow().field("small").type == pa.int32()
+    rows = table.to_pyarrow_table().sort_by("id").to_pylist()
+    assert [(row["id"], row["small"]) for row in rows] == [(0, 7), (1, 7), (100, 7), (101, 7)]
+    assert [row["pair"] for row in rows[:2]] == [{"x": 8, "y": None}, {"x": 8, "y": "new"}]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("id INT", "id BIGINT", "typeWidening"),
+        ("id FLOAT", "id DOUBLE", "typeWidening"),
+        ("id INT", "id SMALLINT", "is integer, not SMALLINT"),
+        ("id DECIMAL(10,2)", "id DECIMAL(12,2)", r"is decimal\(10,2\)"),
+        ("id STRUCT<x: INT>", "id STRUCT<y: INT>", "column id is"),
+        ("id MAP<STRING, INT>", "id MAP<INT, INT>", "column id is"),
+    ],
+)
+def test_other_types_are_refused(tmp_path: Path, before: str, after: str, words: str):
+    site = Site(tmp_path, before)
+    with pytest.raises(SchemaConflict, match=words):
+        site.restart(after)
+    assert site.table().version() == 0
+
+
+def test_a_column_that_the_job_no_longer_has_stays(site: Site):
+    site.land(0)
+    site.restart("id BIGINT, at TIMESTAMP")
+    site.land(1)
+    rows = site.table().to_pyarrow_table().sort_by("id").to_pylist()
+    assert [row["text"] for row in rows] == ["x" * 40, None, "x" * 40, None]
 
 
 def test_a_rollback_is_seen_and_undone(site: Site):
@@ -220,13 +275,6 @@ def test_a_rollback_is_seen_and_undone(site: Site):
     with pytest.raises(TableRolledBack):
         site.tables.commit(NAME, second)
     site.tables.commit(NAME, first)
-def test_a_feature_that_delta_rs_adds_is_known(site: Site):
-    site.table().alter.set_table_properties({"delta.checkpointInterval": "2"})
-    assert "variantType" in site.table().protocol().writer_features
-    site.land(0)
-    assert site.ids() == [0, 100]
-
-
     site.table().restore(2)
     site.land(3)
     assert len(site.ids()) == 6
@@ -261,6 +309,7 @@ def test_a_mark_of_another_log_is_no_commit(site: Site):
         (DDL.replace("BIGINT", "STRING"), "date STRING", "column id is long, not STRING"),
         (DDL, "date STRING, hour STRING", r"partitioned by \(date\)"),
         (f"{DDL}, `a b` INT", "date STRING", "`a b`"),
+        (DDL.replace("id ", "ID "), "date STRING", "id and ID differ in case"),
     ],
 )
 def test_a_table_that_contradicts_the_job_is_refused(
@@ -312,6 +361,16 @@ def test_a_file_with_other_rows_than_the_log_says_is_not_committed(site: Site):
     assert site.table().version() == 0
 
 
+def test_a_file_that_is_gone_is_not_committed(site: Site):
+    step = site.step(0)
+    ((place, _),) = step.files
+    site.storage.delete(place.final)
+    with pytest.raises(FilesLost) as caught:
+        site.tables.commit(NAME, step)
+    assert caught.value.unique == (place.file.unique,)
+    assert site.table().version() == 0
+
+
 # ---- delta-rs: why Ashore creates versions by itself
 
 
@@ -332,13 +391,3 @@ def test_delta_rs_accepts_a_transaction_again(site: Site):
     assert site.table().version() == 2, "the same transaction, and a file that is not there"
     with pytest.raises(CommitFailedError):
         append(stale)
-def test_a_file_that_is_gone_is_not_committed(site: Site):
-    step = site.step(0)
-    ((place, _),) = step.files
-    site.storage.delete(place.final)
-    with pytest.raises(FilesLost) as caught:
-        site.tables.commit(NAME, step)
-    assert caught.value.unique == (place.file.unique,)
-    assert site.table().version() == 0
-
-

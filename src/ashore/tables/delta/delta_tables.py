@@ -210,7 +210,7 @@ class DeltaTables:
             if not missing:
                 return
             changed = with_columns(state.metadata, missing)
-            self._change(log, state.version + 1, "ADD COLUMNS", [{"metaData": changed}])
+            self._change(log, state.version + 1, "CHANGE COLUMNS", [{"metaData": changed}])
         fail(f"{expected.full_name} changes all the time")
 
     def _change(self, log: TableLog, number: int, operation: str, actions: list[Action]) -> None:

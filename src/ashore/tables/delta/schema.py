@@ -36,6 +36,10 @@ _NAMES: dict[Atom, str] = {
     Atom.TIMESTAMP_NTZ: "timestamp_ntz",
 }
 
+_NUMBERS = ("byte", "short", "integer", "long", "float", "double")
+_WIDER = {("byte", "short"), ("byte", "integer"), ("short", "integer")}
+_PARTS = {"array": ("elementType",), "map": ("valueType",)}
+
 
 def table_fields(table: CatalogTable) -> tuple[Field, ...]:
     """Return the columns of a table: those of its files first, then those of partitions."""
@@ -132,9 +136,12 @@ def find_conflicts(
     for column in fields_of(metadata):
         field = expected.get(column["name"])
         if not column.get("nullable", True):
-            yield f"column {column['name']} is NOT NULL, which this release does not check"
-        elif field is not None and _shape(column["type"]) != _shape(delta_type(field.type)):
-            yield f"column {field.name} is {_spell(column['type'])}, not {type_ddl(field.type)}"
+            yield (
+                f"column {column['name']} is NOT NULL, which this release does not check: "
+                f"ALTER TABLE ... ALTER COLUMN {column['name']} DROP NOT NULL"
+            )
+        elif field is not None and _grow(column["type"], delta_type(field.type)) is None:
+            yield _refuse_type(column["type"], field)
     there, here = [*metadata["partitionColumns"]], table.partition_columns.names
     if there != here:
         yield (
@@ -146,9 +153,13 @@ def find_conflicts(
 def _find_unfit(
     metadata: Mapping[str, Any], protocol: Mapping[str, Any], table: CatalogTable
 ) -> Iterator[str]:
+    known = {each["name"].casefold(): each["name"] for each in fields_of(metadata)}
     for field in table_fields(table):
         if _UNFIT & {*field.name}:
             yield f"Delta has no columns of the name `{field.name}`"
+        there = known.get(field.name.casefold(), field.name)
+        if there != field.name:
+            yield f"columns {there} and {field.name} differ in case only"
     if any(has_ntz(each.type) for each in find_missing(metadata, table)) and _NTZ not in (
         protocol.get("writerFeatures") or ()
     ):
@@ -156,17 +167,27 @@ def _find_unfit(
 
 
 def find_missing(metadata: Mapping[str, Any], table: CatalogTable) -> tuple[Field, ...]:
-    """Return the columns of `table` that an existing table lacks."""
-    known = {each["name"] for each in fields_of(metadata)}
-    return tuple(each for each in table.columns.fields if each.name not in known)
+    """Return the columns of `table` that an existing table lacks, or has with a lesser type."""
+    known = {each["name"]: each["type"] for each in fields_of(metadata)}
+    return tuple(
+        each
+        for each in table.columns.fields
+        if each.name not in known
+        or _grow(known[each.name], delta_type(each.type)) not in (None, known[each.name])
+    )
 
 
 def with_columns(metadata: Json, columns: tuple[Field, ...]) -> Json:
-    """Return metadata with columns added, before those of partitions."""
-    fields, partitions = fields_of(metadata), {*metadata["partitionColumns"]}
+    """Return metadata with columns added, before those of partitions, or with a larger type."""
+    given, partitions = {each.name: each for each in columns}, {*metadata["partitionColumns"]}
+    fields = []
+    for each in fields_of(metadata):
+        field = given.pop(each["name"], None)
+        grown = _grow(each["type"], delta_type(field.type)) if field else each["type"]
+        fields.append({**each, "type": grown})
     first = [each for each in fields if each["name"] not in partitions]
     last = [each for each in fields if each["name"] in partitions]
-    added = [delta_field(each) for each in columns]
+    added = [delta_field(each) for each in given.values()]
     return {**metadata, "schemaString": _encode([*first, *added, *last])}
 
 
@@ -180,19 +201,40 @@ def _encode(fields: list[Json]) -> str:
     return json.dumps({"type": "struct", "fields": fields}, ensure_ascii=False)
 
 
-def _shape(data_type: str | Json) -> object:
-    """Return a type without what does not matter to a reader: comments, and what may be null."""
-    if isinstance(data_type, str):
-        return data_type
-    match data_type["type"]:
-        case "struct":
-            return [(each["name"], _shape(each["type"])) for each in data_type["fields"]]
-        case "array":
-            return "array", _shape(data_type["elementType"])
-        case "map":
-            return "map", _shape(data_type["keyType"]), _shape(data_type["valueType"])
-        case other:
-            return other, json.dumps(data_type)
+def _grow(there: str | Json, here: str | Json) -> str | Json | None:
+    """Return the type of a column that is to hold another type too; None: Delta has none.
+
+    Without its features Delta widens the integers that Parquet has alike, and takes new fields of
+    structs.
+    """
+    if isinstance(there, str) or isinstance(here, str):
+        return here if there == here or (there, here) in _WIDER else None
+    if there["type"] != here["type"]:
+        return None
+    if there["type"] == "struct":
+        return _grow_struct(there, here)
+    grown = {key: _grow(there[key], here[key]) for key in _PARTS[there["type"]]}
+    is_same_key = there.get("keyType") == here.get("keyType")
+    return None if None in grown.values() or not is_same_key else {**there, **grown}
+
+
+def _grow_struct(there: Json, here: Json) -> Json | None:
+    given = {each["name"]: each for each in here["fields"]}
+    fields = []
+    for each in there["fields"]:
+        field = given.pop(each["name"], None)
+        grown = _grow(each["type"], field["type"]) if field else None
+        if grown is None:
+            return None
+        fields.append({**each, "type": grown})
+    return {**there, "fields": [*fields, *given.values()]}
+
+
+def _refuse_type(there: str | Json, field: Field) -> str:
+    text = f"column {field.name} is {_spell(there)}, not {type_ddl(field.type)}"
+    if isinstance(there, str) and there in _NUMBERS and delta_type(field.type) in _NUMBERS:
+        text += "; without its feature typeWidening Delta widens TINYINT and SMALLINT only, to INT"
+    return text
 
 
 def _spell(data_type: str | Json) -> str:
