@@ -8,7 +8,7 @@ What it promises: deterministic but for ids: a call has the same number in every
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -38,19 +38,26 @@ CATALOG_CALLS = ("load_table", "create_table", "commit_table")
 T = TypeVar("T")
 
 
-def build_job(table_format: str = "iceberg") -> Job:
+def build_job(table_format: str = "iceberg", **table: object) -> Job:
+    """Return the job; `table`: other keys of its table."""
+    return parse_job(json.dumps(job_document(table_format, **table)))
+
+
+def job_document(table_format: str = "iceberg", **other: object) -> dict[str, object]:
+    """Return the job's file; `other`: other keys of its table."""
     table = {
         "topic": "clicks",
         "table": TABLE,
-        "schema": "date STRING, ts BIGINT",
+        "schema": "date STRING, ts BIGINT, at TIMESTAMP",
         "event_time": {"column": "ts"},
         "partition_by": ["date"],
         "late": {"policy": "rehome"},
         "format": table_format,
         "on_invalid": "drop",
         "seal": {"actions": []},
+        **other,
     }
-    document = {
+    return {
         "job": NAME.job,
         "lake": "file:///lake",
         "source": {
@@ -60,15 +67,23 @@ def build_job(table_format: str = "iceberg") -> Job:
         "tables": [table],
         "batch": {"max_records": 3},
     }
-    return parse_job(json.dumps(document))
 
 
 def build_clicks(clock: FakeClock) -> RecordedSource:
     source = RecordedSource(clock=clock)
     source.create("clicks", 1)
-    values = [json.dumps({"date": "ab"[number % 2], "ts": number}).encode() for number in range(5)]
-    source.append(StreamShard("clicks", "0"), *values)
+    append(source, range(5))
     return source
+
+
+def append(
+    source: RecordedSource, numbers: Iterable[int], topic: str = "clicks", **fields: object
+) -> None:
+    """Append records to a topic; the offset of each is its number. `fields`: others of each."""
+    for number in numbers:
+        at = f"2026-11-{20 + number % 2}T10:00:00Z"
+        value = {"date": "ab"[number % 2], "ts": number, "at": at, **fields}
+        source.append(StreamShard(topic, "0"), json.dumps(value).encode())
 
 
 class FaultyIceberg:
@@ -120,6 +135,8 @@ class IcebergWorld(World):
     """What outlives a process; the catalog too."""
 
     directory: Path = field(kw_only=True)
+    job: Job = field(default_factory=build_job, kw_only=True)
+    accepted_by: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         self.lake = Lake(self.machine)
@@ -139,18 +156,47 @@ class IcebergWorld(World):
             NoCatalog(),
             self.clock,
             entropy=self.entropy,
+            accepted_by=self.accepted_by,
             formats=tables,
         )
         runner = TaskRunner(self.source, storage, self.entropy)
-        loop = JobAssembly(build_job(), environment).slice(runner, 1)
+        loop = JobAssembly(self.job, environment).slice(runner, 1)
         return Process(loop, storage, storage)
 
 
-def iceberg_world(directory: Path) -> IcebergWorld:
+def iceberg_world(directory: Path, job: Job | None = None) -> IcebergWorld:
     for old in directory.glob("catalog.db*"):
         old.unlink()
     clock = FakeClock(monotonic_start_s=0.0)
-    return IcebergWorld(MemoryStorage(clock), build_clicks(clock), clock, directory=directory)
+    storage, source = MemoryStorage(clock), build_clicks(clock)
+    return IcebergWorld(storage, source, clock, directory=directory, job=job or build_job())
+
+
+def land(world: IcebergWorld, numbers: Iterable[int] = ()) -> None:
+    """Land what the topic has, and these records."""
+    append(world.source, numbers)
+    world.clock.sleep(1)
+    ended = world.start().run()
+    assert ended is None, ended
+
+
+def expire(table: Table) -> Table:
+    """Drop all tags and all snapshots but the newest, as another tool may."""
+    tags = [name for name in table.refresh().refs() if name != "main"]
+    for tag in tags:
+        table.manage_snapshots().remove_tag(tag).commit()
+    head = table.refresh().current_snapshot()
+    assert head is not None
+    old = [each.snapshot_id for each in table.snapshots() if each.snapshot_id != head.snapshot_id]
+    if old:
+        table.maintenance.expire_snapshots().by_ids(old).commit()
+    return table.refresh()
+
+
+def scan_offsets(world: IcebergWorld, name: str = TABLE) -> Counter[int]:
+    """Return the offsets of the rows that pyiceberg's own reader finds."""
+    rows = world.catalog().load_table(name).scan().to_arrow()
+    return Counter(rows.column("kafka_offset").to_pylist())
 
 
 def read_offsets(world: IcebergWorld) -> Counter[int]:

@@ -227,7 +227,7 @@ def test_what_a_killed_job_has_left_is_cleaned(job_file: Path) -> None:
     with open_job(job_file) as opened:
         assert [each.path for each in find_staged(opened.storage, name, ["ods.events"])] == [lost]
         later = replace(opened, clock=FakeClock(opened.clock.now_ms() + 30 * DAY_MS))
-        steps = plan_clean_job(later)
-        assert lost in {step.file.path for step in steps}
-        assert clean_job(later, steps) >= len(b"rows of nobody")
+        plan = plan_clean_job(later)
+        assert lost in {step.file.path for step in plan.steps}
+        assert clean_job(later, plan) >= len(b"rows of nobody")
         assert find_staged(opened.storage, name, ["ods.events"]) == []

@@ -591,7 +591,7 @@ def test_lost_files_of_a_query_are_given_up_on_purpose_only(site: Site) -> None:
         assert accept_losses(opened, "the disk is gone", takes_over=True).rows == lost
         assert accept_losses(opened, "again", takes_over=True).files == 0
         assert not is_relandable(opened, takes_over=True)
-        assert plan_clean_job(opened) == ()
+        assert plan_clean_job(opened).steps == ()
     site.produce(topic, encode(clicks(400, 100)))
     run(site, job_file)
     ids = sorted(row.id for row in site.read("ods.firsts").select("id").collect())

@@ -3,6 +3,7 @@
 What it promises: with `--explain` nothing is changed.
 """
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -11,23 +12,56 @@ from ashore.base.units import format_size
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
 from ashore.cli.output import print_answer, reported_errors
 from ashore.proof.retire import apply_retire, parse_age, plan_retire
+from ashore.tables.table_format import Orphans
 from ashore.topics.open_job import open_job
-from ashore.topics.use.clean import clean_job, plan_clean_job
+from ashore.topics.use.clean import CleanPlan, clean_job, plan_clean_job
 
 
 def clean(
     job_file: JobFile, explain: Explain = False, as_json: AsJson = False, debug: Debug = False
 ) -> None:
-    """Delete in-progress files that are no longer referenced."""
+    """Delete in-progress files, and orphans of Iceberg tables, that nothing refers to."""
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
-        steps = plan_clean_job(opened)
+        plan = plan_clean_job(opened)
+        if not explain:
+            clean_job(opened, plan)
+        steps = [f"delete {step.file.path}: {step.why}" for step in plan.steps]
+        total = f"{len(steps):,} files, {format_size(plan.size_bytes)}"
+        lines = [*_explain_looks(plan), f"deleted {total}"]
         if explain:
-            lines = [f"delete {step.file.path}: {step.why}" for step in steps]
-            print_answer(lines or ["nothing to delete"], {"steps": lines}, as_json=as_json)
-            return
-        size = clean_job(opened, steps)
-        line = f"deleted {len(steps)} files, {format_size(size)}"
-        print_answer([line], {"files": len(steps), "bytes": size}, as_json=as_json)
+            lines[-1:] = [*steps, f"to delete: {total}"] if steps else ["nothing to delete"]
+        document = {
+            "files": len(steps),
+            "bytes": plan.size_bytes,
+            "steps": steps,
+            "tables": [_to_dict(each) for each in plan.orphans],
+            "done": not explain,
+        }
+        print_answer(lines, document, as_json=as_json)
+
+
+def _explain_looks(plan: CleanPlan) -> Iterator[str]:
+    yield f"looked at the in-progress files of {len(plan.tables)} tables"
+    for each in plan.orphans:
+        if each.skipped:
+            yield f"left {each.table} as it is: {each.skipped}"
+        else:
+            yield (
+                f"looked at {each.files:,} files below {each.table}: {each.named:,} are named by "
+                f"its metadata and {each.snapshots} snapshots, {len(each.steps):,} are orphans"
+            )
+
+
+def _to_dict(orphans: Orphans) -> dict[str, object]:
+    return {
+        "table": orphans.table,
+        "files": orphans.files,
+        "named": orphans.named,
+        "snapshots": orphans.snapshots,
+        "orphans": len(orphans.steps),
+        "bytes": sum(step.file.size_bytes for step in orphans.steps),
+        "skipped": orphans.skipped,
+    }
 
 
 def retire(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command

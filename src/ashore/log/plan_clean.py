@@ -1,4 +1,4 @@
-"""Which in-progress files, and which directories of theirs, the janitor may delete.
+"""Which in-progress files, directories of such and orphan files the janitor may delete.
 
 What it promises: pure. Only files that no unclosed entry names, of an older epoch or of a closed
 batch; only empty directories of older epochs, and of each table the newest stays: it shows a start
@@ -7,11 +7,13 @@ tasks; safety rests on no clock: a file that is still needed is either named by 
 or of the current epoch and the next batch.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
+from ashore.log import names
 from ashore.log.entries import Prepare, Reland
 from ashore.log.fold import Fold
+from ashore.log.names import SliceName
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A file that was to be gone at once: half of a new file, or a probe."""
+    """A file that nothing refers to: half of a new file, a probe, or an orphan of a table."""
 
     path: str
     size_bytes: int
@@ -54,12 +56,36 @@ class DeleteFile:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class ListedTable:
+    """A table in a table format that a slice has filled, and what lies below it."""
+
+    table: str
+    below: tuple[Leftover, ...]  # all files, whoever has made them
+    name: SliceName
+    fold: Fold  # of the slice's log. Requires: read after the files were listed
+    now_ms: int
+    ttl_ms: int
+
+    @property
+    def stale(self) -> Iterator[Leftover]:
+        """The files that are old enough to be deleted."""
+        return (each for each in self.below if self.now_ms - each.modified_ms >= self.ttl_ms)
+
+
 def find_wanted(fold: Fold) -> tuple[set[str], int]:
     """Return the `unique` of the files that the unclosed entry names, and the first open batch."""
     unclosed = fold.unclosed
     if unclosed and isinstance(unclosed.body, Prepare | Reland):
         return {file.unique for file in unclosed.body.files}, unclosed.body.batch
     return set(), fold.next_batch
+
+
+def find_ordered(fold: Fold) -> frozenset[int]:
+    """Return the snapshots that the unclosed entry orders: a commit of one may be on its way."""
+    body = fold.unclosed.body if fold.unclosed else None
+    commits = body.commits if isinstance(body, Prepare | Reland) else ()
+    return frozenset(each.snapshot_id for each in commits)
 
 
 def plan_clean(
@@ -112,3 +138,30 @@ def plan_leftovers(found: Iterable[Leftover], now_ms: int, ttl_ms: int) -> tuple
         for each in found
         if now_ms - each.modified_ms >= ttl_ms
     )
+
+
+def plan_orphans(listed: ListedTable, named: Container[str]) -> tuple[DeleteFile, ...]:
+    """Return which data files below a table in a table format may be deleted.
+
+    Only those that the slice has made, as their names say, of closed batches: no commit of them is
+    to come. A file is known by its name, which is used once, wherever the table has it.
+
+    Arguments:
+        listed: the table.
+        named: the names of the files that snapshots of the table refer to. Requires: read after
+            the log was, so that they include the files of all batches that it has closed.
+
+    """
+    fold = listed.fold
+    needed, closed_below = find_wanted(fold)
+    steps = []
+    for file in listed.stale:
+        leaf = names.leaf(file.path)
+        final = names.parse_final(leaf)
+        if final is None or final.slice != listed.name.slice:
+            continue
+        if leaf in named or final.unique in needed:
+            continue
+        if (final.epoch, final.batch) < (fold.epoch, closed_below):
+            steps.append(DeleteFile(file, "no snapshot names it"))
+    return tuple(steps)

@@ -7,15 +7,29 @@ that an entry orders.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
+from ashore.log.plan_clean import DeleteFile, ListedTable
 from ashore.log.plan_commit import CommitTable
 from ashore.log.store.committer import refuse_commit
 from ashore.tables.catalog import CatalogTable
 from ashore.tables.ddl import FieldIds
 from ashore.tables.readable import SnapshotFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """What a slice has left below a table that nothing refers to, and what was looked at."""
+
+    table: str
+    files: int = 0  # below the table
+    named: int = 0  # of these, by a snapshot or by the table's metadata
+    snapshots: int = 0  # that were read
+    steps: tuple[DeleteFile, ...] = ()
+    skipped: str = ""  # why the table was not looked at, in words
 
 
 class TableFormat(Protocol):
@@ -60,6 +74,14 @@ class TableFormat(Protocol):
         """Return what readers of a table see; None: it is no table of this format."""
         ...
 
+    def find_orphans(self, listed: ListedTable) -> Orphans:
+        """Return what may be deleted below a table, by its snapshots and the log of a slice.
+
+        Raises TableReplaced, TableRolledBack, and Stopped where the last batch is not committed:
+        nothing may be deleted then; StorageError.
+        """
+        ...
+
     def close(self) -> None:
         """Close connections. A later call makes new ones."""
         ...
@@ -91,6 +113,10 @@ class Directories:
     def readable(self, table: str) -> SnapshotFiles | None:  # noqa: ARG002 - see TableFormat
         """Return None: readers list the directory."""
         return None
+
+    def find_orphans(self, listed: ListedTable) -> Orphans:
+        """Return none: readers see each file, so that none is an orphan."""
+        return Orphans(listed.table, skipped="it is a directory")
 
     def close(self) -> None:
         """Do nothing."""
@@ -136,6 +162,16 @@ class TableFormats:
             if (files := each.readable(table)) is not None:
                 return files
         return None
+
+    def find_orphans(self, listed: ListedTable) -> Orphans:
+        """See TableFormat."""
+        last = listed.fold.commits.get(listed.table)
+        if last is None:
+            return Orphans(listed.table, skipped=f"the log of {listed.name} has no batch in it")
+        found = self._formats.get(last.format)
+        if found is None:
+            return Orphans(listed.table, skipped=f"the job has no table of format {last.format}")
+        return found.find_orphans(listed)
 
     def close(self) -> None:
         """See TableFormat."""

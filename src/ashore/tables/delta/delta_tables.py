@@ -21,6 +21,7 @@ from ashore.errors import (
 )
 from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
+from ashore.log.plan_clean import ListedTable
 from ashore.log.plan_commit import CommitTable
 from ashore.log.tables import DELTA
 from ashore.storage.base import Storage
@@ -45,6 +46,7 @@ from ashore.tables.delta.schema import (
 from ashore.tables.delta.table_log import TableLog, TableState
 from ashore.tables.footers import read_footer
 from ashore.tables.readable import SnapshotFiles
+from ashore.tables.table_format import Orphans
 
 ATTEMPTS = 8  # of a commit, while no answer comes
 WINNERS_MAX = 1000  # other writers that win before it, one after the other
@@ -137,6 +139,10 @@ class DeltaTables:
             for path, action in files.added.items()
         }
         return SnapshotFiles(sizes, _find_rewrite(log, state))
+
+    def find_orphans(self, listed: ListedTable) -> Orphans:
+        """Return none: other engines clean a Delta table."""
+        return Orphans(listed.table, skipped="VACUUM of another engine cleans a Delta table")
 
     def close(self) -> None:
         """Forget what was read. A later call reads it again."""

@@ -30,6 +30,7 @@ from ashore.errors import (
 )
 from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
+from ashore.log.plan_clean import ListedTable
 from ashore.log.plan_commit import CommitTable
 from ashore.storage.base import Storage
 from ashore.tables.catalog import CatalogTable
@@ -47,6 +48,7 @@ from ashore.tables.iceberg.commit import (
 )
 from ashore.tables.iceberg.data_files import ManifestFiles
 from ashore.tables.iceberg.file_io import Lake
+from ashore.tables.iceberg.orphans import find_orphans
 from ashore.tables.iceberg.schema import (
     field_ids,
     find_conflicts,
@@ -57,6 +59,7 @@ from ashore.tables.iceberg.schema import (
     partition_spec,
 )
 from ashore.tables.readable import SnapshotFiles
+from ashore.tables.table_format import Orphans
 
 ATTEMPTS = 8  # of a commit, while other writers win or no answer comes
 _NEW_TABLE = {
@@ -180,6 +183,15 @@ class IcebergTables:
                 for each in find_data_files(found)
             }
             return SnapshotFiles(files, find_rewrite(found.metadata))
+
+    def find_orphans(self, listed: ListedTable) -> Orphans:
+        """See TableFormat. Raises CatalogError too."""
+        with self._naming(listed.table):
+            try:
+                table = self._load(listed.table)
+            except NoSuchTableError:
+                return Orphans(listed.table, skipped="the catalog has no such table")
+            return find_orphans(table, listed, self._storage)
 
     def close(self) -> None:
         """Close connections. A later call makes new ones."""
