@@ -13,21 +13,25 @@ from tests.crash.harness import FAULTS, NAME, Process, World, check_readers, nam
 from tests.crash.iceberg_job import TABLE, build_clicks, build_job
 from tests.shares import share_of
 
-from ashore.errors import FilesLost, PathExists
-from ashore.log.names import parent
+from ashore.errors import FilesLost, PathExists, Stopped
+from ashore.log.names import is_visible, parent
+from ashore.log.plan_clean import Leftover, ListedTable
 from ashore.log.plan_commit import places_of
 from ashore.log.store.reader import read_log
+from ashore.log.tables import DELTA
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.tables.catalog import NoCatalog
 from ashore.tables.delta import delta_tables, table_log
 from ashore.tables.delta.delta_tables import DeltaTables
+from ashore.tables.table_format import TableFormats
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore.topics.loop.recovery import open_and_find_lost, reland
 from ashore_lab.drills.sites.memory import TaskRunner
 from ashore_lab.testing import FakeClock, Fault, FaultyStorage
 
 LOG = "/_delta_log"
+DAY_MS = 86_400_000
 
 
 class DeltaWorld(World):
@@ -138,6 +142,39 @@ def test_a_file_that_another_program_deletes_before_the_commit_is_read_again() -
     assert rows == gone.file.rows
     assert world.start().run() is None
     assert read_offsets(world) == Counter(range(5))
+
+
+def clean(world: DeltaWorld) -> int:
+    """Delete what `ashore clean` would after a hundred days, and return how many files that are."""
+    storage, root = world.machine, parent(f"{table_log.TableLog(world.machine, TABLE).directory}")
+    below = tuple(
+        Leftover(each.path, each.size, 0)
+        for directory in (root, *(each.path for each in storage.list(root) if each.is_directory))
+        for each in storage.list(directory)
+        if not each.is_directory and is_visible(each.path)
+    )
+    now_ms = world.clock.now_ms() + 100 * DAY_MS
+    listed = ListedTable(TABLE, below, NAME, read_log(storage, NAME), now_ms, 0)
+    try:
+        found = TableFormats({DELTA: DeltaTables(storage, world.clock)}).find_orphans(listed)
+    except Stopped:
+        return 0  # not committed yet
+    for step in found.steps:
+        storage.delete(step.file.path)
+    return len(found.steps)
+
+
+def test_cleaning_deletes_nothing_that_a_job_needs() -> None:
+    cleaned = 0
+    for number in share_of([*range(1, len(calls_of(delta_world())) + 1)]):
+        world = delta_world()
+        world.start([FAULTS["stops before"](number)]).run()
+        cleaned += clean(world)
+        assert world.start().run() is None
+        cleaned += clean(world)
+        assert world.start().run() is None
+        assert read_offsets(world) == Counter(range(5))
+    assert cleaned
 
 
 # ---- a suite that cannot turn red proves nothing

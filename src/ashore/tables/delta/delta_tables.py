@@ -28,6 +28,7 @@ from ashore.storage.base import Storage
 from ashore.tables.catalog import CatalogTable
 from ashore.tables.ddl import FieldIds, Schema
 from ashore.tables.delta.actions import Action, add_file, lake_path
+from ashore.tables.delta.cleaning import find_orphans
 from ashore.tables.delta.commit import (
     application,
     is_committed,
@@ -141,8 +142,8 @@ class DeltaTables:
         return SnapshotFiles(sizes, _find_rewrite(log, state))
 
     def find_orphans(self, listed: ListedTable) -> Orphans:
-        """Return none: other engines clean a Delta table."""
-        return Orphans(listed.table, skipped="VACUUM of another engine cleans a Delta table")
+        """See TableFormat. Raises TableOwned and CatalogError too."""
+        return find_orphans(TableLog(self._storage, listed.table), listed, self._storage)
 
     def close(self) -> None:
         """Forget what was read. A later call reads it again."""
