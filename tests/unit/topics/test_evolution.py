@@ -72,6 +72,13 @@ def test_what_is_widened_in_orc_is_never_more_than_risky():
     ]
 
 
+@pytest.mark.parametrize(("known", "wanted"), [("TINYINT", "SMALLINT"), ("SMALLINT", "INT")])
+def test_readers_of_a_delta_table_are_given_the_wider_type(known: str, wanted: str):
+    assert [verdict for verdict, _ in judge(f"n {known}", f"n {wanted}", "delta")] == [
+        Compatibility.ALLOWED
+    ]
+
+
 @pytest.mark.parametrize(("known", "wanted", "file_format"), READABLE)
 def test_arrow_reads_old_and_new_rows_where_a_change_can_be_read(
     tmp_path: Path, known: str, wanted: str, file_format: str

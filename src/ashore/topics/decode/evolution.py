@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ashore.log.tables import DELTA
 from ashore.tables.ddl import (
     Array,
     Atom,
@@ -113,8 +114,8 @@ def _judge(known: DataType, new: DataType, file_format: str) -> Compatibility:
     # fail, but for small integers, which Spark cuts, and fractions, which Arrow rounds.
     if file_format == "orc":
         return Compatibility.REFUSED if new == Atom.TIMESTAMP_NTZ else Compatibility.RISKY
-    if new == Atom.BIGINT:
-        return Compatibility.ALLOWED
+    if new == Atom.BIGINT or (file_format == DELTA and new in _INTEGERS):
+        return Compatibility.ALLOWED  # all readers of a Delta table are given its columns
     is_same_scale = (
         isinstance(known, Decimal) and isinstance(new, Decimal) and known.scale == new.scale
     )
