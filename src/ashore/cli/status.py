@@ -28,7 +28,8 @@ from ashore.proof.status.health import (
     worst_ailment,
 )
 from ashore.proof.status.queries import QueryStatus
-from ashore.proof.status.status import EntryStatus, JobStatus, ShardStatus, SliceStatus, add_lags
+from ashore.proof.status.recent import EntryStatus
+from ashore.proof.status.status import JobStatus, ShardStatus, SliceStatus, add_lags
 from ashore.topics.open_job import open_job
 from ashore.topics.use.table_changes import describe_pending
 
@@ -209,6 +210,10 @@ def _show_slice(each: SliceStatus) -> None:
         for table in each.tables
     ]
     print_table("", TABLES, tables)
+    for table in each.tables:
+        if snapshot := table.last_snapshot:
+            entry = f"entry {_entry(table.snapshot)}" if table.snapshot else "an older entry"
+            out.print(f"{escape(table.table)}: {snapshot}, by {entry}")
 
 
 def _show_shards(shards: Sequence[ShardStatus]) -> None:

@@ -37,7 +37,8 @@ class BatchCounted:
     """A batch is in the log: the outcomes of its records. For metrics, not shown.
 
     `tables` has `table`, `outcome`, `records`, `files` and their `size_bytes`; `counters` are those
-    of the [log](counters.md); `fetched_bytes`, keys and values as read.
+    of the [log](counters.md); `fetched_bytes`, keys and values as read; `snapshots`, the tables
+    that get a snapshot or version.
     """
 
     kind: ClassVar[str] = "batch_counted"
@@ -45,6 +46,7 @@ class BatchCounted:
     tables: tuple[TableCounts, ...]
     counters: tuple[tuple[str, int], ...]
     fetched_bytes: int
+    snapshots: tuple[str, ...] = codec.added(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +306,9 @@ def count_batch(slice_name: str, body: Prepare) -> BatchCounted:
     """Return what became of the records of a batch, by table and outcome."""
     tables = tuple(sorted(_count_files(body), key=lambda each: (each.table, each.outcome)))
     fetched_bytes = sum(read.size_bytes for read in body.shards)
-    return BatchCounted(slice_name, (*tables, *_count_left_out(body)), body.counters, fetched_bytes)
+    counts = (*tables, *_count_left_out(body))
+    snapshots = tuple(each.table for each in body.commits)
+    return BatchCounted(slice_name, counts, body.counters, fetched_bytes, snapshots)
 
 
 def _count_files(body: Prepare) -> Iterator[TableCounts]:

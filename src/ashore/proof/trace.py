@@ -30,6 +30,7 @@ from ashore.log.names import FinalName, SliceName
 from ashore.log.positions import ShardKey
 from ashore.log.store.owner import Owner, read_owner
 from ashore.log.store.reader import read_history
+from ashore.log.tables import DELTA
 from ashore.storage.base import Storage
 from ashore.storage.open import open_storage
 
@@ -258,8 +259,21 @@ def _prepared(found: _Found) -> str:
     again = " again, as it was lost" if isinstance(body, Reland) else ""
     return (
         f"batch {batch}, task {file.task} lists it{again}: {file.rows:,} rows, "
-        f"{file.size_bytes:,} bytes; from here on it counts"
+        f"{file.size_bytes:,} bytes; from here on it counts{_ordered(found)}"
     )
+
+
+def _ordered(found: _Found) -> str:
+    """Return the snapshot or version that the entry orders of the file's table."""
+    body = found.entry.body
+    if not isinstance(body, Prepare | Reland):
+        return ""
+    table = body.targets[found.file.target].table
+    for each in body.commits:
+        if each.table == table:
+            kind = "a version after" if each.format == DELTA else "snapshot"
+            return f", in {kind} {each.snapshot_id}"
+    return ""
 
 
 def _closed(entry: Entry, found: _Found, where: _Where) -> Iterator[tuple[str, str]]:

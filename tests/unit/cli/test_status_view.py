@@ -9,6 +9,7 @@ from rich.console import Console
 from tests.unit.proof.lakes import make_lake
 
 from ashore.cli import status as status_view
+from ashore.proof.status.recent import EntryStatus
 from ashore.proof.status.status import JobStatus, read_status
 
 
@@ -56,3 +57,18 @@ def test_few_partitions_are_all_listed_by_name(show) -> None:
     assert rows == [f"clicks/{number}" for number in range(20)]
     assert not any("more topic partitions" in line for line in lines)
     assert len(status_with([1] * 25).to_dict()["slices"][0]["shards"]) == 25
+
+
+def test_tables_in_a_table_format_have_their_last_snapshot(show) -> None:
+    status = status_with([0])
+    [part] = status.slices
+    entry = EntryStatus(12, "prepare", 3_000)
+    tables = (
+        replace(part.tables[0], table="a", snapshot_id=7, format="iceberg", snapshot=entry),
+        replace(part.tables[0], table="b", snapshot_id=7, format="delta"),
+        replace(part.tables[0], table="c"),
+    )
+    lines = show(replace(status, slices=(replace(part, tables=tables),)))
+    assert "a: snapshot 7, by entry 12 (prepare, 3.0 s ago)" in lines
+    assert "b: version 8 or later, by an older entry" in lines
+    assert not any(line.startswith("c:") for line in lines)

@@ -15,7 +15,7 @@ from ashore.jobs.file.metrics import Metrics
 from ashore.jobs.metrics.export import exported
 from ashore.jobs.metrics.families import FAMILIES, JOB, Kind
 from ashore.jobs.metrics.job_metrics import JobMetrics
-from ashore.log.progress import CallsCounted, Step
+from ashore.log.progress import BatchCounted, CallsCounted, Step
 from ashore_lab.testing.clock import FakeClock
 
 
@@ -108,6 +108,18 @@ def test_calls_are_counted_once_although_they_are_reported_in_all() -> None:
     assert value(calls, {JOB: "clicks", "call": "move", "result": "ok"}) == 5
     assert value(calls, {JOB: "clicks", "call": "move", "result": "failed"}) == 1
     assert value("ashore_hanging_calls", {JOB: "clicks"}) == 2
+
+
+def test_a_table_has_the_time_of_its_last_snapshot() -> None:
+    clock = FakeClock()
+    metrics = JobMetrics("clicks", clock)
+    value = metrics.registry.get_sample_value
+    metrics.take(BatchCounted("main", (), (), 10, ("ods.clicks",)))
+    clock.advance(60)
+    metrics.take(BatchCounted("main", (), (), 10))
+    name, labels = "ashore_snapshot_time_seconds", {JOB: "clicks", "table": "ods.clicks"}
+    assert value(name, labels) == clock.now_ms() / 1000 - 60
+    assert value(name, {**labels, "table": "ods.orders"}) is None
 
 
 def test_a_step_is_observed_when_the_next_begins_and_idle_is_none() -> None:

@@ -13,7 +13,8 @@ from ashore.log.entries import Closing, Commit, DeferredAction, FailedTries, Ski
 from ashore.log.files import TableCommit
 from ashore.log.positions import OffsetRange, ShardRange, StreamShard
 from ashore.proof.status.health import DECIDE, Allowed, check_health, worst_ailment
-from ashore.proof.status.status import DeferredStatus, JobStatus, Warned, rate_of, read_status
+from ashore.proof.status.recent import rate_of
+from ashore.proof.status.status import DeferredStatus, JobStatus, Warned, read_status
 from ashore.topics.use.preflight import check_job
 
 CLICKS_0, CLICKS_1 = StreamShard("clicks", "0"), StreamShard("clicks", "1")
@@ -58,6 +59,22 @@ def test_a_table_in_a_table_format_has_the_snapshot_of_the_log():
     (main,) = status_of(lake).slices
     found = {each.table: each.snapshot_id for each in main.tables}
     assert found == {TABLE: 1 << 62, f"{TABLE}__dead": None}
+    table, dead = sorted(main.tables, key=lambda each: each.table)
+    assert (table.format, table.last_snapshot) == ("iceberg", f"snapshot {1 << 62}")
+    assert table.snapshot == main.last
+    assert (dead.format, dead.last_snapshot, dead.snapshot) == (None, "", None)
+
+
+def test_a_snapshot_has_its_entry_also_after_others():
+    lake = make_lake()
+    entry = lake.entries[-1]
+    commit = TableCommit(TABLE, "uuid", 0, 0, 7, "delta")
+    lake.rewrite(replace(entry.body, commits=(commit,)))
+    lake.append(Commit("idle"))
+    lake.clock.advance(5)
+    table = status_of(lake).slices[0].tables[0]
+    assert table.last_snapshot == "version 8 or later"
+    assert (table.snapshot.number, table.snapshot.age_ms) == (entry.number, 6_000)
 
 
 def test_a_state_has_a_since_and_a_reason():

@@ -7,6 +7,7 @@ from tests.unit.proof.lakes import TABLE, Lake, fill, make_lake
 
 from ashore.errors import RequestInvalid
 from ashore.log.entries import Commit, Retire, RetiredPartition
+from ashore.log.files import TableCommit
 from ashore.proof.trace import FileHistory, trace_in_lake
 
 
@@ -36,6 +37,18 @@ def test_a_file_from_its_entry_to_its_end():
         assert replace(_trace(lake, named), path=path) == found
     assert _trace(lake, path, entry.number) == found
     assert _trace(lake, path, entry.number + 1) == found, "read from the start then"
+
+
+@pytest.mark.parametrize(
+    ("table_format", "text"), [("iceberg", "in snapshot 7"), ("delta", "in a version after 7")]
+)
+def test_a_file_of_a_table_format_has_its_snapshot(table_format: str, text: str):
+    lake = make_lake()
+    entry = lake.entries[-1]
+    path = lake.final(entry)
+    assert "in snapshot" not in _trace(lake, path).steps[0].text
+    lake.rewrite(replace(entry.body, commits=(TableCommit(TABLE, "uuid", 0, 0, 7, table_format),)))
+    assert _trace(lake, path).steps[0].text.endswith(text)
 
 
 def test_where_a_file_is_now():

@@ -133,6 +133,12 @@ RECORDS = _counter(
 )
 BYTES = _counter("ashore_bytes", ("table", "outcome"), "bytes of their files")
 FILES = _counter("ashore_files", ("table", "outcome"), "their files")
+SNAPSHOT_TIME = _gauge(
+    "ashore_snapshot_time_seconds",
+    ("table",),
+    "when the log ordered the last snapshot of an Iceberg table, or version of a Delta table, as "
+    "Unix time",
+)
 FETCHED = _counter("ashore_fetched_bytes", ("slice",), "bytes of keys and values as they were read")
 COUNTED = _counter(
     "ashore_counted_records",

@@ -147,6 +147,8 @@ class JobMetrics:
         for name, count in event.counters:
             self._counter(families.COUNTED, event.slice, name).inc(count)
         self._counter(families.FETCHED, event.slice).inc(event.fetched_bytes)
+        for table in event.snapshots:
+            self._gauge(families.SNAPSHOT_TIME, table).set(self._clock.now_ms() / 1000)
 
     def _count_moves(self, event: FilesMoved) -> None:
         self._counter(families.PREPARED, event.slice).inc(event.prepared)

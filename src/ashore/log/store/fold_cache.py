@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ashore.log.entries import Commit, Entry, Prepare
+from ashore.log.entries import Commit, Entry, Prepare, Reland
 from ashore.log.extend import extend
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName
@@ -34,6 +34,7 @@ class EntryNote:
     written_ms: int
     reason: str | None  # of a `commit`
     fetched: int | None  # of a `prepare`: records; of a query's, offsets
+    commits: tuple[str, ...] = ()  # tables that it orders a snapshot or version of
 
     @classmethod
     def of(cls, entry: Entry) -> "EntryNote":
@@ -41,7 +42,9 @@ class EntryNote:
         body = entry.body
         reason = body.reason if isinstance(body, Commit) else None
         fetched = body.read if isinstance(body, Prepare) else None
-        return cls(entry.number, entry.kind, entry.written_ms, reason, fetched)
+        ordered = body.commits if isinstance(body, Prepare | Reland) else ()
+        commits = tuple(each.table for each in ordered)
+        return cls(entry.number, entry.kind, entry.written_ms, reason, fetched, commits)
 
 
 def read_note(storage: Storage, name: SliceName, number: int) -> EntryNote | None:

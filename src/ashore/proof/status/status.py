@@ -17,7 +17,7 @@ from ashore.jobs.file.tables import SealSection
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.jobs.last_writer import read_writers
 from ashore.jobs.state import STOPS, JobLogSeen, JobState, believe, judge_state
-from ashore.log.fold import Fold, PartitionState, ShardState
+from ashore.log.fold import Fold, ShardState
 from ashore.log.names import SliceName, plain_source
 from ashore.log.plan_batch import ShardOffsets, plan_watermarks
 from ashore.log.plan_retire import Kept, plan_retire
@@ -27,6 +27,14 @@ from ashore.log.store.clock_guard import show_time
 from ashore.proof.evidence.lost_logs import find_lost_logs, read_current
 from ashore.proof.evidence.record_shares import find_warnings
 from ashore.proof.status.queries import QueryStatus, count_records, read_query
+from ashore.proof.status.recent import (
+    EntryStatus,
+    TableStatus,
+    entry_status,
+    rate_of,
+    read_recent,
+    table_statuses,
+)
 from ashore.topics.loop.job import landing_spec, retire_rules, seal_rules
 from ashore.topics.loop.joins import Histories, history_truncated
 from ashore.topics.loop.sinks import find_slices
@@ -34,8 +42,6 @@ from ashore.topics.loop.waiting_topics import show_waiting
 from ashore.topics.open_job import OpenJob
 from ashore.topics.read.source import OpenTransaction, StreamInfo
 
-RATE_BATCHES = 10  # a rate is the mean over this many batches
-RATE_ENTRIES = 40  # and searched in this many entries
 UNCLOSED_INTERVALS = 10  # an entry that stays unclosed for longer is worth a warning
 INTERVAL_MS_MIN = 1_000
 
@@ -50,16 +56,6 @@ class Warned:
     subject: str  # what it is about: a slice, a topic, a topic partition
     text: str
     hint: str
-
-
-@dataclass(frozen=True, slots=True)
-class EntryStatus:
-    """An entry of the log."""
-
-    number: int
-    kind: str
-    age_ms: int
-    reason: str | None = None  # of a `commit`: why the log was closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +76,6 @@ class ShardStatus:
     dropped: int
     skipped: int
     lost: int  # rows of files that were given up
-
-
-@dataclass(frozen=True, slots=True)
-class TableStatus:
-    """What a slice has put into a table, in partitions that the log still keeps in mind."""
-
-    table: str
-    partitions: int
-    unsealed: int
-    rows: int
-    files: int
-    watermark_ms: int | None
-    rules: Mapping[str, str]  # which rows its topics give, by the log: keys of the job file
-    snapshot_id: int | None  # of a table in a table format: the last that the log has ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,37 +300,6 @@ def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool
 # ---- one slice
 
 
-def _last_entry(
-    opened: OpenJob, name: SliceName, fold: Fold, now_ms: int
-) -> tuple[EntryStatus | None, float | None]:
-    """Return the last entry and the rate: read back from the end, as far as not archived."""
-    last: EntryStatus | None = None
-    batches: list[tuple[int, int]] = []  # time written, records fetched
-    for number in range(fold.end, max(-1, fold.end - RATE_ENTRIES), -1):
-        entry = opened.entry_note(name, number)
-        if entry is None:
-            break
-        if number == fold.end:
-            age_ms = max(0, now_ms - entry.written_ms)
-            last = EntryStatus(number, entry.kind, age_ms, entry.reason)
-        if entry.fetched is not None:
-            batches.append((entry.written_ms, entry.fetched))
-        if len(batches) > RATE_BATCHES:
-            break
-    return last, rate_of(batches)
-
-
-def rate_of(batches: Sequence[tuple[int, int]]) -> float | None:
-    """Return records per second of `(time in ms, records)`, newest first; None: not known.
-
-    The oldest batch only says when the next one began.
-    """
-    if len(batches) < 2 or batches[0][0] <= batches[-1][0]:
-        return None
-    records = sum(fetched for _, fetched in batches[:-1])
-    return records * 1000 / (batches[0][0] - batches[-1][0])
-
-
 def _unclosed(fold: Fold, now_ms: int) -> EntryStatus | None:
     unclosed = fold.unclosed
     if unclosed is None:
@@ -359,22 +310,23 @@ def _unclosed(fold: Fold, now_ms: int) -> EntryStatus | None:
 def _slice_status(
     opened: OpenJob, name: SliceName, fold: Fold, there: SourceState, now_ms: int
 ) -> SliceStatus:
-    last, records_per_s = _last_entry(opened, name, fold, now_ms)
+    notes = list(read_recent(opened, name, fold))
+    batches = [(each.written_ms, each.fetched) for each in notes if each.fetched is not None]
     shards = [_shard_status(state, there) for _, state in sorted(fold.current().items())]
     fetched, landed = count_records(fold)
     return SliceStatus(
         slice=name.slice,
         epoch=fold.epoch,
-        last=last,
+        last=entry_status(notes[0], now_ms) if notes else None,
         unclosed=_unclosed(fold, now_ms),
         shards=tuple(shards),
         lag=add_lags(shard.lag for shard in shards),
         fetched=fetched,
         landed=landed,
         dead=sum(state.dead for state in fold.shards.values()),
-        records_per_s=records_per_s,
+        records_per_s=rate_of(batches),
         counters=dict(fold.counters),
-        tables=_tables(fold),
+        tables=table_statuses(fold, notes, now_ms),
         deferred=tuple(sorted(fold.deferred)),
         deferred_by_action=_deferred(fold, now_ms),
         query=None,
@@ -411,25 +363,6 @@ def _deferred(fold: Fold, now_ms: int) -> tuple[DeferredStatus, ...]:
             tries = (failing.times, *ages_ms, failing.error)
         found.append(DeferredStatus(action, effects, *tries))
     return tuple(found)
-
-
-def _tables(fold: Fold) -> tuple[TableStatus, ...]:
-    by_table: dict[str, list[PartitionState]] = {}
-    for state in fold.partitions.values():
-        by_table.setdefault(state.table, []).append(state)
-    return tuple(
-        TableStatus(
-            table=table,
-            partitions=len(states),
-            unsealed=sum(1 for state in states if state.sealed_rows != state.rows),
-            rows=sum(state.rows for state in states),
-            files=sum(state.files for state in states),
-            watermark_ms=fold.watermarks.get(table),
-            rules=dict(fold.tables[table].rules) if table in fold.tables else {},
-            snapshot_id=fold.commits[table].snapshot_id if table in fold.commits else None,
-        )
-        for table, states in sorted(by_table.items())
-    )
 
 
 # ---- warnings
