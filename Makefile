@@ -134,7 +134,8 @@ bench: setup ## measure
 		--python $(BIN)/python --target .venv/bench -r $<; }
 	@cp $< $@
 
-# SHAPES=wide, or names of wide shapes: those of the page on performance instead.
+# SHAPES=wide, or names of wide shapes: those of the page on performance instead. SHAPES=lakehouse:
+# Iceberg and Delta tables.
 bench-peers: setup .venv/bench/.ashore ## Ashore, Spark and Flink side by side; writes the README's table
 	@$(BIN)/python -m bench.peers run $(if $(SMALL),--small) $(SHAPES:%=--shape %)
 

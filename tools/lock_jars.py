@@ -80,8 +80,31 @@ ROOTS: Roots = {
 }
 
 # What `make bench-peers` needs besides, and `make setup` does not fetch: the rest of Flink comes as
-# a wheel. Its file sinks want Hadoop's client for Parquet, and a zstd.
+# a wheel. Its file sinks want Hadoop's client for Parquet, and a zstd. Iceberg has no runtime for
+# Flink 2.3 yet: the one for 2.1 is the newest that is served. Spark has what else Delta needs. ORC
+# is left out everywhere: Iceberg wants its jar with a classifier, and no table here is ORC's.
 BENCH_ROOTS: Roots = {
+    "connect": (
+        ("org.apache.kafka:connect-runtime:4.1.0", True),
+        ("org.apache.iceberg:iceberg-kafka-connect:1.12.0", True),
+        ("org.apache.iceberg:iceberg-parquet:1.12.0", False),
+        ("org.xerial:sqlite-jdbc:3.54.1.0", False),
+        ("org.apache.hadoop:hadoop-client-api:3.5.0", False),
+        ("org.apache.hadoop:hadoop-client-runtime:3.5.0", False),
+        ("commons-logging:commons-logging:1.3.2", False),
+        ("org.apache.logging.log4j:log4j-api:2.25.3", False),
+        ("org.apache.logging.log4j:log4j-core:2.25.3", False),
+        ("org.apache.logging.log4j:log4j-slf4j2-impl:2.25.3", False),
+    ),
+    "delta": (
+        ("io.delta:delta-spark_4.2_2.13:4.4.0", False),
+        ("io.delta:delta-storage:4.4.0", False),
+        ("io.delta:delta-kernel-api:4.4.0", False),
+        ("io.delta:delta-kernel-defaults:4.4.0", False),
+        ("io.delta:delta-kernel-unitycatalog:4.4.0", False),
+        ("io.unitycatalog:unitycatalog-client:0.6.0", False),
+        ("io.unitycatalog:unitycatalog-hadoop:0.6.0", False),
+    ),
     "flink": (
         ("org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2", False),
         ("org.apache.flink:flink-sql-parquet:2.3.0", False),
@@ -89,6 +112,10 @@ BENCH_ROOTS: Roots = {
         ("org.apache.hadoop:hadoop-client-runtime:3.5.0", False),
         ("commons-logging:commons-logging:1.3.2", False),
         ("com.github.luben:zstd-jni:1.5.7-7", False),
+    ),
+    "flink-iceberg": (
+        ("org.apache.iceberg:iceberg-flink-runtime-2.1:1.11.0", False),
+        ("org.xerial:sqlite-jdbc:3.54.1.0", False),
     ),
 }
 
@@ -108,7 +135,7 @@ MODULE = """\
 <ivy-module version="2.0">
   <info organisation="ashore" module="lock"/>
   <configurations><conf name="default"/></configurations>
-  <dependencies>{dependencies}</dependencies>
+  <dependencies>{dependencies}<exclude org="org.apache.orc"/></dependencies>
 </ivy-module>
 """
 

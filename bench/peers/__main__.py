@@ -1,7 +1,7 @@
 """`python -m bench.peers run [--small]` measures; `python -m bench.peers table` writes documents.
 
 `run` alone measures what the README shows; `--shape NAME`, or `--shape wide` for all of them, the
-shapes of the page on performance.
+shapes of the page on performance; `--shape lakehouse` Iceberg and Delta tables.
 
 What it is: the command line of the comparison.
 What it promises: a small run leaves neither results nor README changed; a stop by SIGTERM or
@@ -18,6 +18,7 @@ from types import FrameType
 
 from bench.peers.compare import (
     FULL,
+    FULL_LAKEHOUSE,
     FULL_WIDE,
     PARTS,
     SMALL_SCALE,
@@ -25,10 +26,16 @@ from bench.peers.compare import (
     Scale,
     compare,
 )
-from bench.peers.readme import RESULTS, WIDE_RESULTS, find_stale, write_readme
+from bench.peers.readme import (
+    LAKEHOUSE_RESULTS,
+    RESULTS,
+    WIDE_RESULTS,
+    find_stale,
+    write_readme,
+)
 from bench.peers.report import render_page
 from bench.peers.results import Results
-from bench.peers.run import PEERS
+from bench.peers.run import LAKEHOUSE, PEERS
 
 
 def main() -> int:
@@ -37,9 +44,11 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="measure, write results and the README's table")
     run.add_argument("--small", action="store_true", help="a twentieth, once; nothing is kept")
-    run.add_argument("--peer", action="append", choices=PEERS, help="only these; nothing is kept")
-    shapes = ("wide", *WIDE_PARTS)
-    run.add_argument("--shape", action="append", choices=shapes, help="these wide shapes only")
+    run.add_argument(
+        "--peer", action="append", choices=(*PEERS, *LAKEHOUSE), help="only these; nothing is kept"
+    )
+    shapes = ("lakehouse", "wide", *WIDE_PARTS)
+    run.add_argument("--shape", action="append", choices=shapes, help="these shapes only")
     run.add_argument("--part", action="append", choices=PARTS, help="only these; nothing is kept")
     run.add_argument("--save", type=Path, help="keep results here instead, without suffix")
     table = commands.add_parser("table", help="write tables of documents from the results")
@@ -64,12 +73,18 @@ def main() -> int:
     if target:
         results.save(target.with_suffix(".json"))
         target.with_suffix(".md").write_text(page, "utf-8")
-    if target in (RESULTS, WIDE_RESULTS):
+    if target in (RESULTS, WIDE_RESULTS, LAKEHOUSE_RESULTS):
         write_readme()
     return 0
 
 
 def _scale(options: argparse.Namespace) -> Scale:
+    if options.shape == ["lakehouse"]:
+        full = (
+            replace(FULL_LAKEHOUSE, divisor=40, broker_s=1.0) if options.small else FULL_LAKEHOUSE
+        )
+        parts = tuple(options.part or full.parts)
+        return replace(full, peers=tuple(options.peer or full.peers), parts=parts)
     wide: tuple[str, ...] = ()
     if options.shape:
         wide = WIDE_PARTS if "wide" in options.shape else tuple(options.shape)
@@ -83,6 +98,8 @@ def _target(options: argparse.Namespace) -> Path | None:
     """Return where results are kept, without suffix; None: they are no whole comparison."""
     if options.small or options.peer or options.part:
         return None
+    if options.shape == ["lakehouse"]:
+        return LAKEHOUSE_RESULTS
     return WIDE_RESULTS if options.shape else RESULTS
 
 

@@ -25,7 +25,7 @@ from ashore.topics.loop.job import load_job_file
 from ashore.topics.run.processes import runner as local
 from ashore.topics.run.spark.session import LIGHT_JVM, start_session
 from bench.peers.peer import Order, land_all
-from bench.peers.run import ALONE
+from bench.peers.run import ALONE, LAKEHOUSE
 from bench.peers.settings import ASHORE_BATCH
 from bench.processes import receive, send
 
@@ -51,6 +51,8 @@ def write_job_file(order: Order, topic: str) -> Path:
         "partition_by": list(order.shape.partition_by),
         "provenance": order.peer == "ashore-provenance",
     }
+    if order.peer in LAKEHOUSE:
+        table["format"] = order.peer.partition("-")[2]
     job = {
         "job": topic,
         "lake": f"file://{root}",

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from ashore_lab.services.kafka import BrokerOptions, Kafka
 from bench.machine import describe_commit, describe_machine
-from bench.peers.flink_cluster import ensure_flink_jars
 from bench.peers.measure import can_trace, count_calls, trace_prefix
+from bench.peers.packages import ensure_bench_jars
 from bench.peers.peer import CORES, Order
 from bench.peers.results import Calls, Fresh, Results, Run
-from bench.peers.run import ALONE, PEERS, run_bounded
+from bench.peers.run import ALONE, LAKEHOUSE, PEERS, run_bounded
 from bench.peers.settings import CHECKPOINT_INTERVAL_S
 from bench.peers.shapes import SHAPES, SMALL, WIDE, Shape
 from bench.peers.streaming import run_streaming
@@ -33,6 +33,8 @@ ONE_CORE = "one-core"
 WIDE_PARTS = (*(shape.name for shape in WIDE), ONE_CORE)
 WIDE_PEERS = ("ashore", "spark", "flink")
 STREAM_INTERVALS_S = (1.0, 0.2)
+LAKEHOUSE_PARTS = ("small", "large", "stream")
+JAR_SETS = ("flink", "connect", "delta", "flink-iceberg")
 CALLS_S = 10.0
 CALLS_RATE = 1_000  # records a second: calls go by batch and file, not by record
 RETENTION = {"log.retention.ms": "-1", "log.retention.bytes": "-1"}
@@ -50,10 +52,22 @@ class Scale:
     broker_s: float  # so long the broker is read from before the first peer
     peers: tuple[str, ...] = PEERS
     parts: tuple[str, ...] = PARTS
+    intervals_s: tuple[float, ...] = STREAM_INTERVALS_S
 
 
 FULL = Scale("make bench-peers", 1, 3, 20.0, 5_000, 15.0)
 FULL_WIDE = replace(FULL, command="make bench-peers SHAPES=wide", repeats=2, peers=WIDE_PEERS)
+FULL_LAKEHOUSE = Scale(
+    command="make bench-peers SHAPES=lakehouse",
+    divisor=2,
+    repeats=1,
+    stream_s=20.0,
+    stream_rate=5_000,
+    broker_s=15.0,
+    peers=LAKEHOUSE,
+    parts=LAKEHOUSE_PARTS,
+    intervals_s=STREAM_INTERVALS_S[:1],
+)
 SMALL_SCALE = Scale("python -m bench.peers run --small", 20, 1, 12.0, 2_000, 1.0)
 
 
@@ -119,6 +133,7 @@ class Comparison:
                     files=done.stored.files,
                     stored_bytes=done.stored.size_bytes,
                     cores=cores,
+                    metadata_bytes=done.stored.metadata_bytes,
                 )
                 self._runs.append(run)
                 self._say(
@@ -145,9 +160,9 @@ class Comparison:
             shutil.rmtree(order.directory)
 
     def _stream(self) -> None:
-        for interval_s in STREAM_INTERVALS_S:
+        for interval_s in self._scale.intervals_s:
             for peer in self._scale.peers:
-                if interval_s == STREAM_INTERVALS_S[0] or peer != "ashore-provenance":
+                if interval_s == self._scale.intervals_s[0] or peer != "ashore-provenance":
                     self._stream_at(peer, interval_s)
 
     def _stream_at(self, peer: str, interval_s: float) -> None:
@@ -194,7 +209,8 @@ def compare(scale: Scale) -> Results:
     """Measure everything, on a broker of its own."""
     if len(os.sched_getaffinity(0)) < CORES:
         raise SystemExit(f"this wants {CORES} cores")
-    ensure_flink_jars(lambda text: print(text, file=sys.stderr))
+    for name in JAR_SETS:
+        ensure_bench_jars(name, lambda text: print(text, file=sys.stderr))
     with tempfile.TemporaryDirectory(prefix="ashore-peers-") as name:
         directory = Path(name)
         options = BrokerOptions(settings=RETENTION, heap="1g")

@@ -6,8 +6,7 @@ What it must not know: what is run on it.
 """
 
 import sys
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -15,18 +14,10 @@ from typing import Any, Self
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
 
-from ashore.jobs.jars import (
-    Progress,
-    cache_directory,
-    ensure_jars,
-    find_java,
-    find_pyspark_home,
-    parse_jar,
-)
+from ashore.jobs.jars import find_java, find_pyspark_home
+from bench.peers.packages import WHEEL, ensure_bench_jars
 from bench.peers.settings import JVM_HEAP
 
-HERE = Path(__file__).parent
-WHEEL = HERE.parent.parent / ".venv" / "bench"  # where `make bench-peers` installs Flink's jars
 LOG4J = """\
 rootLogger.level = WARN
 rootLogger.appenderRef.out.ref = out
@@ -40,17 +31,11 @@ appender.out.layout.pattern = %d %p %m (%c)%n%throwable
 OPENED = ("java.lang", "java.net", "java.io", "java.nio", "java.text", "java.time", "java.util")
 
 
-def ensure_flink_jars(progress: Progress) -> list[Path]:
-    """Return the jars that the wheel lacks, fetching what is missing."""
-    locked = tomllib.loads((HERE / "jars.toml").read_text("utf-8"))["flink"]
-    jars = [parse_jar(coordinate, sha256) for coordinate, sha256 in locked.items()]
-    return ensure_jars(jars, cache_directory(), progress)
-
-
-def _connect(directory: Path) -> JavaGateway:
+def _connect(directory: Path, sets: Sequence[str]) -> JavaGateway:
     """Start the virtual machine; it ends when this process does."""
     (directory / "log4j2.properties").write_text(LOG4J, "utf-8")
-    jars = [*sorted((WHEEL / "pyflink" / "lib").glob("*.jar")), *ensure_flink_jars(lambda _: None)]
+    jars = sorted((WHEEL / "pyflink" / "lib").glob("*.jar"))
+    jars += [jar for name in sets for jar in ensure_bench_jars(name)]
     options = [f"-Xmx{JVM_HEAP}", f"-Dlog4j.configurationFile={directory}/log4j2.properties"]
     options += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
     (py4j,) = (find_pyspark_home() / "jars").glob("py4j-*.jar")
@@ -73,14 +58,20 @@ class FlinkCluster:
         directory: for logs and temporary files.
         cores: slots.
         settings: of the cluster.
+        jars: sets of jars beside those of the wheel.
 
     """
 
     def __init__(
-        self, directory: Path, cores: int, settings: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        cores: int,
+        settings: Mapping[str, str] | None = None,
+        *,
+        jars: Sequence[str] = ("flink",),
     ) -> None:
         self._cores = cores
-        self._gateway = _connect(directory)
+        self._gateway = _connect(directory, jars)
         self._flink = self._gateway.jvm.org.apache.flink
         self._cluster = self._start(directory, settings or {})
 

@@ -1,4 +1,4 @@
-"""Flink SQL: Kafka source, JSON, FileSink with Parquet, checkpoints.
+"""Flink SQL: Kafka source, JSON, FileSink with Parquet or Iceberg's sink, checkpoints.
 
 What it is: a cluster of two slots, which this process drives; it stays for all topics, so that the
 measured job is warm. Run by `python -m bench.peers.flink_peer`.
@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers.flink_cluster import FlinkCluster, options
+from bench.peers.lakehouse import CATALOG, TABLE, create_table, jdbc_options
 from bench.peers.peer import Order, land_all
+from bench.peers.run import LAKEHOUSE
 from bench.peers.settings import FLINK_CONF, FLINK_SINK, FLINK_SOURCE
 from bench.processes import receive, send
 
@@ -36,11 +38,17 @@ def submit(cluster: FlinkCluster, order: Order, topic: str, bounds: Mapping[str,
         **FLINK_SOURCE,
         **bounds,
     }
+    columns = order.shape.flink_ddl
+    environment.executeSql(f"CREATE TABLE source ({columns}) WITH ({options(source)})")
+    if order.peer in LAKEHOUSE:
+        create_table(order, topic)
+        catalog = {"type": "iceberg", **jdbc_options(order, topic)}
+        environment.executeSql(f"CREATE CATALOG {CATALOG} WITH ({options(catalog)})")
+        return environment.executeSql(f"INSERT INTO {CATALOG}.{TABLE} SELECT * FROM source")
     path = f"file://{order.root(topic)}/table"
     sink = {"connector": "filesystem", "path": path, "format": "parquet", **FLINK_SINK}
-    columns, by = order.shape.flink_ddl, order.shape.partition_by
+    by = order.shape.partition_by
     partitioned = f" PARTITIONED BY ({', '.join(by)})" if by else ""
-    environment.executeSql(f"CREATE TABLE source ({columns}) WITH ({options(source)})")
     environment.executeSql(f"CREATE TABLE sink ({columns}){partitioned} WITH ({options(sink)})")
     return environment.executeSql("INSERT INTO sink SELECT * FROM source")
 
@@ -61,7 +69,8 @@ def stream(cluster: FlinkCluster, order: Order) -> None:
 def main() -> None:
     """Run one measurement."""
     order = Order.of_text(sys.argv[1])
-    with FlinkCluster(Path(order.directory), order.cores) as cluster:
+    jars = ("flink", "flink-iceberg") if order.peer in LAKEHOUSE else ("flink",)
+    with FlinkCluster(Path(order.directory), order.cores, jars=jars) as cluster:
         if order.streams:
             stream(cluster, order)
         else:

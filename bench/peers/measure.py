@@ -21,6 +21,7 @@ class Stored:
     files: int
     size_bytes: int
     rows: int
+    metadata_bytes: int = 0  # of a lakehouse table
 
 
 def is_visible(path: Path, root: Path) -> bool:

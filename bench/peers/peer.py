@@ -52,14 +52,18 @@ class Order:
         return cls(**{**fields, "topics": tuple(fields["topics"])})
 
 
-def land_all(order: Order, land: Callable[[str], object], excluded: list[int]) -> None:
-    """Land every topic but the last, then the last, measured. `land` returns when all is final."""
+def land_all(order: Order, land: Callable[[str], float | None], excluded: list[int]) -> None:
+    """Land every topic but the last, then the last, measured. `land` returns when all is final.
+
+    It may return the seconds that count, where its end waits for something else than records.
+    """
     *warm, measured = order.topics
     for topic in warm:
         land(topic)
     send("ready", excluded=excluded)
     receive()
     began_s = time.perf_counter()
-    land(measured)
-    send("landed", seconds=time.perf_counter() - began_s)
+    counted_s = land(measured)
+    passed_s = time.perf_counter() - began_s
+    send("landed", seconds=passed_s if counted_s is None else counted_s)
     receive()

@@ -1,7 +1,7 @@
 """Tables in documents, kept in step with the results.
 
 What it is: the text between two markers of README.md, made from `bench/results/peers.json`, and of
-the page on performance, made from `peers-wide.json`.
+the page on performance, made from `peers-wide.json` and `peers-lakehouse.json`.
 What it promises: nothing outside of the markers is touched.
 What it must not know: how it was measured.
 """
@@ -17,6 +17,7 @@ README = ROOT / "README.md"
 PERFORMANCE = ROOT / "docs" / "internals" / "performance.md"
 RESULTS = ROOT / "bench" / "results" / "peers"  # .json and .md
 WIDE_RESULTS = ROOT / "bench" / "results" / "peers-wide"
+LAKEHOUSE_RESULTS = ROOT / "bench" / "results" / "peers-lakehouse"
 BEGIN = "<!-- Written from bench/results by `python -m bench.peers table`. Do not edit. -->\n"
 END = "<!-- End of what is written from bench/results. -->\n"
 NOT_MEASURED = "Not measured yet: `make bench-peers`.\n"
@@ -37,6 +38,8 @@ def render_performance(text: str) -> str:
         render_cores(wide, narrow) if wide and narrow else NOT_MEASURED,
         "### A terabyte an hour\n",
         render_terabyte(known),
+        "### Lakehouse tables\n",
+        _render_results(LAKEHOUSE_RESULTS),
     ]
     return _render(text, "\n".join(parts))
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.peers.peer import CORES
-from bench.peers.results import Results, Run
-from bench.peers.settings import SETTINGS
+from bench.peers.results import Fresh, Results, Run
+from bench.peers.run import LAKEHOUSE
+from bench.peers.settings import LAKEHOUSE_SETTINGS, SETTINGS
 from bench.peers.shapes import SHAPES
 from bench.table import render_table
 
@@ -22,9 +23,13 @@ TITLES = {
     "ashore-alone": "Ashore without Spark",
     "spark": "Spark, streaming query",
     "flink": "Flink, SQL file sink",
+    "ashore-iceberg": "Ashore to Iceberg",
+    "connect-iceberg": "Kafka Connect, Iceberg's sink",
+    "flink-iceberg": "Flink, Iceberg's sink",
+    "ashore-delta": "Ashore to Delta",
+    "spark-delta": "Spark, Delta's sink",
 }
 TERABYTE_MB = 1e6
-OTHERS = ("spark", "flink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,7 @@ class Summary:
     rss_peak_mb: float
     files: float
     stored_mb: float
+    metadata_kb: float
 
     @property
     def rate(self) -> float:
@@ -55,6 +61,7 @@ def summarize(peer: str, runs: Sequence[Run]) -> Summary:
         rss_peak_mb=median(run.rss_peak_bytes / 1e6 for run in runs),
         files=median(run.files for run in runs),
         stored_mb=median(run.stored_bytes / 1e6 for run in runs),
+        metadata_kb=median(run.metadata_bytes / 1e3 for run in runs),
     )
 
 
@@ -73,9 +80,10 @@ def render_shape(results: Results, shape: str) -> str:
     """Return the table of one shape, with its caption."""
     found = summaries(results, shape)
     first = next(run for run in results.runs if (run.shape, run.cores) == (shape, CORES))
-    better = max((each.rate for each in found if each.peer in OTHERS), default=0.0)
+    better = max((each.rate for each in found if not _is_own(each.peer)), default=0.0)
     calls = {each.peer: sum(each.by_kind.values()) / each.files for each in results.calls}
     fresh = {each.peer: each for each in results.fresh if each.interval_s == 1}
+    is_lakehouse, has_calls = _is_lakehouse(results), shape == "small" and bool(calls)
     rows = [
         [
             TITLES[each.peer],
@@ -87,25 +95,32 @@ def render_shape(results: Results, shape: str) -> str:
             f"{each.rss_peak_mb:,.0f}",
             f"{each.files:.0f}",
             f"{each.stored_mb:,.1f}",
-            *(
-                [
-                    f"{calls[each.peer]:.0f}" if each.peer in calls else "",
-                    f"{fresh[each.peer].p50_s:.2f} / {fresh[each.peer].p99_s:.2f}"
-                    if each.peer in fresh
-                    else "",
-                ]
-                if shape == "small"
-                else []
-            ),
+            *([f"{each.metadata_kb:,.0f}"] if is_lakehouse else []),
+            *([f"{calls.get(each.peer, 0):.0f}"] if has_calls else []),
+            *([_show_fresh(fresh.get(each.peer))] if shape == "small" else []),
         ]
         for each in found
     ]
     header = ["thousand records/s", "v. better peer", "per core", "MB/s per core"]
     header += ["CPU s per million", "peak memory MB", "files", "MB written"]
-    header += ["storage calls a file", "readable after s, p50 / p99"] if shape == "small" else []
+    header += ["metadata KB"] if is_lakehouse else []
+    header += ["storage calls a file"] if has_calls else []
+    header += ["readable after s, p50 / p99"] if shape == "small" else []
     size = first.value_bytes / first.records
     caption = f"{SHAPES[shape].title}: {first.records:,} JSON records of {size:,.0f} bytes"
     return render_table([caption, *header], rows)
+
+
+def _is_own(peer: str) -> bool:
+    return peer.startswith("ashore")
+
+
+def _is_lakehouse(results: Results) -> bool:
+    return any(run.peer in LAKEHOUSE for run in results.runs)
+
+
+def _show_fresh(fresh: Fresh | None) -> str:
+    return f"{fresh.p50_s:.2f} / {fresh.p99_s:.2f}" if fresh else ""
 
 
 def render_machine(results: Results) -> str:
@@ -179,7 +194,8 @@ def render_page(results: Results) -> str:
         for each in summaries(results, shape)
     ]
     repeats = max((len(row) - 1 for row in spread), default=0)
-    settings = [[TITLES[each.peer], *each[1:]] for each in SETTINGS]
+    used = (*SETTINGS, *LAKEHOUSE_SETTINGS) if _is_lakehouse(results) else SETTINGS
+    settings = [[TITLES[each.peer], *each[1:]] for each in used]
     parts = [
         "# Peers\n",
         render_summary(results),

@@ -31,6 +31,7 @@ class Run:
     files: int
     stored_bytes: int
     cores: int = 2  # that the peer may use
+    metadata_bytes: int = 0  # of a lakehouse table
 
 
 @dataclass(frozen=True, slots=True)

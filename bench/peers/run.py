@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.peers.lakehouse import measure_table
 from bench.peers.measure import Stored, list_table
 from bench.peers.peer import Order
 from bench.processes import Child, ChildFailed, Meter, Usage
@@ -17,6 +18,7 @@ from bench.processes import Child, ChildFailed, Meter, Usage
 # Its workers are new with each job, so that a bounded run would measure their start: streams only.
 ALONE = "ashore-alone"
 PEERS = ("ashore", "ashore-provenance", ALONE, "spark", "flink")
+LAKEHOUSE = ("ashore-iceberg", "connect-iceberg", "flink-iceberg", "ashore-delta", "spark-delta")
 DEADLINE_S = 400.0
 
 
@@ -54,7 +56,9 @@ def run_bounded(order: Order, records: int, prefix: Sequence[str] = ()) -> Bound
             seconds = float(str(process.expect("landed")["seconds"]))
         process.answer()
         process.wait()
-    stored = list_table(table_path(order, order.topics[-1]))
+    topic = order.topics[-1]
+    is_lakehouse = order.peer in LAKEHOUSE
+    stored = measure_table(order, topic) if is_lakehouse else list_table(table_path(order, topic))
     if stored.rows != records:
         raise ChildFailed(f"{order.peer} landed {stored.rows:,} rows of {records:,}")
     return Bounded(seconds, meter.usage, stored)

@@ -30,6 +30,10 @@ _FLINK_EXECUTION = "Apache Flink documentation: Execution Configuration"
 _FLINK_CONFIG = "Apache Flink documentation: Configuration"
 _FLINK_CHECKPOINTS = "Apache Flink documentation: Checkpointing"
 _FLINK_PARQUET = "Apache Flink documentation: Parquet Format"
+_CONNECT_WORKER = "Apache Kafka documentation: Kafka Connect, Worker Configs"
+_ICEBERG_CONNECT = "Apache Iceberg documentation: Kafka Connect"
+_ICEBERG_TABLES = "Apache Iceberg documentation: Configuration, Write properties"
+_DELTA = "Delta Lake documentation: Set up Apache Spark with Delta Lake"
 _ASHORE_JOB = "Ashore: docs/reference/job-file.md"
 
 JVM_HEAP = "2g"  # of Spark and of Flink; Ashore's own default is 1g
@@ -173,6 +177,104 @@ _FLINK_REST = (
     ),
 )
 
+_SPARK_DELTA_SETTINGS = (
+    Setting(
+        "spark-delta",
+        "spark.sql.extensions",
+        "io.delta.sql.DeltaSparkSessionExtension",
+        "Delta's sink",
+        _DELTA,
+    ),
+    Setting(
+        "spark-delta",
+        "spark.sql.catalog.spark_catalog",
+        "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "Delta's sink",
+        _DELTA,
+    ),
+)
+SPARK_DELTA = {each.name: each.value for each in _SPARK_DELTA_SETTINGS}
+
+_CONNECT_WORKER_SETTINGS = (
+    Setting(
+        "connect-iceberg",
+        "key.converter",
+        "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "no record has a key",
+        _CONNECT_WORKER,
+    ),
+    Setting(
+        "connect-iceberg",
+        "value.converter",
+        "org.apache.kafka.connect.json.JsonConverter",
+        "the records are JSON",
+        _CONNECT_WORKER,
+    ),
+    Setting(
+        "connect-iceberg",
+        "value.converter.schemas.enable",
+        "false",
+        "the table has the columns",
+        _CONNECT_WORKER,
+    ),
+    Setting(
+        "connect-iceberg",
+        "offset.flush.interval.ms",
+        "1000",
+        "so often a task without records takes part in commits; the default is a minute",
+        _CONNECT_WORKER,
+    ),
+)
+CONNECT_WORKER = {each.name: each.value for each in _CONNECT_WORKER_SETTINGS}
+_CONNECT_SINK_SETTINGS = (
+    Setting(
+        "connect-iceberg",
+        "consumer.override.auto.offset.reset",
+        "earliest",
+        "the whole topic",
+        _KAFKA_CONSUMER,
+    ),
+    Setting(
+        "connect-iceberg",
+        "consumer.override.max.poll.records",
+        POLL_RECORDS,
+        "fewer, larger polls: in trials the better choice",
+        _KAFKA_CONSUMER,
+    ),
+    Setting(
+        "connect-iceberg",
+        "iceberg.tables.write-props.write.parquet.compression-codec",
+        "zstd",
+        "the same compression for all",
+        _ICEBERG_TABLES,
+    ),
+    Setting(
+        "connect-iceberg",
+        "iceberg.tables.write-props.write.parquet.compression-level",
+        ZSTD_LEVEL,
+        "the same level for all",
+        _ICEBERG_TABLES,
+    ),
+)
+CONNECT_SINK = {each.name: each.value for each in _CONNECT_SINK_SETTINGS}
+_CONNECT_REST = (
+    Setting(
+        "connect-iceberg",
+        "iceberg.control.commit.interval-ms",
+        f"{CHECKPOINT_INTERVAL_S * 1000}",
+        "the rhythm of all (1000 when it streams)",
+        _ICEBERG_CONNECT,
+    ),
+    Setting("connect-iceberg", "tasks.max", "2", "a task a core", _ICEBERG_CONNECT),
+    Setting(
+        "connect-iceberg",
+        "-Xmx",
+        JVM_HEAP,
+        "as Spark and Flink",
+        _CONNECT_WORKER,
+    ),
+)
+
 _ALONE = Setting(
     "ashore-alone", "spark", "none", "worker processes of its own, no Java", _ASHORE_JOB
 )
@@ -202,4 +304,10 @@ SETTINGS = (
     *_FLINK_SOURCE_SETTINGS,
     *_FLINK_SINK_SETTINGS,
     *_FLINK_REST,
+)
+LAKEHOUSE_SETTINGS = (
+    *_SPARK_DELTA_SETTINGS,
+    *_CONNECT_WORKER_SETTINGS,
+    *_CONNECT_SINK_SETTINGS,
+    *_CONNECT_REST,
 )

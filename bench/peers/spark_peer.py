@@ -1,4 +1,4 @@
-"""Spark's streaming query: Kafka source, from_json, Parquet file sink, checkpoint.
+"""Spark's streaming query: Kafka source, from_json, a sink (Parquet or Delta), checkpoint.
 
 What it is: what one writes who follows Spark's guides, run by `python -m bench.peers.spark_peer`.
 What it promises: settings that Spark's documents advise for speed are set, and listed in SETTINGS.
@@ -13,23 +13,30 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.jobs.jars import jar_paths
+from bench.peers.lakehouse import table_directory
+from bench.peers.packages import ensure_bench_jars
 from bench.peers.peer import Order, land_all
-from bench.peers.settings import SPARK_CONF, SPARK_SOURCE
+from bench.peers.run import LAKEHOUSE
+from bench.peers.settings import SPARK_CONF, SPARK_DELTA, SPARK_SOURCE
 from bench.processes import receive, send
 
 
 def start_session(order: Order) -> SparkSession:
     """Start Spark in this process."""
     builder = SparkSession.builder.appName("peer").master(f"local[{order.cores}]")
+    jars, delta = jar_paths("spark-kafka"), {}
+    if order.peer in LAKEHOUSE:
+        jars += ensure_bench_jars("delta")
+        delta = SPARK_DELTA
     quiet = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.jars": ",".join(map(str, jar_paths("spark-kafka"))),
+        "spark.jars": ",".join(map(str, jars)),
     }
-    for key, value in {**quiet, **SPARK_CONF}.items():
+    for key, value in {**quiet, **SPARK_CONF, **delta}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -50,10 +57,12 @@ def read(spark: SparkSession, order: Order, topic: str) -> DataFrame:
 def write(spark: SparkSession, order: Order, topic: str) -> DataStreamWriter:
     """Return the query that lands a topic, not started."""
     root = order.root(topic)
+    is_delta = order.peer in LAKEHOUSE
+    table = table_directory(root) if is_delta else root / "table"
     writer = (
         read(spark, order, topic)
-        .writeStream.format("parquet")
-        .option("path", f"file://{root}/table")
+        .writeStream.format("delta" if is_delta else "parquet")
+        .option("path", f"file://{table}")
         .option("checkpointLocation", f"file://{root}/checkpoint")
     )
     by = order.shape.partition_by

@@ -3,7 +3,8 @@
 What it is: one streaming run of a peer while records arrive at a moderate rate.
 What it promises: a file counts from the moment that a reader may see it: for Spark when its sink's
 metadata names it (readers of Spark's tables wait for that), for Ashore and Flink when it has its
-final name. Each record has the clock of its making in `ts`; the directory is looked at each 20 ms.
+final name; in a lakehouse table when the current snapshot or version names it. Each record has the
+clock of its making in `ts`; the directory is looked at each 20 ms.
 What it must not know: how a peer lands.
 """
 
@@ -19,9 +20,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from ashore_lab.services.producer import create_topics
+from bench.peers.lakehouse import lister
 from bench.peers.measure import is_visible
 from bench.peers.peer import Order
-from bench.peers.run import PeerProcess, table_path
+from bench.peers.run import LAKEHOUSE, PeerProcess, table_path
 from bench.peers.workload import PARTITIONS, produce_steadily
 from bench.processes import ChildFailed
 
@@ -87,13 +89,20 @@ def list_committed(root: Path) -> set[Path]:
     return found
 
 
+def readable_by(order: Order, topic: str) -> Callable[[], set[Path]]:
+    """Return what lists the files that readers of a peer's table see now."""
+    if order.peer in LAKEHOUSE:
+        return lister(order, topic)
+    root = table_path(order, topic)
+    list_readable = list_committed if order.peer == "spark" else list_final
+    return lambda: list_readable(root)
+
+
 def run_streaming(order: Order, rate: int, seconds: float, prefix: Sequence[str] = ()) -> Streamed:
     """Let a peer stream while records are produced, and return how fresh they were."""
     topic = order.topics[-1]
     create_topics(order.servers, {topic: PARTITIONS})
-    root = table_path(order, topic)
-    list_readable = list_committed if order.peer == "spark" else list_final
-    with PeerProcess(order, prefix) as process, Watcher(lambda: list_readable(root)) as watcher:
+    with PeerProcess(order, prefix) as process, Watcher(readable_by(order, topic)) as watcher:
         process.expect("ready")
         warm = produce_steadily(order.servers, topic, rate, seconds * WARM_SHARE)
         wait_for_rows(watcher, warm)

@@ -25,7 +25,7 @@ from ashore.jobs.class_archive import find_archive
 from ashore_lab.services.kafka import BrokerOptions, Kafka
 from bench.machine import describe_commit
 from bench.peers.compare import RETENTION, rotated
-from bench.peers.flink_cluster import ensure_flink_jars
+from bench.peers.packages import ensure_bench_jars
 from bench.processes import ChildFailed
 from bench.sql.engines import ENGINES, TITLES
 from bench.sql.measures import Figures, Site, measure_latency, measure_rate, measure_recovery
@@ -58,7 +58,7 @@ def main() -> int:
     if len(os.sched_getaffinity(0)) < CORES:
         raise SystemExit(f"this wants {CORES} cores")
     signal.signal(signal.SIGTERM, _stop)
-    ensure_flink_jars(_say)
+    ensure_bench_jars("flink", _say)
     if "ashore" in options.engines and find_archive() is None:
         _say("ashore warm-up")
         subprocess.run([Path(sys.executable).with_name("ashore"), "warm-up"], check=True)

@@ -6,15 +6,13 @@ What it promises: rows of windows that are open at the end are left out on both 
 What it must not know: how an engine works.
 """
 
-import importlib
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from bench.peers.flink_cluster import WHEEL
+from bench.peers.packages import open_duckdb
 from bench.sql.inputs import FAMILIES, columns_of
 from bench.sql.queries import OPEN_MS, Query
 
@@ -33,15 +31,6 @@ class Proof:
     def is_right(self) -> bool:
         """There are rows, and those that must be there."""
         return bool(self.rows) and not self.missing and not self.extra
-
-
-def open_duckdb() -> Any:
-    """Return a connection to a DuckDB in memory; it is installed beside Flink's jars."""
-    sys.path.append(str(WHEEL))
-    try:
-        return importlib.import_module("duckdb").connect()
-    finally:
-        sys.path.remove(str(WHEEL))
 
 
 class Prover:

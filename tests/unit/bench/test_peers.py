@@ -15,16 +15,19 @@ import pytest
 from bench.machine import Machine
 from bench.peers import readme
 from bench.peers.compare import rotated
+from bench.peers.lakehouse import count_rows, create_table, lister, table_directory
 from bench.peers.measure import Stored, count_calls, list_table
 from bench.peers.peer import Order
 from bench.peers.report import TITLES, render_page, render_shape
 from bench.peers.results import Calls, Fresh, Results, Run
-from bench.peers.run import PEERS, PeerProcess
-from bench.peers.settings import SETTINGS
+from bench.peers.run import LAKEHOUSE, PEERS, PeerProcess
+from bench.peers.settings import LAKEHOUSE_SETTINGS, SETTINGS
 from bench.peers.shapes import SHAPES, WIDE
 from bench.peers.streaming import list_committed, list_final, time_between
 from bench.peers.workload import make_records
 from bench.processes import ChildFailed, Meter
+from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
 
 from ashore.tables.ddl import Atom, parse_ddl
 from ashore.topics.decode.registry import make_decoder
@@ -208,6 +211,45 @@ def test_a_peer_that_fails_is_named_with_what_it_said_and_leaves_nothing(tmp_pat
         os.killpg(process.session, 0)
 
 
+# --- lakehouse tables ----------------------------------------------------------------------------
+
+
+def rows_of_small(count: int) -> pa.Table:
+    records = b"\n".join(make_records(SHAPES["small"], count))
+    return pj.read_json(io.BytesIO(records))
+
+
+def test_files_of_an_iceberg_table_are_those_of_its_current_snapshot(tmp_path: Path):
+    order = Order("connect-iceberg", "small", "127.0.0.1:1", ("t",), str(tmp_path), 1.0)
+    root, find = order.root("t"), lister(order, "t")
+    assert (find(), count_rows(root)) == (set(), 0)
+    create_table(order, "t")
+    assert (find(), count_rows(root)) == (set(), 0)
+    catalog = load_catalog("ashore", type="sql", uri=f"sqlite:///{root}/iceberg.db")
+    table = catalog.load_table("peers.records")
+    table.append(rows_of_small(10))
+    first = find()
+    table.append(rows_of_small(5))
+    assert (len(first), len(find()), count_rows(root)) == (1, 2, 15)
+    assert first < find()
+    table.delete("id >= 0")
+    assert (find(), count_rows(root)) == (set(), 0)
+    catalog.close()
+
+
+def test_files_of_a_delta_table_are_those_of_its_current_version(tmp_path: Path):
+    order = Order("spark-delta", "small", "127.0.0.1:1", ("t",), str(tmp_path), 1.0)
+    find, directory = lister(order, "t"), table_directory(order.root("t"))
+    assert find() == set()
+    write_deltalake(directory, rows_of_small(10))
+    first = find()
+    write_deltalake(directory, rows_of_small(5), mode="append")
+    assert (len(first), len(find())) == (1, 2)
+    assert all(path.is_file() for path in find())
+    write_deltalake(directory, rows_of_small(5), mode="overwrite")
+    assert len(find()) == 1
+
+
 # --- results and their tables ------------------------------------------------------------------
 
 
@@ -234,6 +276,20 @@ def test_a_row_has_medians_and_the_ratio_to_the_better_peer():
 def test_every_setting_is_on_the_page():
     page = render_page(RESULTS)
     for each in SETTINGS:
+        assert f"| {TITLES[each.peer]} | {each.name} | {each.value} |" in page
+
+
+def test_lakehouse_tables_have_their_metadata_and_settings():
+    runs = tuple(
+        replace(make_run(peer, 0, 1.0 + number), metadata_bytes=7_000)
+        for number, peer in enumerate(LAKEHOUSE)
+    )
+    results = replace(RESULTS, runs=runs, calls=())
+    page = render_page(results)
+    table = [line.split("|") for line in render_shape(results, "small").splitlines()]
+    assert [row[10].strip() for row in table] == ["metadata KB", "--:", *["7"] * len(LAKEHOUSE)]
+    assert [row[1].strip() for row in table[2:]] == [TITLES[peer] for peer in LAKEHOUSE]
+    for each in LAKEHOUSE_SETTINGS:
         assert f"| {TITLES[each.peer]} | {each.name} | {each.value} |" in page
 
 
