@@ -18,8 +18,9 @@ _SPARK_HELP = (
     "address. Its output directory is the table of the job file."
 )
 _CONNECT_HELP = (
-    "Continue where a file sink of Kafka Connect stopped: the table (database.table of the job "
-    "file) that holds its files, topic+partition+first+last.extension."
+    "Continue where a sink stopped, in this table (database.table of the job file): a file sink of "
+    "Kafka Connect with files topic+partition+first+last.extension; in an Iceberg table, Iceberg's "
+    "sink for Kafka Connect; in a Delta table, kafka-delta-ingest."
 )
 
 _FILES_HELP = (

@@ -8,7 +8,7 @@ What it promises: reads only. A directory that cannot be listed is reported, nev
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ashore.errors import CallsHang, StorageError
@@ -26,6 +26,7 @@ class SnapshotFiles:
 
     files: Mapping[str, int]  # path in the lake, size in bytes
     rewritten: str = ""  # which snapshot of another writer has removed files, in words
+    marks: Mapping[str, str] = field(default_factory=dict)  # of sinks: how far they came
 
 
 Snapshots = Callable[[str], SnapshotFiles | None]  # of a table; None: it is one of directories

@@ -13,6 +13,8 @@ from ashore.log.positions import ShardKey, StreamShard
 from ashore.proof.doctor.connect_sink import looks_like_connect, parse_connect
 from ashore.proof.doctor.observation import (
     ConnectSeen,
+    ControlSeen,
+    LakehouseSinkSeen,
     LoggedSize,
     Observations,
     SliceLogSeen,
@@ -427,6 +429,83 @@ def test_a_table_that_the_job_does_not_have():
     seen = replace(SEEN, former=ConnectSeen("ods.other", {}))
     found = plan_doctor(seen)
     assert "no table ods.other" in found.refusals[0].text
+
+
+# --- sinks of tables in a table format
+
+MARK = "kafka.connect.offsets.control-iceberg.connect-clicks"
+
+
+def events(*read: Mapping[str, int | None], is_whole: bool = True) -> ControlSeen:
+    return ControlSeen(
+        tuple({StreamShard("clicks", key): value for key, value in each.items()} for each in read),
+        is_whole,
+    )
+
+
+def iceberg_sink(control: ControlSeen | None, *more: str) -> Observations:
+    sink = LakehouseSinkSeen(TABLE, "iceberg", dict.fromkeys((MARK, *more), "{}"), (), control)
+    table = replace(CLICKS, visible=(), has_spark_metadata=False)
+    return replace(SEEN, tables=(table,), former=sink)
+
+
+def delta_sink(topics: tuple[str, ...] = ("clicks",), **marks: int) -> Observations:
+    found = {name.replace("_", "-"): str(value) for name, value in marks.items()}
+    table = replace(CLICKS, visible=(), has_spark_metadata=False)
+    sink = LakehouseSinkSeen(TABLE, "delta", found, topics)
+    return replace(SEEN, tables=(table,), former=sink)
+
+
+def test_landing_begins_where_the_events_of_icebergs_sink_end():
+    """Partition 2 was assigned and never had a record."""
+    seen = iceberg_sink(events({"0": 60, "2": None}, {"1": 40}, {"0": 100}, {"0": None}))
+    found = plan_doctor(seen)
+    assert begins(found) == {"0": 100, "1": 40, "2": 7}
+    assert len(found.steps) == 1, "no file is listed, and none moved"
+
+
+@pytest.mark.parametrize(
+    ("control", "why"),
+    [
+        (None, "does not exist"),
+        (events(), "has no event of"),
+        (events({"0": 60}, {"2": None}, is_whole=False), "no longer says how far clicks/2"),
+    ],
+)
+def test_icebergs_sink_that_cannot_be_followed(control: ControlSeen | None, why: str):
+    assert why in refused(iceberg_sink(control))
+
+
+def test_the_marks_of_two_connectors_are_refused():
+    assert "2 connectors" in refused(iceberg_sink(events({"0": 60}), f"{MARK}-2"))
+    seen = iceberg_sink(None)
+    assert isinstance(seen.former, LakehouseSinkSeen)
+    assert "no mark" in refused(replace(seen, former=replace(seen.former, marks={})))
+
+
+def test_landing_begins_after_the_transactions_of_kafka_delta_ingest():
+    seen = delta_sink(ingest_0=99, ingest_1=39)
+    assert begins(plan_doctor(seen)) == {"0": 100, "1": 40, "2": 7}
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (delta_sink(), "has none"),
+        (delta_sink(a_0=1, b_0=1), "has a, b"),
+        (delta_sink(("clicks", "more"), a_0=1), "lands 2 topics"),
+    ],
+)
+def test_kafka_delta_ingest_that_cannot_be_followed(seen: Observations, why: str):
+    assert why in refused(seen)
+
+
+def test_a_mark_of_ashore_is_no_sink():
+    seen = delta_sink(ingest_0=99)
+    assert isinstance(seen.former, LakehouseSinkSeen)
+    marks = {**seen.former.marks, "ashore.other.main": "4"}
+    found = plan_doctor(replace(seen, former=replace(seen.former, marks=marks)))
+    assert begins(found) == {"0": 100, "1": 0, "2": 7}
 
 
 def test_names_of_connect():

@@ -249,10 +249,15 @@ def _traces(opened: OpenJob, at: FormerAt) -> dict[str, frozenset[str]]:
         checkpoint = open_beside(opened, at.spark_checkpoint)
         for log in BatchLog:
             listed[f"{at.spark_checkpoint}/{log}"] = (checkpoint, log)
-    return {
+    found = {
         what: frozenset(each.path for each in storage.list(directory))
         for what, (storage, directory) in listed.items()
     }
+    if at.connect_table is not None:
+        with opened.formats() as formats:
+            if (files := formats.readable(at.connect_table)) is not None:
+                found[at.connect_table] = frozenset(files.files)
+    return found
 
 
 def apply_steps(opened: OpenJob, steps: Sequence[Step], report: Callable[[Done], None]) -> None:

@@ -103,6 +103,25 @@ class ConnectSeen:
     rows: Mapping[str, int | None]  # by path; None: a format that cannot be counted
 
 
+@dataclass(frozen=True, slots=True)
+class ControlSeen:
+    """Events of a sink's control topic whose files are in the table: how far tasks had read."""
+
+    events: tuple[Mapping[StreamShard, int | None], ...]  # next offsets; None: nothing new
+    is_whole: bool  # the control topic has its first events
+
+
+@dataclass(frozen=True, slots=True)
+class LakehouseSinkSeen:
+    """What a sink left in a table in a table format, and in its control topic."""
+
+    table: str
+    format: str
+    marks: Mapping[str, str]
+    topics: tuple[str, ...]  # that the job lands in the table
+    control: ControlSeen | None = None  # of Iceberg's sink, where it has one mark
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnFile:
     """A visible file that bears a name of Ashore, that no entry lists, and what it holds."""
@@ -151,6 +170,9 @@ class OwnSeen:
     earliest: Mapping[StreamShard, int]  # what the source still has
 
 
+FormerSeen = SparkSeen | ConnectSeen | LakehouseSinkSeen
+
+
 @dataclass(frozen=True, slots=True)
 class SourceSeen:
     """What the source says of the topics that are to be adopted."""
@@ -174,7 +196,7 @@ class Observations:
     source: SourceSeen
     skips_gaps: bool
     has_catalog: bool
-    former: SparkSeen | ConnectSeen | None = None
+    former: FormerSeen | None = None
     own: OwnSeen | None = None  # looked at only where it was asked for
     lands_missing: bool = False  # also where partitions may have been retired
 

@@ -27,7 +27,7 @@ from ashore.log.positions import OffsetRange, StreamShard
 from ashore.log.snapshot import read_snapshot
 from ashore.log.store.owner import read_owner
 from ashore.log.store.reader import newer, read_history, read_log
-from ashore.log.tables import DEAD_DDL, DEAD_SUFFIX, LATE_SUFFIX
+from ashore.log.tables import DEAD_DDL, DEAD_SUFFIX, LATE_SUFFIX, SNAPSHOTS
 from ashore.proof.doctor.connect_sink import parse_connect
 from ashore.proof.doctor.observation import (
     ConnectSeen,
@@ -42,6 +42,7 @@ from ashore.proof.doctor.observation import (
     TableSeen,
     TopicSeen,
 )
+from ashore.proof.doctor.observe_sink import see_lakehouse_sink
 from ashore.proof.doctor.spark_sink import SINK_LOG, read_checkpoint, read_sink_log, topics_of
 from ashore.proof.evidence.adopted_files import read_adopted
 from ashore.proof.evidence.ledger import Ledger, LoggedFile
@@ -77,24 +78,37 @@ class FormerAt:
 
 def observe(opened: OpenJob, at: FormerAt) -> Observations:
     """Look at a job. Raises StorageError, JobFileInvalid, NotInstalled."""
-    opened.refuse_snapshots("ashore doctor")
     storage, job = opened.storage, opened.job
     resolved = _resolve(opened)
+    formats = {table: each.spec.format for each in resolved.values() for table in tables_of([each])}
+    table_format = formats.get(at.connect_table or "", "")
+    if table_format not in SNAPSHOTS:
+        opened.refuse_snapshots("ashore doctor")
     # Tables come before the log: what a running job lists meanwhile is then in the log.
-    listed = {table: _list_visible(storage, table) for table in tables_of(resolved.values())}
+    listed = {
+        table: [] if each in SNAPSHOTS else _list_visible(storage, table)
+        for table, each in sorted(formats.items())
+    }
     log, ledger = look_at_log(storage, opened.name)
     adopted = read_adopted(storage, job.job)
     waiting = waiting_tables(job, seal_rules(job, resolved))
     selected = {str(each.table) for each in resolved.values() if each.spec.select}
     tables = tuple(
         replace(
-            _see_table(storage, table, visible, ledger, adopted),
+            _see_table(
+                storage, table, visible, None if formats[table] in SNAPSHOTS else ledger, adopted
+            ),
             waits_for_seal=table in waiting,
             is_made_by_spark=table.removesuffix(LATE_SUFFIX) in selected,
         )
         for table, visible in listed.items()
     )
-    former = _see_former(opened, at, tables)
+    into = [topic for topic, each in resolved.items() if str(each.table) == at.connect_table]
+    former = (
+        see_lakehouse_sink(opened, str(at.connect_table), table_format, sorted(into))
+        if table_format in SNAPSHOTS
+        else _see_former(opened, at, tables)
+    )
     table = former.table if former else None
     own = [topic for topic, each in resolved.items() if at.own_files or str(each.table) == table]
     topics = {topic: _see_topic(job, topic, each) for topic, each in resolved.items()}

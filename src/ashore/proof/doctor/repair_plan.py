@@ -15,9 +15,13 @@ from ashore.log.entries import Join, Joined
 from ashore.log.fold import Fold
 from ashore.log.plan_batch import ShardOffsets
 from ashore.log.positions import ShardKey, StreamShard
+from ashore.log.tables import DELTA
 from ashore.proof.doctor.connect_sink import judge_connect, looks_like_connect
+from ashore.proof.doctor.lakehouse_sink import judge_delta_sink, judge_iceberg_sink
 from ashore.proof.doctor.observation import (
     ConnectSeen,
+    FormerSeen,
+    LakehouseSinkSeen,
     LoggedSize,
     Observations,
     SparkSeen,
@@ -97,7 +101,7 @@ def plan_adoption(seen: Observations) -> Adoption:
     )
 
 
-def _judge(seen: SparkSeen | ConnectSeen, tables: tuple[TableSeen, ...]) -> Former:
+def _judge(seen: FormerSeen, tables: tuple[TableSeen, ...]) -> Former:
     match seen:
         case SparkSeen():
             return judge_spark(seen, tables)
@@ -106,6 +110,9 @@ def _judge(seen: SparkSeen | ConnectSeen, tables: tuple[TableSeen, ...]) -> Form
             if table is None:
                 raise Unclear(f"the job has no table {seen.table}", "name one of the job file")
             return judge_connect(seen, table)
+        case LakehouseSinkSeen():
+            judge = judge_delta_sink if seen.format == DELTA else judge_iceberg_sink
+            return judge(seen)
         case _:
             assert_never(seen)
 

@@ -139,7 +139,8 @@ class DeltaTables:
             lake_path(table, path, root): int(action["add"]["size"])
             for path, action in files.added.items()
         }
-        return SnapshotFiles(sizes, _find_rewrite(log, state))
+        marks = {app: str(version) for app, version in state.transactions.items()}
+        return SnapshotFiles(sizes, _find_rewrite(log, state), marks)
 
     def find_orphans(self, listed: ListedTable) -> Orphans:
         """See TableFormat. Raises TableOwned and CatalogError too."""

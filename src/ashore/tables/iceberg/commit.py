@@ -45,6 +45,7 @@ from pyiceberg.table.update import (
 from ashore.errors import TableOwned, TableReplaced, TableRolledBack
 from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
+from ashore.tables.iceberg.connect_events import OFFSETS
 
 FORMAT_VERSION: Final = 2
 MANIFESTS_MAX = 100  # small ones, before they become one: as in other writers of Iceberg
@@ -338,6 +339,15 @@ def find_data_files(table: Table) -> Iterator[DataFile]:
         if manifest.content is ManifestContent.DATA:
             for entry in manifest.fetch_manifest_entry(table.io):
                 yield entry.data_file
+
+
+def find_marks(metadata: TableMetadata) -> dict[str, str]:
+    """Return what a sink of Kafka Connect has left in the history of a table, the newest."""
+    marks: dict[str, str] = {}
+    for each in _history(metadata):
+        summary = each.summary.additional_properties if each.summary else {}
+        marks = {key: value for key, value in summary.items() if key.startswith(OFFSETS)} | marks
+    return marks
 
 
 def find_rewrite(metadata: TableMetadata) -> str:

@@ -40,6 +40,7 @@ from ashore.tables.iceberg.commit import (
     Marks,
     SnapshotWriter,
     find_data_files,
+    find_marks,
     find_rewrite,
     is_committed,
     require_no_mark,
@@ -182,7 +183,7 @@ class IcebergTables:
                 each.file_path.removeprefix(root): each.file_size_in_bytes
                 for each in find_data_files(found)
             }
-            return SnapshotFiles(files, find_rewrite(found.metadata))
+            return SnapshotFiles(files, find_rewrite(found.metadata), find_marks(found.metadata))
 
     def find_orphans(self, listed: ListedTable) -> Orphans:
         """See TableFormat. Raises CatalogError too."""
