@@ -117,8 +117,9 @@ chromium:
 		chromium fonts-liberation >&2; } || { \
 		echo "Chromium is needed for the tests of pages: apt-get install chromium" >&2; exit 7; }
 
+# FORMAT=iceberg or delta: tables in that format.
 demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
-	@$(BIN)/ashore demo
+	@$(BIN)/ashore demo $(FORMAT:%=--format %)
 
 drill: setup ## every drill at length, and a table of what came of them; takes hours
 	@$(BIN)/ashore drill run all --long

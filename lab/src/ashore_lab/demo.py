@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
@@ -45,15 +46,25 @@ tables:
     schema: "id BIGINT, user STRING, ts BIGINT, country STRING, amount DOUBLE, text STRING"
     event_time: {{column: ts, unit: ms}}
     partition_by: [date, hour]
+    format: {format}
   - topic: orders
     table: demo.orders
     schema: "id BIGINT, user STRING, ts BIGINT, country STRING, amount DOUBLE, text STRING"
     event_time: {{column: ts, unit: ms}}
     partition_by: [date, hour]
+    format: {format}
 catalog: none
 batch: {{interval: 1s, max_records: {max_records}}}
 spark: {{master: "local[2]", conf: {{spark.driver.memory: 1g}}}}
 """
+
+
+class DemoFormat(StrEnum):
+    """What the demo's tables are: directories of Parquet files, or tables in a table format."""
+
+    PARQUET = "parquet"
+    ICEBERG = "iceberg"
+    DELTA = "delta"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +84,18 @@ class DemoResult:
     directory: Path
     job_file: Path
     killed_at: int  # records landed when the job was killed
+    table_format: DemoFormat
 
 
 class Demo:
     """One demo in one directory. Give `directory=None` for a fresh temporary one."""
 
-    def __init__(self, directory: Path | None, records: int) -> None:
+    def __init__(
+        self,
+        directory: Path | None,
+        records: int,
+        table_format: DemoFormat = DemoFormat.PARQUET,
+    ) -> None:
         if directory is not None and directory.exists() and any(directory.iterdir()):
             raise ServiceError(
                 f"{directory} is not empty", hint="give the demo a directory of its own"
@@ -88,6 +105,7 @@ class Demo:
             directory.absolute() if directory else Path(tempfile.mkdtemp(prefix="ashore-demo-"))
         )
         self.records = records
+        self.table_format = table_format
         self.produced = 0
         self._kafka = Kafka(self.directory / "kafka")
 
@@ -120,7 +138,7 @@ class Demo:
             with open_job(self.job_file) as opened:
                 verdict = verify_job(opened, progress=progress)
         self._tidy()
-        return DemoResult(verdict, self.directory, self.job_file, killed_at)
+        return DemoResult(verdict, self.directory, self.job_file, killed_at, self.table_format)
 
     def _prepare(self) -> None:
         from ashore_lab.services.producer import create_topics  # noqa: PLC0415 - loads the client
@@ -129,7 +147,9 @@ class Demo:
         servers = self._kafka.bootstrap_servers
         create_topics(servers, dict.fromkeys(TOPICS, PARTITIONS))
         max_records = max(1, self.records // 10)  # so that half of them is not the last batch
-        text = JOB.format(lake=self.lake, servers=servers, max_records=max_records)
+        text = JOB.format(
+            lake=self.lake, servers=servers, max_records=max_records, format=self.table_format
+        )
         self.job_file.write_text(text, "utf-8")
 
     def _produce(self) -> None:
@@ -196,9 +216,22 @@ def _tails() -> list[bytes]:
 
 def queries(result: DemoResult) -> Iterator[str]:
     """Yield what to look at next: a query that reads a table."""
-    table = result.directory / "lake" / "demo.db" / "clicks"
+    lake = result.directory / "lake"
+    table = lake / "demo.db" / "clicks"
+    read = {
+        DemoFormat.PARQUET: (
+            "import pyarrow.dataset as ds; print(ds.dataset("
+            f"'{table}', partitioning='hive', exclude_invalid_files=True).to_table()"
+        ),
+        DemoFormat.ICEBERG: (
+            "from pyiceberg.catalog import load_catalog; print(load_catalog('ashore', type='sql', "
+            f"uri='sqlite:///{lake}/iceberg.db').load_table('demo.clicks').scan().to_arrow()"
+        ),
+        DemoFormat.DELTA: (
+            f"from deltalake import DeltaTable; print(DeltaTable('{table}').to_pyarrow_table()"
+        ),
+    }[result.table_format]
     yield (
-        f'{sys.executable} -c "import pyarrow.dataset as ds; print(ds.dataset('
-        f"'{table}', partitioning='hive', exclude_invalid_files=True)"
-        ".to_table().group_by('country').aggregate([('id', 'count')]).to_pylist())\""
+        f'{sys.executable} -c "{read}'
+        ".group_by('country').aggregate([('id', 'count')]).to_pylist())\""
     )

@@ -22,7 +22,7 @@ from ashore.cli.run_view import RunState
 from ashore.cli.signals import sigterm_does
 from ashore.cli.verify import show as show_verdict
 from ashore.jobs.events import Event
-from ashore_lab.demo import Demo, DemoResult, DemoStep, queries
+from ashore_lab.demo import Demo, DemoFormat, DemoResult, DemoStep, queries
 
 
 def demo(
@@ -30,13 +30,16 @@ def demo(
     directory: Annotated[
         Path | None, typer.Option(help="The working directory; kept afterwards.")
     ] = None,
+    table_format: Annotated[
+        DemoFormat, typer.Option("--format", help="Of the tables.")
+    ] = DemoFormat.PARQUET,
     as_json: AsJsonLines = False,
     debug: Debug = False,
 ) -> None:
     """Land two topics, kill the job, restart it, prove that nothing is lost or duplicated."""
     reporting = reported_errors(as_json=as_json, debug=debug, in_lines=True)
     with reporting, sigterm_does(signal.default_int_handler):
-        raise typer.Exit(show_demo(Demo(directory, records), as_json=as_json))
+        raise typer.Exit(show_demo(Demo(directory, records, table_format), as_json=as_json))
 
 
 def show_demo(demo: Demo, *, as_json: bool) -> int:

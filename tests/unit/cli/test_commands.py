@@ -9,8 +9,10 @@ from typer.testing import CliRunner
 from ashore import __version__
 from ashore.cli.app import COMMANDS, app, load
 from ashore.errors import AshoreError, ExitCode
+from ashore.jobs.file import parse_job
 from ashore.topics import open_job
-from ashore_lab.demo import Demo
+from ashore_lab import demo
+from ashore_lab.demo import Demo, DemoFormat
 
 JOB = """\
 job: clicks
@@ -148,6 +150,12 @@ def test_an_unknown_service_is_refused_with_those_that_are_known() -> None:
 
 def test_the_demo_takes_a_directory_that_is_relative() -> None:
     assert Demo(Path("demo"), 1).lake == Path.cwd() / "demo" / "lake"
+
+
+@pytest.mark.parametrize("table_format", DemoFormat)
+def test_the_demo_has_tables_of_a_format(table_format: DemoFormat) -> None:
+    text = demo.JOB.format(lake="/lake", servers="127.0.0.1:1", max_records=1, format=table_format)
+    assert {item.format for item in parse_job(text).tables} == {table_format}
 
 
 def test_the_demo_wants_a_directory_of_its_own(tmp_path: Path) -> None:
