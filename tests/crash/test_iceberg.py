@@ -59,6 +59,14 @@ def test_every_call_of_the_storage(fault: str, tmp_path: Path) -> None:
         play(tmp_path, FAULTS[fault](number))
 
 
+def test_a_batch_loads_its_table_once(tmp_path: Path) -> None:
+    calls = number_calls(tmp_path)
+    commits = calls.count("commit_table")
+    first = calls.index("commit_table")
+    assert calls[:first].count("load_table") == 2, "at the start, and for the batch"
+    assert (commits, calls[first:].count("load_table")) == (2, 1)
+
+
 def test_a_commit_that_comes_late_changes_nothing(tmp_path: Path) -> None:
     """It comes when the next batches are there, as a request that a proxy has delayed."""
     calls = number_calls(tmp_path)

@@ -180,6 +180,21 @@ def test_files_keep_their_partition_spec_when_the_table_gets_another(site: Site)
     assert site.ids() == [0, 0, 1, 1]
 
 
+def test_a_tag_that_is_set_while_a_batch_is_written_keeps_its_snapshot(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    """A commit that drops snapshots knows all tags, also those of a moment ago."""
+    monkeypatch.setattr(commits, "SNAPSHOTS_MAX", 1)
+    monkeypatch.setattr(commits, "EXPIRE_EVERY", 2)
+    first, *_ = [site.land(number) for number in range(3)]
+    step = site.step(3)
+    kept = first.commit.snapshot_id
+    site.table().manage_snapshots().create_tag(kept, "of_others").commit()
+    site.tables.commit(NAME, step)
+    assert site.table().refs()["of_others"].snapshot_id == kept
+    assert site.table().snapshot_by_id(kept) is not None
+
+
 def test_columns_that_change_under_a_batch_have_it_written_again(site: Site):
     with site.table().update_schema() as update:
         update.delete_column("id")

@@ -174,6 +174,10 @@ class SnapshotWriter:
         self._number = number
         self._manifest: ManifestFile | None = None
 
+    def drops_snapshots(self, metadata: TableMetadata) -> bool:
+        """Return whether a commit on top of this metadata drops old snapshots."""
+        return bool(self._expire(metadata))
+
     def append(self, table: Table, files: Sequence[DataFile], now_ms: int) -> None:
         """Try once to commit files on top of the table as it was loaded.
 

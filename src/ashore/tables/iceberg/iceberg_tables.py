@@ -103,6 +103,7 @@ class IcebergTables:
         self._lake = Lake(storage)
         self._opened: PyicebergCatalog | None = None
         self._known: dict[str, _Known] = {}
+        self._drawn: dict[str, tuple[TableCommit, Table]] = {}  # by table; the last that was drawn
 
     def ensure(self, tables: Iterable[CatalogTable]) -> None:
         """Create tables, or add the columns that existing ones lack; remember their field ids.
@@ -148,13 +149,14 @@ class IcebergTables:
         """
         marks, commit = Marks(name), step.commit
         writer = SnapshotWriter(self._catalog(), marks, commit, step.number)
+        drawn = self._drawn.pop(commit.table, None)
         files = list[DataFile]()
         failure: Exception | None = None
         for attempt in range(ATTEMPTS):
             if failure is not None:
                 self._clock.sleep(min(0.05 * 2**attempt, 2.0))
             try:
-                table = self._load(commit.table)
+                table = self._choose(writer, commit, drawn if failure is None else None)
                 if is_committed(table.metadata, marks, commit, step.number):
                     return
                 files = files or self._data_files(table, step)
@@ -268,13 +270,31 @@ class IcebergTables:
                     f"the columns of {name} have changed while the batch was written",
                     hint="nothing was prepared; the batch is written again",
                 )
-        return TableCommit(
+            table = self._load(name)
+        commit = TableCommit(
             name,
             str(table.metadata.table_uuid),
             self._known[name].schema_id,
             known.spec_id,
             secrets.randbits(62) | 1 << 62,
         )
+        self._drawn[name] = (commit, table)
+        return commit
+
+    def _choose(
+        self,
+        writer: SnapshotWriter,
+        commit: TableCommit,
+        drawn: tuple[TableCommit, Table] | None,
+    ) -> Table:
+        """Return the table as it was when a commit was drawn, or load it.
+
+        What has changed since makes that commit fail, by its requirements: then it is loaded. A
+        commit that drops snapshots drops the branches and tags at them, so that it must know all.
+        """
+        if drawn is None or drawn[0] != commit or writer.drops_snapshots(drawn[1].metadata):
+            return self._load(commit.table)
+        return drawn[1]
 
     def _data_files(self, table: Table, step: CommitTable) -> list[DataFile]:
         metadata = table.metadata
