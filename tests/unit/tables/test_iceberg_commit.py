@@ -218,6 +218,15 @@ def test_a_table_that_contradicts_the_job_is_refused(
         site.tables._ensure(site.expected(ddl, partitions))
 
 
+def test_the_type_of_keys_does_not_change(site: Site):
+    for kind in ("INT", "BIGINT"):  # of values: they are widened
+        site.tables._ensure(site.expected(f"id BIGINT, m MAP<STRUCT<k: INT>, {kind}>"))
+    assert len(site.table().metadata.schemas) == 3
+    with pytest.raises(SchemaConflict, match="column m"):
+        site.tables._ensure(site.expected("id BIGINT, m MAP<STRUCT<k: BIGINT>, BIGINT>"))
+    assert len(site.table().metadata.schemas) == 3
+
+
 def test_a_file_with_other_rows_than_the_log_says_is_not_committed(site: Site):
     step = site.step(0, rows=3)
     with pytest.raises(FileConflict):

@@ -79,6 +79,27 @@ def test_readers_of_a_delta_table_are_given_the_wider_type(known: str, wanted: s
     ]
 
 
+@pytest.mark.parametrize(
+    ("known", "wanted", "expected"),
+    [
+        ("TINYINT", "SMALLINT", "allowed"),
+        ("INT", "BIGINT", "allowed"),
+        ("FLOAT", "DOUBLE", "allowed"),
+        ("DECIMAL(10,2)", "DECIMAL(12,2)", "allowed"),
+        ("ARRAY<INT>", "ARRAY<BIGINT>", "allowed"),
+        ("BIGINT", "INT", "refused"),
+        ("INT", "DOUBLE", "refused"),
+        ("INT", "DECIMAL(12,0)", "refused"),
+        ("DECIMAL(10,2)", "DECIMAL(12,3)", "refused"),
+        ("DATE", "TIMESTAMP_NTZ", "refused"),
+    ],
+)
+def test_an_iceberg_table_has_one_type_for_all_files(
+    known: str, wanted: str, expected: str
+) -> None:
+    assert [verdict for verdict, _ in judge(f"v {known}", f"v {wanted}", "iceberg")] == [expected]
+
+
 @pytest.mark.parametrize(("known", "wanted", "file_format"), READABLE)
 def test_arrow_reads_old_and_new_rows_where_a_change_can_be_read(
     tmp_path: Path, known: str, wanted: str, file_format: str

@@ -53,10 +53,8 @@ from ashore.tables.iceberg.orphans import find_orphans
 from ashore.tables.iceberg.schema import (
     field_ids,
     find_conflicts,
-    find_missing,
     find_spec,
     iceberg_schema,
-    new_type,
     partition_spec,
 )
 from ashore.tables.readable import SnapshotFiles
@@ -106,7 +104,10 @@ class IcebergTables:
         self._drawn: dict[str, tuple[TableCommit, Table]] = {}  # by table; the last that was drawn
 
     def ensure(self, tables: Iterable[CatalogTable]) -> None:
-        """Create tables, or add the columns that existing ones lack; remember their field ids.
+        """Create tables, or change existing ones in one commit; remember their field ids.
+
+        Columns are added, types widened, NOT NULL is removed. A column that a table has and the
+        job has not stays: its older rows have values.
 
         Raises SchemaConflict before anything is changed, where a table contradicts the job;
         CatalogError.
@@ -206,11 +207,8 @@ class IcebergTables:
         with self._naming(expected.full_name):
             table = self._load_or_create(expected)
             self._require_fit(table, expected)
-            missing = find_missing(table.schema(), expected)
-            if missing:
-                with table.update_schema() as update:
-                    for field in missing:
-                        update.add_column(field.name, new_type(field.type))
+            with table.update_schema() as update:  # commits nothing where nothing changes
+                update.union_by_name(iceberg_schema(expected))
             spec = find_spec(table.metadata, expected) or fail("no partition spec fits")
             return _Known(
                 expected,

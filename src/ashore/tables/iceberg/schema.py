@@ -1,7 +1,7 @@
 """Columns and partitions of a table, as Iceberg has them.
 
-What it is: Iceberg's schema and partition spec of a `CatalogTable`; what an existing table lacks,
-or contradicts; the field ids by which files name their columns.
+What it is: Iceberg's schema and partition spec of a `CatalogTable`; what an existing table
+contradicts; the field ids by which files name their columns.
 What it promises: a partition column of directories is a column of the table, with the identity
 transform. Files do not hold it: its value stands in the snapshot, where the format says that
 readers take it from (https://iceberg.apache.org/spec, column projection).
@@ -134,26 +134,61 @@ def _places(metadata: TableMetadata, spec: PartitionSpec) -> list[tuple[str | No
 
 
 def find_conflicts(metadata: TableMetadata, table: CatalogTable) -> Iterator[str]:
-    """Yield what an existing table has otherwise than `table`, in words; missing columns apart."""
-    known = {field.name: field.field_type for field in metadata.schema().fields}
-    for field in (*table.columns.fields, *table.partition_columns.fields):
-        expected = _Numbers().type(field.type)
-        if field.name in known and _shape(known[field.name]) != _shape(expected):
-            yield f"column {field.name} is {known[field.name]}, not {type_ddl(field.type)}"
+    """Yield what an existing table has otherwise than `table`, in words.
+
+    Not what the format lets a table change for all its files at once: columns and fields that are
+    added, types that are widened, NOT NULL that is removed.
+    """
+    fields = (*table.columns.fields, *table.partition_columns.fields)
+    yield from _compare_fields(metadata.schema().fields, fields, "column ")
     if find_spec(metadata, table) is None:
         there = _spell(_places(metadata, metadata.spec()))
         here = _spell([(column, transform) for _, column, transform in _list_fields(table)])
         yield f"it is partitioned by {there}, new files would be by {here}"
 
 
-def find_missing(schema: IcebergSchema, table: CatalogTable) -> tuple[Field, ...]:
-    """Return the columns of `table` that an existing table lacks."""
-    known = {field.name for field in schema.fields}
-    return tuple(field for field in table.columns.fields if field.name not in known)
+def _compare_fields(
+    known: Sequence[iceberg.NestedField], expected: Sequence[Field], place: str
+) -> Iterator[str]:
+    fields = {each.name: each for each in expected}
+    for each in known:
+        if each.name in fields:
+            expected_type = fields[each.name].type
+            yield from _compare_types(each.field_type, expected_type, f"{place}{each.name}")
+        elif each.required:
+            yield f"{place}{each.name} is NOT NULL in the table, and new rows do not have it"
 
 
-def new_type(data_type: DataType) -> iceberg.IcebergType:
-    """Return the type of a column that is added: a catalog gives it field ids of its own."""
+def _compare_types(known: iceberg.IcebergType, expected: DataType, place: str) -> Iterator[str]:
+    match known, expected:
+        case iceberg.StructType(), Struct(fields):
+            yield from _compare_fields(known.fields, fields, f"{place}.")
+        case iceberg.ListType(), Array(element):
+            yield from _compare_types(known.element_type, element, f"{place}[]")
+        case iceberg.MapType(), Map(key, value) if _shape(known.key_type) == _shape(_new_type(key)):
+            yield from _compare_types(known.value_type, value, f"{place}[]")
+        case iceberg.PrimitiveType(), Atom() | Decimal() if _becomes(known, _new_type(expected)):
+            return
+        case _:
+            yield f"{place} is {known}, not {type_ddl(expected)}"
+
+
+def _becomes(known: iceberg.IcebergType, expected: iceberg.IcebergType) -> bool:
+    """Return whether a type is another one, or the format widens it to that."""
+    match known, expected:
+        case (iceberg.IntegerType(), iceberg.LongType()) | (
+            iceberg.FloatType(),
+            iceberg.DoubleType(),
+        ):
+            return True
+        case iceberg.DecimalType(), iceberg.DecimalType():
+            return known.scale == expected.scale and known.precision <= expected.precision
+        case _:
+            return known == expected
+
+
+def _new_type(data_type: DataType) -> iceberg.IcebergType:
+    """Return a type with field ids of its own."""
     return _Numbers().type(data_type)
 
 

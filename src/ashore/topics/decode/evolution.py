@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ashore.log.tables import DELTA
+from ashore.log.tables import DELTA, ICEBERG
 from ashore.tables.ddl import (
     Array,
     Atom,
@@ -108,6 +108,8 @@ def _compare_types(
 
 def _judge(known: DataType, new: DataType, file_format: str) -> Compatibility:
     """Judge another type. Measured: see the tests beside Spark's."""
+    if file_format == ICEBERG:  # the table's metadata has one type for all files, or refuses it
+        return Compatibility.ALLOWED if _is_promotion(known, new) else Compatibility.REFUSED
     if not _holds(known, new):
         return Compatibility.REFUSED
     # ORC's readers answer null where a value does not fit the type that one file has; Parquet's
@@ -120,6 +122,19 @@ def _judge(known: DataType, new: DataType, file_format: str) -> Compatibility:
         isinstance(known, Decimal) and isinstance(new, Decimal) and known.scale == new.scale
     )
     return Compatibility.ALLOWED if is_same_scale else Compatibility.RISKY
+
+
+def _is_promotion(known: DataType, new: DataType) -> bool:
+    """Return whether a table in Iceberg's format has both types, one after the other."""
+    match known, new:
+        case Atom(), Atom() if known in _INTEGERS and new in _INTEGERS:
+            return _INTEGERS.index(known) < _INTEGERS.index(new)  # the smaller ones are int there
+        case Atom.FLOAT, Atom.DOUBLE:
+            return True
+        case Decimal(), Decimal(precision, scale):
+            return scale == known.scale and precision >= known.precision
+        case _:
+            return False
 
 
 def _holds(known: DataType, new: DataType) -> bool:
