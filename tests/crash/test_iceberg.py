@@ -9,11 +9,13 @@ import pytest
 from tests.crash.harness import FAULTS
 from tests.crash.iceberg_job import (
     CATALOG_CALLS,
+    build_job,
     check_end,
     iceberg_world,
 )
 from tests.shares import share_of
 
+from ashore.jobs.file import Job
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import CommitTable
 from ashore.tables.iceberg import iceberg_tables
@@ -22,17 +24,18 @@ from ashore.tables.iceberg.iceberg_tables import IcebergTables
 from ashore_lab.testing import Fault
 
 CATALOG_FAULTS = tuple(FAULTS)
+LOOKS = ("stat", "list", "read", "load_table")
 
 
-def number_calls(directory: Path) -> list[str]:
-    process = iceberg_world(directory).start()
+def number_calls(directory: Path, job: Job | None = None) -> list[str]:
+    process = iceberg_world(directory, job).start()
     assert process.run() is None
     return [call.kind for call in process.faulty.calls]
 
 
-def play(directory: Path, fault: Fault) -> None:
+def play(directory: Path, fault: Fault, job: Job | None = None) -> None:
     """Strike one process; let a second finish; then let come what is late."""
-    world = iceberg_world(directory)
+    world = iceberg_world(directory, job)
     world.start([fault]).run()
     world.clock.sleep(60)
     ended = world.start().run()
@@ -57,6 +60,16 @@ def test_every_call_of_the_storage(fault: str, tmp_path: Path) -> None:
     writes = [number for number, kind in enumerate(calls, 1) if kind not in CATALOG_CALLS]
     for number in share_of(writes):
         play(tmp_path, FAULTS[fault](number))
+
+
+@pytest.mark.parametrize("fault", ["fails after", "late at the end", "stops before"])
+def test_every_change_of_a_table_with_partition_transforms(fault: str, tmp_path: Path) -> None:
+    """The values of transforms are those of the log, whoever makes the commit."""
+    job = build_job(partition_by=["day(at)", "bucket(2, ts)", "truncate(1, date)"])
+    kinds = enumerate(number_calls(tmp_path, job), 1)
+    changes = [number for number, kind in kinds if kind not in LOOKS]
+    for number in share_of(changes):
+        play(tmp_path, FAULTS[fault](number), job)
 
 
 def test_a_batch_loads_its_table_once(tmp_path: Path) -> None:
