@@ -4,7 +4,7 @@ The larger settings are in tests/crash/test_model_settings.py.
 """
 
 import pytest
-from model import histories, retention, sealing, streaming_query
+from model import compaction, histories, retention, sealing, streaming_query
 from model.landing_log import GAP, LATE_CLEAN, MUTATIONS, explore
 from tests.marks import but
 
@@ -148,6 +148,37 @@ def test_sealing_holds_where_the_clock_jumps_ahead_and_is_set_right():
 
 def test_every_shortcut_of_sealing_is_played():
     assert SHORTCUTS_OF_SEALING.keys() == set(sealing.MUTATIONS)
+
+
+@pytest.mark.slow
+def test_the_protocol_of_compaction_holds():
+    states, wrong, trace = compaction.explore()
+    assert wrong is None, trace
+    assert states == 72_712  # fewer: something is no longer explored
+
+
+SHORTCUTS_OF_COMPACTION = {
+    "commit before the entry": "C3",
+    "commit before the move": "C2",
+    "commit on another base": "C1",
+    "commit on any version": "C1",
+    "an unanswered commit is done": "C3",
+    "an unanswered commit is abandoned": "C3",
+    "a new id for each try": "C3",
+    "count before the entry is closed": "C3",
+}
+
+
+@pytest.mark.parametrize(("mutation", "invariant"), SHORTCUTS_OF_COMPACTION.items())
+def test_a_shortcut_of_compaction_breaks_an_invariant(mutation: str, invariant: str):
+    _, wrong, trace = compaction.explore(mutation)
+    assert wrong is not None
+    assert wrong.startswith(f"{invariant}: ")
+    assert trace
+
+
+def test_every_shortcut_of_compaction_is_played():
+    assert SHORTCUTS_OF_COMPACTION.keys() == set(compaction.MUTATIONS)
 
 
 def test_the_protocol_of_histories_holds():
