@@ -16,11 +16,13 @@ from ashore.log.entries import (
     Body,
     Closing,
     Commit,
+    Compact,
     DeferredAction,
     Define,
     Draft,
     Entry,
     FailedTries,
+    FilePart,
     Join,
     Joined,
     LeaveOut,
@@ -31,6 +33,7 @@ from ashore.log.entries import (
     Prepare,
     Query,
     Reland,
+    ReplacedFile,
     ResetClock,
     Retire,
     RetiredPartition,
@@ -44,7 +47,7 @@ from ashore.log.entries import (
     write_entry,
 )
 from ashore.log.extend import extend
-from ashore.log.files import DataFile, FileSpan, Role, Target
+from ashore.log.files import DataFile, FileSpan, Role, TableCommit, Target
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.log.query import Letter
@@ -304,6 +307,7 @@ closings = st.builds(
     deferred=_many(st.builds(DeferredAction, texts, texts, texts, texts)),
     done=_many(texts),
     failed=_many(st.builds(FailedTries, texts, numbers, numbers, texts)),
+    abandoned=texts,
 )
 batch_times = st.builds(BatchTime, numbers, _pairs(texts, numbers))
 shard_reads = st.builds(
@@ -409,6 +413,16 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     "retire": st.builds(Retire, _many(st.builds(RetiredPartition, texts, texts)), texts, texts),
     "define": st.builds(Define, _many(definitions), _many(texts), texts, _many(texts)),
     "version": st.builds(Version, numbers, st.none() | numbers, numbers, texts, texts),
+    "compact": st.builds(
+        Compact,
+        batch=numbers,
+        base=numbers,
+        replaced=_many(st.builds(ReplacedFile, texts, numbers, numbers, texts)),
+        parts=_many(st.builds(FilePart, numbers, shard_keys)),
+        targets=_many(targets),
+        files=_many(files),
+        commit=st.builds(TableCommit, texts, texts, numbers, numbers, numbers, texts),
+    ),
     "leave_out": st.builds(LeaveOut, _many(st.builds(Letter, shard_keys, numbers, texts))),
 }
 bodies = st.one_of(*KIND_STRATEGIES.values())

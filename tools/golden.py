@@ -17,10 +17,12 @@ from ashore.log.entries import (
     Body,
     Closing,
     Commit,
+    Compact,
     DeferredAction,
     Define,
     Draft,
     FailedTries,
+    FilePart,
     Join,
     Joined,
     LeaveOut,
@@ -31,6 +33,7 @@ from ashore.log.entries import (
     Prepare,
     Query,
     Reland,
+    ReplacedFile,
     ResetClock,
     Retire,
     RetiredPartition,
@@ -45,9 +48,9 @@ from ashore.log.entries import (
     write_entry,
 )
 from ashore.log.extend import extend
-from ashore.log.files import DataFile, FileSpan, Role, Target
+from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, TableCommit, Target
 from ashore.log.fold import EMPTY, Fold
-from ashore.log.names import ARCHIVE_ENTRIES
+from ashore.log.names import ARCHIVE_ENTRIES, SliceName
 from ashore.log.positions import BatchTime, OffsetRange, ShardKey, ShardRange
 from ashore.log.query import Letter, MappingEdit, link
 from ashore.log.snapshot import write_snapshot
@@ -110,7 +113,7 @@ def build_golden() -> dict[str, bytes]:
     files = {"snapshot.json": snapshot, "archive.gz": _archive()}
     files["entry-retire-counted.json"] = write_entry(log.draft(counted))[1]
     files |= {**_query_files(), **_aside_files(), **_table_files(), **_leader_files()}
-    files |= _begin_files()
+    files |= {**_begin_files(), **_compact_files()}
     files["entry-commit-failed.json"] = write_entry(in_vain)[1]
     for number in (0, 1, 2, 3, 4, 6, 8, 9):
         kind, data = log.entries[number]
@@ -399,6 +402,37 @@ def _leader_files() -> dict[str, bytes]:
         "leader-prepare.json": log.entries[2][1],
         "leader-snapshot.json": snapshot,
         "leader-skip.json": log.entries[4][1],
+    }
+
+
+def _compact_files() -> dict[str, bytes]:
+    """Return a compaction, how it is closed, and how it is abandoned."""
+    log = _Log()
+    log.add(Open("worker-7", 4711, "0.1.0"))
+    log.add(Join((Joined(KEY, _STREAM, 110, "latest"),)))
+    commit = TableCommit("ods.clicks", "5c2b2f9e-4a5f-4a53-9a5c-0f6b3f0f3b11", 0, 0, 41)
+    first = replace(_second(), batch=0, commits=(commit,))
+    (file,), place = first.files, BatchPlace(SliceName("clicks", "main"), 1, 0)
+    log.add(first)
+    path = place.place(file, TARGET).final
+    body = Compact(
+        batch=0,
+        base=41,
+        replaced=(ReplacedFile(path, file.rows, file.size_bytes, file.checksum),),
+        parts=(FilePart(2, KEY),),
+        targets=(TARGET,),
+        files=(_file(3, 0, FileSpan(0, 110, 113, 3)),),
+        commit=replace(commit, snapshot_id=42),
+    )
+    log.add(body, Closing(2, 1, 0, registered=False, deferred=(), done=()))
+    why = "another writer has removed 1 of its files"
+    ended = Closing(3, 1, 0, registered=False, deferred=(), done=(), abandoned=why)
+    in_vain = log.draft(Commit("compact"), ended)
+    log.add(Commit("compact"), replace(ended, abandoned=""))
+    return {
+        "entry-compact.json": log.entries[3][1],
+        "compact-snapshot.json": write_snapshot(log.fold),
+        "abandoned-commit.json": write_entry(in_vain)[1],
     }
 
 

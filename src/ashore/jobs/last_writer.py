@@ -12,6 +12,7 @@ from ashore.jobs.state import STOPS
 from ashore.log.entries import (
     Begin,
     Commit,
+    Compact,
     Entry,
     Migrate,
     Open,
@@ -105,6 +106,8 @@ def is_of_command(newest: Sequence[Entry]) -> bool:
     for entry in newest:
         match entry.body:
             case Commit("retire") | Rollback() | Begin() | Migrate() | ResetClock() | Reland():
+                return True
+            case Compact():
                 return True
             case Skip(by=by) | Retire(by=by):
                 return by != JOB

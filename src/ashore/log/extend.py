@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from ashore.errors import LogDamaged
 from ashore.log.entries.batch import Commit, Prepare, fold_commit, fold_prepare
+from ashore.log.entries.compaction import Compact, check_compact, fold_compacted
 from ashore.log.entries.frame import Entry
 from ashore.log.entries.losses import Reland, Skip, fold_reland, fold_skip
 from ashore.log.entries.partitions import Retire, Seal, fold_retire, fold_seal
@@ -118,14 +119,18 @@ def _change(fold: Fold, entry: Entry, closed: Unclosed | None) -> Changes:
             return fold_seal(fold, body, number)
         case Skip():
             return fold_skip(fold, body, closed)
-        case Retire() | Define() | ResetClock():
-            return _change_beside_batches(fold, body)
+        case Retire() | Define() | ResetClock() | Compact():
+            return _change_beside_batches(fold, body, number)
         case Begin() | Rollback() | Plan() | Version() | LeaveOut() | Migrate():
             return _change_of_query(fold, body, entry)
 
 
-def _change_beside_batches(fold: Fold, body: Retire | Define | ResetClock) -> Changes:
+def _change_beside_batches(
+    fold: Fold, body: Retire | Define | ResetClock | Compact, number: int
+) -> Changes:
     match body:
+        case Compact():
+            return check_compact(fold, body, number)
         case Retire():
             return fold_retire(fold, body)
         case Define():
@@ -172,13 +177,19 @@ def _close(fold: Fold, closing: Closing | None) -> Fold:
         require(done in fold.deferred, f"{done} is done but was never deferred")
     kept = {key: value for key, value in fold.deferred.items() if key not in closing.done}
     deferred = kept | {deferred.id: deferred for deferred in closing.deferred}
-    return replace(
+    body = unclosed.body if unclosed else None
+    closed = replace(
         fold,
         unclosed=None,
         deferred=deferred,
         failing=_fail(fold.failing, closing, {each.action for each in deferred.values()}),
         partitions=_register(fold, closing, unclosed, deferred),
     )
+    if closing.abandoned:
+        require(isinstance(body, Compact), "it abandons what is no compaction")
+    elif isinstance(body, Compact) and unclosed is not None:
+        return replace(closed, **fold_compacted(closed, body, unclosed.number))
+    return closed
 
 
 def _fail(

@@ -43,6 +43,8 @@ And of the fold itself, each with the kind of entry that upholds it:
 - What a query leaves out stands in the log before the batch that would have it, and is dead in that
   batch (leave_out, prepare); a rollback keeps it (rollback), another plan does not (plan).
 - Lost files are files of the entry that is closed (reland, skip).
+- Rows neither come nor go where files are replaced, partition by partition; the files are replaced
+  once that entry is closed, and not at all if it is abandoned (compact).
 - Versions of a sealed partition go up, and nothing is withdrawn from it (seal, rollback).
 - A table is as the last entry that names it says, whatever files were listed before (define); a
   rollback and an undo name it as it was (rollback, migrate).
@@ -117,6 +119,7 @@ class Closing:
     deferred: tuple[DeferredAction, ...]
     done: tuple[str, ...]  # ids of deferred actions
     failed: tuple[FailedTries, ...] = codec.added(())
+    abandoned: str = codec.added("")  # why a `compact` came to nothing; empty: it did not
 
 
 REMEMBERED = 10_000  # partitions of tables that are never sealed: 1.5 MB of a snapshot

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from ashore.log import names
-from ashore.log.entries import Prepare, Reland
+from ashore.log.entries import Compact, Prepare, Reland
 from ashore.log.fold import Fold
 from ashore.log.names import SliceName
 
@@ -78,6 +78,8 @@ def find_wanted(fold: Fold) -> tuple[set[str], int]:
     unclosed = fold.unclosed
     if unclosed and isinstance(unclosed.body, Prepare | Reland):
         return {file.unique for file in unclosed.body.files}, unclosed.body.batch
+    if unclosed and isinstance(unclosed.body, Compact):
+        return {file.unique for file in unclosed.body.files}, fold.next_batch
     return set(), fold.next_batch
 
 

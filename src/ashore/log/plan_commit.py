@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ashore.log import names
-from ashore.log.entries import Closing, DeferredAction, FailedTries, Prepare, Reland, Rollback, Seal
+from ashore.log.entries import (
+    Closing,
+    Compact,
+    DeferredAction,
+    FailedTries,
+    Prepare,
+    Reland,
+    Rollback,
+    Seal,
+)
 from ashore.log.files import BatchPlace, FilePlace, PartitionKey, TableCommit, Target
 from ashore.log.fold import Action, Fold, Unclosed
 from ashore.log.names import SliceName
@@ -171,7 +180,7 @@ class PublishBatch:
 
 @dataclass(frozen=True, slots=True)
 class CommitTable:
-    """Add files of an entry to a table in a table format, as one snapshot.
+    """Add files of an entry to a table in a table format, as one snapshot; some may go with it.
 
     They are at their final paths, and durable. As with `PublishBatch`, nothing of it is deferred:
     readers of the table see files that a snapshot names, and no others.
@@ -179,7 +188,9 @@ class CommitTable:
 
     commit: TableCommit
     number: int  # of the entry
-    files: tuple[tuple[FilePlace, Target], ...]  # with the partition of each; never empty
+    files: tuple[tuple[FilePlace, Target], ...]  # with the partition of each
+    replaced: frozenset[str] = frozenset()  # of a compaction: paths of the files that go
+    is_whole: bool = True  # False: files of a compaction are lost, so that only a look is due
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +251,7 @@ def places_of(name: SliceName, unclosed: Unclosed) -> list[FilePlace]:
             )
             for each in body.files
         ]
-    if not isinstance(body, Prepare | Reland):
+    if not isinstance(body, Prepare | Reland | Compact):
         return []
     place = BatchPlace(name, unclosed.epoch, body.batch)
     return [place.place(file, body.targets[file.target]) for file in body.files]
@@ -279,11 +290,15 @@ def plan_table_commits(unclosed: Unclosed, places: Iterable[FilePlace]) -> tuple
 
     `places`: of the entry's files, those that are not lost.
     """
-    body = unclosed.body
+    body, found = unclosed.body, list(places)
+    if isinstance(body, Compact):
+        compacted = tuple((place, body.targets[place.file.target]) for place in found)
+        is_whole = len(compacted) == len(body.files)
+        return (CommitTable(body.commit, unclosed.number, compacted, body.paths, is_whole),)
     if not isinstance(body, Prepare | Reland) or not body.commits:
         return ()
     files: dict[str, list[tuple[FilePlace, Target]]] = {each.table: [] for each in body.commits}
-    for place in places:
+    for place in found:
         target = body.targets[place.file.target]
         if target.table in files:
             files[target.table].append((place, target))

@@ -57,7 +57,18 @@ TABLES = [
     "rules-define.json",
 ]
 MOVED = ["begin-snapshot.json"]
-SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *ASIDE, *MIGRATION, *LEADERS, *TABLES, *MOVED]
+COMPACTED = ["compact-snapshot.json", "abandoned-commit.json"]
+SHOWN = [
+    *ENTRIES,
+    "snapshot.json",
+    *QUERY,
+    *ASIDE,
+    *MIGRATION,
+    *LEADERS,
+    *TABLES,
+    *MOVED,
+    *COMPACTED,
+]
 
 
 @pytest.mark.parametrize("name", GOLDEN)

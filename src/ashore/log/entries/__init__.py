@@ -7,6 +7,7 @@ gives up or brings back what another one has prepared.
 """
 
 from ashore.log.entries.batch import Commit, Prepare, ShardRead
+from ashore.log.entries.compaction import Compact, FilePart, ReplacedFile
 from ashore.log.entries.frame import (
     FORMAT_VERSION,
     KINDS,
@@ -46,6 +47,7 @@ __all__ = [
     "Body",
     "Closing",
     "Commit",
+    "Compact",
     "DeferredAction",
     "Define",
     "Draft",
@@ -53,6 +55,7 @@ __all__ = [
     "EntryInvalid",
     "EntryNewer",
     "FailedTries",
+    "FilePart",
     "Join",
     "Joined",
     "LeaveOut",
@@ -63,6 +66,7 @@ __all__ = [
     "Prepare",
     "Query",
     "Reland",
+    "ReplacedFile",
     "ResetClock",
     "Retire",
     "RetiredPartition",

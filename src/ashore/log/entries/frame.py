@@ -14,6 +14,7 @@ from ashore.base import codec
 from ashore.base.codec import Json, Malformed, UnknownKeys
 from ashore.errors import check
 from ashore.log.entries.batch import Commit, Prepare
+from ashore.log.entries.compaction import Compact, ReplacedFile
 from ashore.log.entries.losses import Reland, Skip
 from ashore.log.entries.partitions import Retire, Seal
 from ashore.log.entries.queries import Begin, LeaveOut, Migrate, Plan, Rollback, Version
@@ -24,7 +25,7 @@ from ashore.log.positions import OffsetRange, ShardKey
 
 FORMAT_VERSION = 1
 
-for _class in (ShardKey, OffsetRange, FileSpan, DataFile):
+for _class in (ShardKey, OffsetRange, FileSpan, DataFile, ReplacedFile):
     codec.positional(_class)
 
 
@@ -53,12 +54,13 @@ Body = (
     | LeaveOut
     | Begin
     | Migrate
+    | Compact
 )
 KINDS: dict[str, type[Body]] = {
     body.kind: body
     for body in (
         *(Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rollback),
-        *(Plan, Define, ResetClock, Version, LeaveOut, Begin, Migrate),
+        *(Plan, Define, ResetClock, Version, LeaveOut, Begin, Migrate, Compact),
     )
 }
 

@@ -12,7 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock
@@ -24,7 +24,7 @@ from ashore.errors import (
     StorageError,
     SyncFailed,
 )
-from ashore.log.entries import Closing, Commit
+from ashore.log.entries import Closing, Commit, Compact
 from ashore.log.files import FilePlace
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import (
@@ -175,6 +175,10 @@ def _raise_wrong(
 CommitsTable = Callable[[SliceName, CommitTable], None]
 
 
+class TableChanged(Exception):
+    """A compaction is not committed: its table has changed since. The message says how."""
+
+
 def refuse_commit(name: SliceName, step: CommitTable) -> None:
     """Raise CatalogError: this process does not know the format of the table."""
     raise CatalogError(
@@ -213,7 +217,16 @@ class Committer:
         None where nothing is unclosed. Raises FilesLost, FileConflict, Fenced, StorageError.
         If interrupted: call it again, here or anywhere, after an `open`.
         """
-        name, moved = self.log.name, Moved(0, 0)
+        unclosed = self.log.fold.unclosed
+        try:
+            return self._finish(without)
+        except FilesLost as error:
+            if unclosed is None or not isinstance(unclosed.body, Compact):
+                raise
+            return self._finish(error.unique)  # nothing needs them: the old files are there
+
+    def _finish(self, without: tuple[str, ...]) -> Closing | None:
+        name, moved, abandoned = self.log.name, Moved(0, 0), ""
         publish: Publish | None = None
         closing: Closing | None = None
         for step in plan_commit(name, self.log.fold, self.publishing, without=without):
@@ -226,15 +239,25 @@ class Committer:
                     )
                     self._sync(step.directories)
                 case CommitTable():
-                    self.commit_table(name, step)
+                    abandoned = self._commit(step)
                 case Publish():
                     # Step 5. Publish: the closing defers it, and `EntryWriter.run_deferred` does
                     # what it can.
                     publish = step
                 case CloseEntry():
                     # Step 6. Close: the next entry carries this closing.
-                    closing = _closing(step, moved, publish)
+                    closing = replace(_closing(step, moved, publish), abandoned=abandoned)
         return closing
+
+    def _commit(self, step: CommitTable) -> str:
+        """Commit to a table; return why a compaction came to nothing, empty where it did not."""
+        try:
+            self.commit_table(self.log.name, step)
+        except TableChanged as changed:
+            reason = f"compaction of {step.commit.table} abandoned: {changed}"
+            self.progress.warn(self.log.name.slice, reason)
+            return str(changed)
+        return ""
 
     def _report(self, outcomes: Outcomes) -> None:
         self.progress.measured(count_moves(self.log.name.slice, outcomes))

@@ -13,6 +13,7 @@ from ashore.log.entries import (
     Begin,
     Body,
     Commit,
+    Compact,
     Define,
     Entry,
     Join,
@@ -80,7 +81,7 @@ def view_entry(name: SliceName, entry: Entry) -> dict[str, object]:
 def _files_of(name: SliceName, entry: Entry) -> list[tuple[str, str, DataFile]]:
     """Return the files that an entry lists, each with its path and its table."""
     body = entry.body
-    if not isinstance(body, Prepare | Reland):
+    if not isinstance(body, Prepare | Reland | Compact):
         return []
     place, targets = BatchPlace(name, entry.epoch, body.batch), body.targets
     return [
@@ -115,6 +116,9 @@ def describe_entry(body: Body) -> str:
 
 def _describe_rare(body: Body) -> str:
     match body:
+        case Compact():
+            table, new = body.commit.table, len(body.files)
+            return f"{table}: {len(body.replaced):,} files are put together, as {new:,}"
         case Reland():
             return f"batch {body.batch}: {len(body.lost)} lost files were written again"
         case Skip():
