@@ -59,6 +59,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/decisions.py::reset_clock"): "as above",
     ("parameters", "src/ashore/cli/checkpoint.py::checkpoint_rescale"): "as above",
     ("parameters", "src/ashore/cli/clean.py::retire"): "as above",
+    ("parameters", "src/ashore/cli/compact.py::compact"): "as above",
     ("parameters", "src/ashore/cli/decisions.py::roll_back"): "as above",
     ("parameters", "src/ashore/cli/decisions.py::skip"): "as above",
     ("parameters", "src/ashore/cli/checkpoint.py::checkpoint_savepoint"): "as above",

@@ -9,10 +9,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from deltalake import DeltaTable
 from pyiceberg.catalog import Catalog, load_catalog
 from tests.job_files import job_content, land
 from tests.kafka_tools import create_topic, produce
+from typer.testing import CliRunner
 
+from ashore.cli.app import app
 from ashore.errors import ExitCode
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
@@ -124,6 +127,48 @@ def test_readers_skip_files_by_partition_transforms(kafka: Kafka, tmp_path: Path
         assert sorted(scan.to_arrow().column("id").to_pylist()) == ids
         assert len(list(scan.plan_files())) < files
     assert verify(job_file) == (0, "lost 0, duplicated 0")
+
+
+@pytest.mark.thirds("an Iceberg table")
+@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+def test_small_files_are_put_together_by_a_command(
+    table_format: str, kafka: Kafka, tmp_path: Path
+) -> None:
+    topic = f"iceberg_{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic, 2)
+    job_file = write_job(kafka, tmp_path, topic, table_format=table_format, partition_by=["date"])
+    for first in (0, 10, 20):
+        send(kafka, topic, [*(record(number) for number in range(first, first + 10)), "no record"])
+        land(job_file)
+
+    def read() -> list[dict[str, object]]:
+        if table_format == "delta":
+            rows = DeltaTable(f"{tmp_path}/lake/ods.db/events").to_pyarrow_table()
+        else:
+            rows = open_catalog(tmp_path).load_table("ods.events").scan().to_arrow()
+        found: list[dict[str, object]] = rows.to_pylist()
+        return sorted(found, key=lambda row: row["id"])
+
+    before = read()
+    compact = ["compact", str(job_file), "--min-files", "2", "--json"]
+    planned = json.loads(CliRunner().invoke(app, [*compact, "--explain"]).stdout)
+    assert [each["snapshots"] for each in planned["tables"]] == [[], []]
+    assert read() == before
+    done = CliRunner().invoke(app, compact)
+    assert done.exit_code == 0, done.stdout
+    events, dead = json.loads(done.stdout)["tables"]
+    assert (events["table"], dead["table"]) == ("ods.events", "ods.events__dead")
+    assert events["files_written"] == events["files_planned"] == 3
+    assert dead["files_written"] == 1
+    assert read() == before
+    assert verify(job_file) == (0, "lost 0, duplicated 0")
+
+    send(kafka, topic, [record(30)])
+    land(job_file)
+    assert [row["id"] for row in read()] == list(range(31))
+    assert verify(job_file) == (0, "lost 0, duplicated 0")
+    again = json.loads(CliRunner().invoke(app, [*compact, "--min-files", "10"]).stdout)
+    assert [each["files_written"] for each in again["tables"]] == [0, 0]
 
 
 def verify(job_file: Path) -> tuple[int, str]:

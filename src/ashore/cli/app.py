@@ -110,6 +110,11 @@ COMMANDS = (
     Listed("reset-clock", "decisions", "Set back the times of a log whose clock was ahead."),
     Listed("clean", "clean", "Delete in-progress files that are no longer referenced."),
     Listed(
+        "compact",
+        "compact",
+        "Put small files of Iceberg and Delta tables together.",
+    ),
+    Listed(
         "warm-up",
         "warm_up",
         "Archive the classes of Spark, so that each later start takes a third less CPU time.",

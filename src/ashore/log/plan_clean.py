@@ -86,6 +86,8 @@ def find_wanted(fold: Fold) -> tuple[set[str], int]:
 def find_ordered(fold: Fold) -> frozenset[int]:
     """Return the snapshots that the unclosed entry orders: a commit of one may be on its way."""
     body = fold.unclosed.body if fold.unclosed else None
+    if isinstance(body, Compact):
+        return frozenset({body.commit.snapshot_id})
     commits = body.commits if isinstance(body, Prepare | Reland) else ()
     return frozenset(each.snapshot_id for each in commits)
 

@@ -15,6 +15,7 @@ from ashore.base.units import format_time
 from ashore.errors import RequestInvalid
 from ashore.log import names
 from ashore.log.entries import (
+    Compact,
     Entry,
     Prepare,
     Reland,
@@ -48,7 +49,9 @@ NOW = {
 class FileHistoryStep:
     """An event in the history of the file, recorded by `entry` of the log of `slice`."""
 
-    kind: str  # prepared | moved | done | sealed | lost | retired | rolled_back | given_up
+    # prepared | moved | done | sealed | lost | retired | rolled_back | given_up | compacted |
+    # abandoned
+    kind: str
     at: str
     slice: str
     entry: int
@@ -218,12 +221,18 @@ def _read(
     storage: Storage, name: SliceName, where: _Where, start: int
 ) -> tuple[_Found | None, list[FileHistoryStep]]:
     found, steps = None, list[FileHistoryStep]()
+    compacted = -1  # the entry that replaces the file, if it is closed as done
     for entry in read_history(storage, name, start):
         if found is None:
             found = _find(name, entry, where)
             events = [("prepared", _prepared(found))] if found else []
         else:
             events = [*_closed(entry, found, where), *_later(entry, found.file.unique, where)]
+            closing = entry.closing
+            if closing is not None and closing.entry == compacted and not closing.abandoned:
+                events.append(("compacted", f"entry {compacted} has its rows in another file"))
+            if isinstance(entry.body, Compact) and where.path in entry.body.paths:
+                compacted = entry.number
         steps += [
             FileHistoryStep(
                 kind, format_time(entry.written_ms), name.slice, entry.number, entry.epoch, text
@@ -235,16 +244,22 @@ def _read(
 
 def _find(name: SliceName, entry: Entry, where: _Where) -> _Found | None:
     body = entry.body
-    if not isinstance(body, Prepare | Reland) or entry.epoch != where.name.epoch:
+    if not isinstance(body, Prepare | Reland | Compact) or entry.epoch != where.name.epoch:
         return None
     places = BatchPlace(name, entry.epoch, body.batch)
     for file in body.files:
         if file.unique == where.name.unique:
             place = places.place(file, body.targets[file.target])
             if place.final == where.path:
-                shards = (each if isinstance(each, ShardKey) else each.key for each in body.shards)
-                return _Found(entry, file, place, tuple(shards))
+                return _Found(entry, file, place, _shards(body))
     return None
+
+
+def _shards(body: Prepare | Reland | Compact) -> tuple[ShardKey, ...]:
+    """Return what the spans of an entry's files refer to."""
+    if isinstance(body, Compact):
+        return tuple(each.key for each in body.parts)
+    return tuple(each if isinstance(each, ShardKey) else each.key for each in body.shards)
 
 
 def _ranges(found: _Found) -> Iterator[FileRange]:
@@ -255,6 +270,11 @@ def _ranges(found: _Found) -> Iterator[FileRange]:
 
 def _prepared(found: _Found) -> str:
     file, body = found.file, found.entry.body
+    if isinstance(body, Compact):
+        return (
+            f"put together from some of {len(body.replaced):,} files: {file.rows:,} rows, "
+            f"{file.size_bytes:,} bytes; it counts once the entry is closed"
+        )
     batch = body.batch if isinstance(body, Prepare | Reland) else 0
     again = " again, as it was lost" if isinstance(body, Reland) else ""
     return (
@@ -280,7 +300,9 @@ def _closed(entry: Entry, found: _Found, where: _Where) -> Iterator[tuple[str, s
     closing = entry.closing
     if closing is None:
         return
-    if closing.entry == found.entry.number:
+    if closing.entry == found.entry.number and closing.abandoned:
+        yield "abandoned", f"the compaction came to nothing: {closing.abandoned}"
+    elif closing.entry == found.entry.number:
         counts = f"{closing.moved} files moved, {closing.already_moved} were moved before"
         yield "moved", f"its entry is closed: {counts}"
     for effect in closing.done:

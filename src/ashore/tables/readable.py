@@ -29,6 +29,16 @@ class SnapshotFiles:
     marks: Mapping[str, str] = field(default_factory=dict)  # of sinks: how far they came
 
 
+@dataclass(frozen=True, slots=True)
+class RewriteBase:
+    """What a compaction of a table in a table format begins with."""
+
+    id: int  # of the current snapshot; in Delta, the current version
+    files: frozenset[str]  # paths in the lake
+    drawn: int  # what `snapshot_id` of its commit is to be
+    refused: str  # why the table is not compacted, in words; empty: it is
+
+
 Snapshots = Callable[[str], SnapshotFiles | None]  # of a table; None: it is one of directories
 
 

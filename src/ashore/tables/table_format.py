@@ -8,8 +8,9 @@ that an entry orders.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
+from ashore.errors import CatalogError
 from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
 from ashore.log.plan_clean import DeleteFile, ListedTable
@@ -17,7 +18,7 @@ from ashore.log.plan_commit import CommitTable
 from ashore.log.store.committer import refuse_commit
 from ashore.tables.catalog import CatalogTable
 from ashore.tables.ddl import FieldIds
-from ashore.tables.readable import SnapshotFiles
+from ashore.tables.readable import RewriteBase, SnapshotFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,16 @@ class TableFormat(Protocol):
     def commit(self, name: SliceName, step: CommitTable) -> None:
         """Make the snapshot that an entry orders, unless it is there.
 
-        Raises TableReplaced, TableRolledBack, FileConflict.
+        Raises TableReplaced, TableRolledBack, FileConflict; TableChanged where the files that a
+        compaction replaces are not those of the table any more.
         If interrupted: the snapshot is there as a whole, or not at all.
+        """
+        ...
+
+    def begin_rewrite(self, name: SliceName, last: TableCommit) -> RewriteBase:
+        """Return what a table has now, for a compaction. Nothing is written.
+
+        `last`: the last commit of the slice to it. Raises TableReplaced, TableRolledBack.
         """
         ...
 
@@ -109,6 +118,14 @@ class Directories:
     def commit(self, name: SliceName, step: CommitTable) -> None:
         """Raise CatalogError: an entry orders what this job has no catalog for."""
         refuse_commit(name, step)
+
+    def begin_rewrite(
+        self,
+        name: SliceName,  # noqa: ARG002 - see TableFormat
+        last: TableCommit,
+    ) -> RewriteBase:
+        """Raise CatalogError: no table of this job has a table format."""
+        return _refuse_rewrite(last)
 
     def readable(self, table: str) -> SnapshotFiles | None:  # noqa: ARG002 - see TableFormat
         """Return None: readers list the directory."""
@@ -156,6 +173,11 @@ class TableFormats:
         else:
             found.commit(name, step)
 
+    def begin_rewrite(self, name: SliceName, last: TableCommit) -> RewriteBase:
+        """See TableFormat. Raises CatalogError where the job has no table of the format."""
+        found = self._formats.get(last.format)
+        return found.begin_rewrite(name, last) if found else _refuse_rewrite(last)
+
     def readable(self, table: str) -> SnapshotFiles | None:
         """See TableFormat."""
         for each in self._formats.values():
@@ -177,3 +199,10 @@ class TableFormats:
         """See TableFormat."""
         for each in self._formats.values():
             each.close()
+
+
+def _refuse_rewrite(last: TableCommit) -> NoReturn:
+    raise CatalogError(
+        f"this job does not know the format of {last.table}, {last.format}",
+        hint="keep the table and its `catalog` in the job file",
+    )

@@ -9,7 +9,7 @@ from ashore.log.entries import Draft, Entry, Prepare, ShardRead, Skip, read_entr
 from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.log.names import SliceName
 from ashore.log.positions import BatchTime, OffsetRange, ShardKey
-from ashore.proof.evidence.ledger import LedgerBuilder, LoggedFile
+from ashore.proof.evidence.ledger import LedgerBuilder, LoggedFile, PartKey
 from ashore.proof.evidence.packing import Packed
 
 NAME = SliceName("clicks", "main")
@@ -57,9 +57,9 @@ def test_every_file_comes_back_as_it_was_listed():
             file for number in range(ENTRIES) for file in prepare(number).files
         ]
     first = found[FILES]
-    target = prepare(1).targets[0]
+    target, parts = prepare(1).targets[0], (PartKey("main", 1, KEY),)
     assert first == LoggedFile(
-        "main", 1, 1, 1_000, "ods.clicks", BatchPlace(NAME, 1, 1), target, first.file, (KEY,)
+        "main", 1, 1, 1_000, "ods.clicks", BatchPlace(NAME, 1, 1), target, first.file, parts
     )
     assert first in ledger.files
     assert prepare(1) not in ledger.files

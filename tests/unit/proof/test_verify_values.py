@@ -17,7 +17,7 @@ from ashore.log.entries import Prepare
 from ashore.log.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.log.names import SliceName
 from ashore.log.positions import StreamShard
-from ashore.proof.evidence.ledger import LoggedFile
+from ashore.proof.evidence.ledger import LoggedFile, PartKey
 from ashore.proof.evidence.offsets import Unreadable, read_file_rows
 from ashore.proof.evidence.result import Difference, ProblemKind, Status, VerifyResult
 from ashore.proof.verify.job import verify_job
@@ -442,7 +442,8 @@ def logged(number: int, rows: int, table: str = "ods.clicks") -> LoggedFile:
     file = DataFile(0, 0, f"{number:016x}", rows, 1, "", (FileSpan(0, 0, rows, rows),), None, None)
     target = Target(table, Role.MAIN, f"date={number:03d}", (), "id BIGINT", "parquet")
     place = BatchPlace(name, 1, 0)
-    return LoggedFile("main", 2, 2, 0, table, place, target, file, (Lake().key(),))
+    parts = (PartKey("main", 2, Lake().key()),)
+    return LoggedFile("main", 2, 2, 0, table, place, target, file, parts)
 
 
 def test_a_seed_chooses_the_same_rows_and_another_seed_others():

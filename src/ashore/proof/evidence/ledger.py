@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
+from ashore.log import names
 from ashore.log.entries import (
     Begin,
+    Closing,
+    Compact,
     Entry,
     Join,
     Prepare,
@@ -22,7 +25,7 @@ from ashore.log.entries import (
     ShardRead,
     Skip,
 )
-from ashore.log.files import BatchPlace, DataFile, Role, Target
+from ashore.log.files import BatchPlace, DataFile, Role, TableCommit, Target
 from ashore.log.names import SliceName
 from ashore.log.positions import OffsetRange, Seam, ShardKey, find_seams
 from ashore.proof.evidence.packing import Packed
@@ -38,6 +41,17 @@ class Excuse(StrEnum):
     GIVEN_UP = "given_up"
     RETIRED = "retired"
     WITHDRAWN = "withdrawn"  # its table was rolled back: it leaves, and must not stay
+    COMPACTED = "compacted"  # other files hold its rows, and readers must not see both
+    ABANDONED = "abandoned"  # of a compaction that came to nothing: readers must not see it
+
+
+@dataclass(frozen=True, slots=True)
+class PartKey:
+    """One shard's part of one `prepare`."""
+
+    slice: str
+    entry: int
+    shard: ShardKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +59,15 @@ class LoggedFile:
     """A file that an entry lists."""
 
     slice: str
-    entry: int  # the `prepare` whose records it holds
+    entry: int  # the `prepare` whose records it holds; the `compact` that has put some together
     listed: int  # the entry that lists it: a later one after a reland
     written_ms: int
     table: str  # the main table that it counts for
     place: BatchPlace
     target: Target
     file: DataFile
-    shards: tuple[ShardKey, ...]
+    parts: tuple[PartKey, ...]  # that its spans refer to
+    commit: TableCommit | None = None  # by which it came into its table, of a table format
 
     @property
     def pending(self) -> str:
@@ -63,15 +78,6 @@ class LoggedFile:
     def final(self) -> str:
         """Where readers find the file."""
         return self.place.place(self.file, self.target).final
-
-
-@dataclass(frozen=True, slots=True)
-class PartKey:
-    """One shard's part of one `prepare`."""
-
-    slice: str
-    entry: int
-    shard: ShardKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,7 @@ class LedgerBuilder:
         self._table_of_shard: dict[ShardKey, str] = {}
         self._unclosed: dict[str, int] = {}
         self._rollbacks: dict[str, int] = {}  # slice: number of the last one
+        self._compacts: dict[str, Compact] = {}  # slice: one that is not closed
         self._begun: dict[str, Begin] = {}  # slices that continued from a savepoint
         self._retired: dict[tuple[str, str], list[tuple[str, Entry]]] = defaultdict(list)
         self._problems: list[Problem] = []
@@ -148,8 +155,7 @@ class LedgerBuilder:
 
     def take(self, name: SliceName, entry: Entry) -> None:
         """Take the next entry of a slice."""
-        if entry.closing is not None and entry.closing.entry is not None:
-            self._unclosed.pop(name.slice, None)  # a closing may also only say what is done
+        self._take_closing(name.slice, entry.closing)
         match entry.body:
             case Join() | Begin() as join:
                 self._take_join(name, join)
@@ -161,12 +167,14 @@ class LedgerBuilder:
                 self._take_skip(name, skip)
             case Rollback() as rollback:
                 self._take_rollback(name, entry.number, rollback)
+            case Compact() as compact:
+                self._take_compact(name, entry, compact)
             case Retire() as retire:
                 for each in retire.partitions:
                     self._retired[each.table, each.partition].append((name.slice, entry))
             case _:
                 pass
-        if isinstance(entry.body, Prepare | Reland | Seal | Rollback):
+        if isinstance(entry.body, Prepare | Reland | Seal | Rollback | Compact):
             self._unclosed[name.slice] = entry.number
 
     def tables(self) -> dict[str, str]:
@@ -185,8 +193,9 @@ class LedgerBuilder:
 
         Until the slice's last rollback is closed, it may still be on its way.
         """
-        if self.excuse_of(file) is not Excuse.WITHDRAWN:
-            return False
+        excuse = self.excuse_of(file)
+        if excuse is not Excuse.WITHDRAWN:
+            return excuse in {Excuse.COMPACTED, Excuse.ABANDONED}
         return self._unclosed.get(file.slice) != self._rollbacks[file.slice]
 
     def positions(self) -> dict[ShardKey, int]:
@@ -202,7 +211,7 @@ class LedgerBuilder:
         for file in files:
             excuse = self.excuse_of(file)
             for span in file.file.spans if excuse else ():
-                key = PartKey(file.slice, file.entry, file.shards[span.shard])
+                key = file.parts[span.shard]
                 rows[key, excuse or Excuse.RETIRED] += span.rows
         for part in parts:
             given_up, retired = rows[part.key, Excuse.GIVEN_UP], rows[part.key, Excuse.RETIRED]
@@ -258,6 +267,11 @@ class LedgerBuilder:
         )
 
     # ---- entries
+
+    def _take_closing(self, slice_name: str, closing: Closing | None) -> None:
+        if closing is not None and closing.entry is not None:
+            self._unclosed.pop(slice_name, None)  # a closing may also only say what is done
+            self._close_compact(slice_name, is_done=not closing.abandoned)
 
     def _take_join(self, name: SliceName, body: Join | Begin) -> None:
         if isinstance(body, Begin):
@@ -327,17 +341,52 @@ class LedgerBuilder:
             self._excuses[name.slice, withdrawn.file.unique] = Excuse.WITHDRAWN
         self._rollbacks[name.slice] = number
 
+    def _take_compact(self, name: SliceName, entry: Entry, body: Compact) -> None:
+        rows = sum(each.rows for each in body.replaced) - sum(each.rows for each in body.files)
+        if rows:
+            text = f"entry {entry.number}: {rows} rows fewer in the files of a compaction"
+            self._problems.append(Problem(ProblemKind.COUNTS, "", str(name), text))
+        self._compacts[name.slice] = body
+        shards = [(each.key, self._table_of_shard.get(each.key, "")) for each in body.parts]
+        self._list(name, entry, body, entry.number, shards)
+
+    def decide_compactions(self, visible: Collection[str]) -> None:
+        """Take a compaction that no entry has closed yet as what readers see of it.
+
+        `visible`: paths of the files that readers see.
+        """
+        for slice_name, body in list(self._compacts.items()):
+            is_done = not any(each.path in visible for each in body.replaced)
+            self._close_compact(slice_name, is_done=is_done)
+
+    def _close_compact(self, slice_name: str, *, is_done: bool) -> None:
+        body = self._compacts.pop(slice_name, None)
+        if body is None:
+            return
+        if is_done:
+            gone = [names.parse_final(names.leaf(each.path)) for each in body.replaced]
+            for final in filter(None, gone):
+                self._excuses[final.slice, final.unique] = Excuse.COMPACTED
+        else:
+            for file in body.files:
+                self._excuses[slice_name, file.unique] = Excuse.ABANDONED
+
     def _list(
         self,
         name: SliceName,
         entry: Entry,
-        body: Prepare | Reland,
+        body: Prepare | Reland | Compact,
         number: int,
         shards: Sequence[tuple[ShardKey, str]],
     ) -> None:
         """Take the files of an entry. `shards`: that spans mean, each with its table."""
         place = BatchPlace(name, entry.epoch, body.batch)
-        keys = tuple(key for key, _ in shards)
+        if isinstance(body, Compact):
+            parts = tuple(PartKey(name.slice, each.entry, each.key) for each in body.parts)
+            commits = {body.commit.table: body.commit}
+        else:
+            parts = tuple(PartKey(name.slice, number, key) for key, _ in shards)
+            commits = {each.table: each for each in body.commits}
         listed = []
         for file in body.files:
             target = body.targets[file.target]
@@ -353,7 +402,8 @@ class LedgerBuilder:
                     place=place,
                     target=target,
                     file=file,
-                    shards=keys,
+                    parts=parts,
+                    commit=commits.get(target.table),
                 )
             )
         for _, table in shards:

@@ -154,6 +154,7 @@ def _list_tables(
     with opened.formats() as formats:
         visible = list_visible(opened.storage, table_of, progress, formats.readable)
     reading.read_on()
+    reading.builder.decide_compactions(visible.files.keys())
     return table_of, visible, reading.builder.finish()
 
 
@@ -194,7 +195,7 @@ def _take_looks(
         findings.add(_name_gone(key, list(files), job_file))
         for file in files:
             for span in file.file.spans:
-                rows[PartKey(file.slice, file.entry, file.shards[span.shard])] += span.rows
+                rows[file.parts[span.shard]] += span.rows
     return rows
 
 

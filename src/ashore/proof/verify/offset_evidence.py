@@ -4,11 +4,10 @@ What it promises: pure. `Evidence` keeps rows and offsets per shard and entry. M
 runs of offsets, not with rows; those of an entry are united when its last file was taken.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ashore.log.positions import ShardKey
 from ashore.proof.evidence.ledger import Ledger, LoggedFile, PartKey
 from ashore.proof.evidence.offsets import FileOffsets, FileShard
 from ashore.proof.evidence.result import NAMED_MAX, Problem, ProblemKind
@@ -68,8 +67,8 @@ class Evidence:
         entry = (file.slice, file.entry)
         self._left[entry] -= 1
         if not self._left[entry]:
-            for shard in file.shards:
-                found = self.parts.get(PartKey(*entry, shard))
+            for part in file.parts:
+                found = self.parts.get(part)
                 if found is not None:
                     found.unite()
         yield from judge_file(file, look)
@@ -82,31 +81,42 @@ class Evidence:
             return
         known = _by_name(file)
         for each in offsets.shards:
-            shard = known.get((each.stream, each.shard))
-            if shard is not None:
-                found = self._found(PartKey(file.slice, file.entry, shard))
-                found.duplicated += each.rows - each.offsets.size
-                found.repeated = unite([found.repeated, each.repeated])[0]
-                found.offsets.append(each.offsets)
+            parts = known.get((each.stream, each.shard), ())
+            for number, part in enumerate(parts):
+                found = self._found(part)
+                if number == 0:
+                    found.duplicated += each.rows - each.offsets.size
+                    found.repeated = unite([found.repeated, each.repeated])[0]
+                one = each.offsets if len(parts) == 1 else _within(file, part, each.offsets)
+                found.offsets.append(one)
 
     def _lose(self, file: LoggedFile, rows: int) -> None:
         for span in file.file.spans:
             here = min(rows, span.rows)
-            self._found(PartKey(file.slice, file.entry, file.shards[span.shard])).absent += here
+            self._found(file.parts[span.shard]).absent += here
             rows -= here
         if rows:
             self.loose_lost[file.table] += rows
 
     def _keys(self, file: LoggedFile) -> list[PartKey]:
-        shards = {file.shards[span.shard] for span in file.file.spans}
-        return [PartKey(file.slice, file.entry, shard) for shard in shards]
+        return list({file.parts[span.shard] for span in file.file.spans})
 
     def _found(self, key: PartKey) -> Found:
         return self.parts.setdefault(key, Found())
 
 
-def _by_name(file: LoggedFile) -> dict[tuple[str, str], ShardKey]:
-    return {(key.stream, key.shard): key for key in file.shards}
+def _by_name(file: LoggedFile) -> dict[tuple[str, str], list[PartKey]]:
+    """Return the parts that a file may hold, by what its rows say of their topic partition."""
+    named: dict[tuple[str, str], list[PartKey]] = defaultdict(list)
+    for part in dict.fromkeys(file.parts):
+        named[part.shard.stream, part.shard.shard].append(part)
+    return named
+
+
+def _within(file: LoggedFile, part: PartKey, offsets: Runs) -> Runs:
+    """Return those of a compacted file's offsets that its spans say are of a part."""
+    spans = [each for each in file.file.spans if file.parts[each.shard] == part]
+    return unite([offsets.clip(each.start, each.end) for each in spans])[0]
 
 
 def judge_file(file: LoggedFile, look: FileLook) -> Iterator[Problem]:
@@ -143,20 +153,20 @@ def _strange_offsets(
     """Yield where the offsets in a file are not those that its spans promise."""
     known = _by_name(file)
     for each in shards:
-        shard = known.get((each.stream, each.shard))
-        spans = [span for span in file.file.spans if shard and file.shards[span.shard] == shard]
+        parts = known.get((each.stream, each.shard), [])
+        spans = [span for span in file.file.spans if file.parts[span.shard] in parts]
         if not spans:
             text = f"{each.rows} rows of {each.stream}/{each.shard}, which the entry does not list"
             yield text, tuple(each.offsets.first(NAMED_MAX))
             continue
-        outside = each.offsets
+        shard, outside = parts[0].shard, each.offsets
         for span in spans:
             outside = outside.without(span.start, span.end)
         if outside.size:
             promised = " ".join(f"[{span.start}, {span.end})" for span in spans)
             text = f"{outside.size} offsets of {shard} are outside of {promised}"
             yield text, tuple(outside.first(NAMED_MAX))
-        if shard and each.is_of_other(shard.generation):
+        if each.is_of_other(shard.generation):
             named = ", ".join(str(generation) for generation in each.generations)
             yield f"rows of {shard} have generation {named}, its entry {shard.generation}", ()
         rows = sum(span.rows for span in spans)

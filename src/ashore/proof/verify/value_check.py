@@ -350,7 +350,7 @@ def kept_time_us(time_ms: int | None, extension: str) -> int | None:
 
 
 def _shards_of(file: LoggedFile) -> set[ShardKey]:
-    return {file.shards[span.shard] for span in file.file.spans}
+    return {file.parts[span.shard].shard for span in file.file.spans}
 
 
 def _stretches(offsets: Iterable[int]) -> Iterator[OffsetRange]:

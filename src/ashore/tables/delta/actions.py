@@ -47,6 +47,7 @@ class VersionSummary:
     operation: str
     transactions: Mapping[str, int]  # application id, its version
     removes: bool  # files
+    is_own: bool  # Ashore made it: where it removes files, the landing log has their rows
     restored: int | None  # the version that the table was set back to
 
 
@@ -78,17 +79,17 @@ def _unreadable(path: str, why: str) -> CatalogError:
 def summarize(number: int, actions: Iterable[Action]) -> VersionSummary:
     """Return what a version did."""
     transactions: dict[str, int] = {}
-    operation, removes, restored = "", False, None
+    operation, removes, is_own, restored = "", False, False, None
     for action in actions:
         if txn := action.get("txn"):
             transactions[txn["appId"]] = int(txn["version"])
         if info := action.get("commitInfo"):
-            operation = str(info.get("operation", ""))
+            operation, is_own = str(info.get("operation", "")), "ashore" in info
             if operation == "RESTORE":
                 target = (info.get("operationParameters") or {}).get("version")
                 restored = RESTORED_ELSEWHERE if target is None else int(target)
         removes = removes or bool(action.get("remove"))
-    return VersionSummary(number, operation, transactions, removes, restored)
+    return VersionSummary(number, operation, transactions, removes, is_own, restored)
 
 
 def add_file(

@@ -36,6 +36,7 @@ from ashore.tables.delta.commit import (
     require_no_mark,
     require_same_table,
 )
+from ashore.tables.delta.rewrite import find_added, require_files, rewrite_actions
 from ashore.tables.delta.schema import (
     find_conflicts,
     find_missing,
@@ -46,7 +47,7 @@ from ashore.tables.delta.schema import (
 )
 from ashore.tables.delta.table_log import TableLog, TableState
 from ashore.tables.footers import read_footer
-from ashore.tables.readable import SnapshotFiles
+from ashore.tables.readable import RewriteBase, SnapshotFiles
 from ashore.tables.table_format import Orphans
 
 ATTEMPTS = 8  # of a commit, while no answer comes
@@ -121,6 +122,15 @@ class DeltaTables:
             hint="the job tries again; nothing was lost",
         )
 
+    def begin_rewrite(self, name: SliceName, last: TableCommit) -> RewriteBase:
+        """See TableFormat. Raises StorageError."""
+        log = self._log(last.table)
+        state = require_same_table(log.read(), last)
+        require_history(log, state, name, last)
+        added = find_added(log, state, self._storage)
+        refused = "; ".join(find_unknown(state.protocol))
+        return RewriteBase(state.version, frozenset(added), state.version, refused)
+
     def readable(self, table: str) -> SnapshotFiles | None:
         """See TableFormat. None too where there is no such table."""
         log = self._log(table)
@@ -163,7 +173,8 @@ class DeltaTables:
             _require_fit(state, known)
         elif unknown := "; ".join(find_unknown(state.protocol)):
             raise _conflict(log.table, [unknown])
-        if not log.create(state.version + 1, self._actions(state, name, step)):
+        replaced = require_files(log, state, self._storage, step) if step.replaced else {}
+        if not log.create(state.version + 1, self._actions(state, name, step, replaced)):
             return False
         self._write_checkpoint(log)
         return True
@@ -179,8 +190,16 @@ class DeltaTables:
         except (StorageError, CatalogError):
             log.forget()  # the next commit reads what another writer has left, and tries again
 
-    def _actions(self, state: TableState, name: SliceName, step: CommitTable) -> list[Action]:
+    def _actions(
+        self, state: TableState, name: SliceName, step: CommitTable, replaced: dict[str, Action]
+    ) -> list[Action]:
         now_ms = self._clock.now_ms()
+        mark = {"appId": application(name), "version": step.number, "lastUpdated": now_ms}
+        own = {"job": name.job, "slice": name.slice, "entry": step.number}
+        if replaced:
+            actions = rewrite_actions(self._storage, state, step, replaced, now_ms)
+            actions[0]["commitInfo"]["ashore"] = own
+            return [actions[0], {"txn": mark}, *actions[1:]]
         partitions = {*state.metadata["partitionColumns"]}
         known = self._known.get(step.commit.table)
         columns = known.columns if known else Schema(())
@@ -197,9 +216,8 @@ class DeltaTables:
             "readVersion": state.version,
             "isBlindAppend": True,
             "engineInfo": f"ashore/{ashore.__version__}",
-            "ashore": {"job": name.job, "slice": name.slice, "entry": step.number},
+            "ashore": own,
         }
-        mark = {"appId": application(name), "version": step.number, "lastUpdated": now_ms}
         return [{"commitInfo": info}, {"txn": mark}, *adds]
 
     def _ensure(self, expected: CatalogTable) -> None:
@@ -260,7 +278,7 @@ def _find_rewrite(log: TableLog, state: TableState) -> str:
         if version.restored is not None:
             at = version.restored
             continue
-        if version.removes:
+        if version.removes and not version.is_own:
             return f"version {at} ({version.operation or 'unknown'}) has removed files"
         at -= 1
     files = log.files(state)

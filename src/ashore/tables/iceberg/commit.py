@@ -12,9 +12,8 @@ commit that comes late.
 """
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.io import OutputFile
@@ -46,8 +45,8 @@ from ashore.errors import TableOwned, TableReplaced, TableRolledBack
 from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
 from ashore.tables.iceberg.connect_events import OFFSETS
+from ashore.tables.iceberg.rewrite import FORMAT_VERSION, ManifestRewriter, find_entries
 
-FORMAT_VERSION: Final = 2
 MANIFESTS_MAX = 100  # small ones, before they become one: as in other writers of Iceberg
 MANIFEST_BYTES = 8 << 20  # above it a manifest is not small
 SNAPSHOTS_MAX = 200  # of a table: its metadata, which each commit reads and writes, has them all
@@ -178,15 +177,22 @@ class SnapshotWriter:
         """Return whether a commit on top of this metadata drops old snapshots."""
         return bool(self._expire(metadata))
 
-    def append(self, table: Table, files: Sequence[DataFile], now_ms: int) -> None:
+    def commit(
+        self,
+        table: Table,
+        files: Sequence[DataFile],
+        now_ms: int,
+        replaced: Collection[str] = (),
+    ) -> None:
         """Try once to commit files on top of the table as it was loaded.
 
-        Raises whatever pyiceberg or the storage raises: whether it has happened is not known then.
+        `replaced`: locations of files that go; they are there. Raises whatever pyiceberg or the
+        storage raises: whether it has happened is not known then.
         """
-        manifest = self._manifest = self._manifest or self._write_manifest(table, files)
+        self._manifest = self._manifest or self._write_manifest(table, files)
         metadata = table.metadata
         head = metadata.current_snapshot()
-        snapshot = self._write_snapshot(table, manifest, files, now_ms)
+        snapshot = self._write_snapshot(table, files, now_ms, replaced)
         requirements: tuple[TableRequirement, ...] = (
             AssertTableUUID(uuid=metadata.table_uuid),
             _require_ref(metadata, MAIN_BRANCH),
@@ -229,12 +235,17 @@ class SnapshotWriter:
         return writer.to_manifest_file()
 
     def _write_snapshot(
-        self, table: Table, manifest: ManifestFile, files: Sequence[DataFile], now_ms: int
+        self, table: Table, files: Sequence[DataFile], now_ms: int, replaced: Collection[str]
     ) -> Snapshot:
         head = table.metadata.current_snapshot()
         sequence_number = table.last_sequence_number + 1
         parent_id = head.snapshot_id if head else None
-        kept = self._merge(table, head.manifests(table.io)) if head else []
+        rewriter = ManifestRewriter(
+            table, self._commit.snapshot_id, lambda: self._output(table, "replaced")
+        )
+        before = head.manifests(table.io) if head else []
+        kept = self._merge(table, rewriter.without(before, replaced) if replaced else before)
+        added = [self._manifest] if self._manifest else []
         output = self._output(table, "list")
         with write_manifest_list(
             FORMAT_VERSION,
@@ -244,7 +255,7 @@ class SnapshotWriter:
             sequence_number,
             "deflate",
         ) as writer:
-            writer.add_manifests([manifest, *kept])
+            writer.add_manifests([*added, *kept])
         return Snapshot.model_validate(
             {
                 "snapshot-id": self._commit.snapshot_id,
@@ -252,7 +263,7 @@ class SnapshotWriter:
                 "sequence-number": sequence_number,
                 "timestamp-ms": max(now_ms, table.metadata.last_updated_ms),
                 "manifest-list": output.location,
-                "summary": self._summary(files, head),
+                "summary": self._summary(files, rewriter.removed, head),
                 "schema-id": table.metadata.current_schema_id,
             }
         )
@@ -288,7 +299,8 @@ class SnapshotWriter:
     def _expire(self, metadata: TableMetadata) -> tuple[TableUpdate, ...]:
         """Return what drops the oldest snapshots of Ashore, so that metadata stays small.
 
-        No branch or tag is at one of them. Their files are those of later snapshots.
+        No branch or tag is at one of them. Their files are those of later snapshots, or were
+        compacted since.
         """
         heads = {each.snapshot_id for each in metadata.refs.values()}
         oldest = sorted(metadata.snapshots, key=lambda each: each.sequence_number or 0)
@@ -301,21 +313,29 @@ class SnapshotWriter:
             return ()
         return (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": dropped}),)
 
-    def _summary(self, files: Sequence[DataFile], head: Snapshot | None) -> Summary:
-        added = Summary(
-            Operation.APPEND,
-            **{
-                "added-data-files": str(len(files)),
-                "added-records": str(sum(each.record_count for each in files)),
-                "added-files-size": str(sum(each.file_size_in_bytes for each in files)),
-                "changed-partition-count": str(len({each.partition for each in files})),
-                "ashore.job": self._marks.name.job,
-                "ashore.slice": self._marks.name.slice,
-                "ashore.entry": str(self._number),
-            },
-        )
+    def _summary(
+        self, files: Sequence[DataFile], removed: Sequence[DataFile], head: Snapshot | None
+    ) -> Summary:
+        changed = {
+            "added-data-files": str(len(files)),
+            "added-records": str(sum(each.record_count for each in files)),
+            "added-files-size": str(sum(each.file_size_in_bytes for each in files)),
+            "changed-partition-count": str(len({each.partition for each in files})),
+            "ashore.job": self._marks.name.job,
+            "ashore.slice": self._marks.name.slice,
+            "ashore.entry": str(self._number),
+        }
         before = head.summary.additional_properties if head and head.summary else None
-        return update_snapshot_summaries(added, before)
+        if not removed:
+            return update_snapshot_summaries(Summary(Operation.APPEND, **changed), before)
+        changed |= {
+            "deleted-data-files": str(len(removed)),
+            "deleted-records": str(sum(each.record_count for each in removed)),
+            "removed-files-size": str(sum(each.file_size_in_bytes for each in removed)),
+        }
+        # pyiceberg computes no totals for a `replace`.
+        summed = update_snapshot_summaries(Summary(Operation.OVERWRITE, **changed), before)
+        return Summary(Operation.REPLACE, **summed.additional_properties)
 
     def _output(self, table: Table, kind: str) -> OutputFile:
         """Return a new metadata file, of a name that is used once."""
@@ -338,11 +358,8 @@ def _set_ref(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRe
 
 def find_data_files(table: Table) -> Iterator[DataFile]:
     """Yield the files that readers of a table's current snapshot see."""
-    head = table.metadata.current_snapshot()
-    for manifest in head.manifests(table.io) if head else []:
-        if manifest.content is ManifestContent.DATA:
-            for entry in manifest.fetch_manifest_entry(table.io):
-                yield entry.data_file
+    for entry in find_entries(table):
+        yield entry.data_file
 
 
 def find_marks(metadata: TableMetadata) -> dict[str, str]:
@@ -355,9 +372,13 @@ def find_marks(metadata: TableMetadata) -> dict[str, str]:
 
 
 def find_rewrite(metadata: TableMetadata) -> str:
-    """Return which snapshot, the newest, has removed files of a table, in words; empty: none."""
+    """Return which snapshot, the newest, has removed files of a table, in words; empty: none.
+
+    A compaction of Ashore is none: the log has its rows.
+    """
     for each in _history(metadata):
         operation = each.summary.operation if each.summary else Operation.OVERWRITE
-        if operation is not Operation.APPEND:
+        is_own = each.summary is not None and each.summary["ashore.job"] is not None
+        if operation is not Operation.APPEND and not is_own:
             return f"snapshot {each.snapshot_id} ({operation.value}) has removed files"
     return ""

@@ -32,11 +32,11 @@ from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
 from ashore.log.plan_clean import ListedTable
 from ashore.log.plan_commit import CommitTable
+from ashore.log.store.committer import TableChanged
 from ashore.storage.base import Storage
 from ashore.tables.catalog import CatalogTable
 from ashore.tables.ddl import FieldIds
 from ashore.tables.iceberg.commit import (
-    FORMAT_VERSION,
     Marks,
     SnapshotWriter,
     find_data_files,
@@ -50,6 +50,7 @@ from ashore.tables.iceberg.commit import (
 from ashore.tables.iceberg.data_files import ManifestFiles
 from ashore.tables.iceberg.file_io import Lake
 from ashore.tables.iceberg.orphans import find_orphans
+from ashore.tables.iceberg.rewrite import FORMAT_VERSION, find_replaced, has_deletes
 from ashore.tables.iceberg.schema import (
     field_ids,
     find_conflicts,
@@ -57,7 +58,7 @@ from ashore.tables.iceberg.schema import (
     iceberg_schema,
     partition_spec,
 )
-from ashore.tables.readable import SnapshotFiles
+from ashore.tables.readable import RewriteBase, SnapshotFiles
 from ashore.tables.table_format import Orphans
 
 ATTEMPTS = 8  # of a commit, while other writers win or no answer comes
@@ -143,8 +144,9 @@ class IcebergTables:
     def commit(self, name: SliceName, step: CommitTable) -> None:
         """Make the snapshot that an entry orders, unless it is there. May be repeated.
 
-        Raises TableReplaced, TableRolledBack, FileConflict; CatalogError where the catalog did not
-        answer, or other writers won, for long: whether it has happened is looked up the next time.
+        Raises TableChanged for a compaction; TableReplaced, TableRolledBack, FileConflict;
+        CatalogError where the catalog did not answer, or other writers won, for long: whether it
+        has happened is looked up the next time.
         If interrupted: the snapshot is there as a whole, or metadata files remain that no table
         names.
         """
@@ -160,9 +162,10 @@ class IcebergTables:
                 table = self._choose(writer, commit, drawn if failure is None else None)
                 if is_committed(table.metadata, marks, commit, step.number):
                     return
+                replaced = find_replaced(table, step, self._lake.root)
                 files = files or self._data_files(table, step)
-                writer.append(table, files, self._clock.now_ms())
-            except (Stopped, InvariantBroken, SyncFailed):
+                writer.commit(table, files, self._clock.now_ms(), replaced)
+            except (Stopped, InvariantBroken, SyncFailed, TableChanged):
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is: see what has happened
                 failure = error
@@ -173,6 +176,19 @@ class IcebergTables:
             f"there after {ATTEMPTS} tries: {failure}",
             hint="the job tries again; nothing was lost",
         ) from failure
+
+    def begin_rewrite(self, name: SliceName, last: TableCommit) -> RewriteBase:
+        """See TableFormat."""
+        with self._naming(last.table):
+            table = self._load(last.table)
+            require_same_table(table.metadata, last)
+            require_snapshot(table.metadata, Marks(name), last)
+            head = table.metadata.current_snapshot() or fail("a table without a snapshot")
+            refused = "it has delete files of another writer" if has_deletes(table) else ""
+            files = {
+                each.file_path.removeprefix(self._lake.root) for each in find_data_files(table)
+            }
+        return RewriteBase(head.snapshot_id, frozenset(files), _draw_snapshot_id(), refused)
 
     def readable(self, table: str) -> SnapshotFiles | None:
         """See TableFormat. None too where the catalog has no such table."""
@@ -274,7 +290,7 @@ class IcebergTables:
             str(table.metadata.table_uuid),
             self._known[name].schema_id,
             known.spec_id,
-            secrets.randbits(62) | 1 << 62,
+            _draw_snapshot_id(),
         )
         self._drawn[name] = (commit, table)
         return commit
@@ -323,3 +339,7 @@ class IcebergTables:
                 f"{self._address.describe()}: {what}: {type(error).__name__}: {error}",
                 hint="check that the catalog is up and that its address is right",
             ) from error
+
+
+def _draw_snapshot_id() -> int:
+    return secrets.randbits(62) | 1 << 62

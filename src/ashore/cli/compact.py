@@ -1,0 +1,83 @@
+"""The command `compact`.
+
+What it promises: with `--explain` nothing is changed.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from ashore.base.units import format_size
+from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, parse_size
+from ashore.cli.output import print_answer, reported_errors
+from ashore.log.plan_compact import CompactRule
+from ashore.proof.compact import CompactTable, apply_compaction, plan_compaction
+from ashore.topics.open_job import open_job
+
+
+def compact(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    job_file: JobFile,
+    table: Annotated[
+        str | None, typer.Argument(help="A table of the job; without it, all of them.")
+    ] = None,
+    target: Annotated[str, typer.Option(metavar="SIZE", help="The size of new files.")] = "128MB",
+    min_files: Annotated[
+        int, typer.Option(min=2, help="Leave partitions with fewer small files as they are.")
+    ] = 10,
+    explain: Explain = False,
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Put small files of Iceberg and Delta tables together. Older snapshots stay readable."""
+    with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
+        plan = plan_compaction(opened, table, CompactRule(parse_size(target), min_files))
+        answers = {(each.name, each.table): _Answer(each) for each in plan}
+        if not explain:
+            for done in apply_compaction(opened, plan, takes_over=take_over):
+                answer = answers[done.plan.name, done.plan.table]
+                answer.written = done.files_written
+                answer.snapshots, answer.abandoned = done.snapshots, done.abandoned
+        lines = [each.line(is_done=not explain) for each in answers.values()]
+        document = {"tables": [each.document() for each in answers.values()], "done": not explain}
+        print_answer(lines or ["no table has snapshots"], document, as_json=as_json)
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What is printed about one table."""
+
+    plan: CompactTable
+    written: int = 0
+    snapshots: tuple[int, ...] = ()
+    abandoned: tuple[str, ...] = ()
+
+    def line(self, *, is_done: bool) -> str:
+        plan = self.plan
+        if plan.refused or not plan.groups:
+            return f"{plan.table}: nothing to compact: {plan.refused or self._few()}"
+        size = format_size(plan.size_bytes)
+        text = f"{plan.table}: {plan.files_replaced:,} of {plan.files:,} files, {size}"
+        if not is_done:
+            return f"{text}, become {len(plan.groups):,}"
+        text += f": {self.written:,} files were written in {len(self.snapshots):,} snapshots"
+        return text + "".join(f"; abandoned: {each}" for each in self.abandoned)
+
+    def _few(self) -> str:
+        return f"{self.plan.files:,} files, too few of them small in one partition"
+
+    def document(self) -> dict[str, object]:
+        plan = self.plan
+        return {
+            "slice": plan.name.slice,
+            "table": plan.table,
+            "files": plan.files,
+            "files_replaced": plan.files_replaced,
+            "files_planned": len(plan.groups),
+            "bytes": plan.size_bytes,
+            "refused": plan.refused,
+            "files_written": self.written,
+            "snapshots": list(self.snapshots),
+            "abandoned": list(self.abandoned),
+        }

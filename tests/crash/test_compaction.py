@@ -1,0 +1,265 @@
+"""Compaction of an Iceberg table: each call under every fault, and changes by other writers."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.crash.compaction_job import (
+    check_compacted,
+    landed_world,
+    start_compaction,
+    verify,
+    visible,
+)
+from tests.crash.harness import FAULTS, NAME
+from tests.crash.iceberg_job import CATALOG_CALLS, TABLE, IcebergWorld, read_offsets
+from tests.shares import share_of
+
+from ashore.log.entries import Compact
+from ashore.log.files import BatchPlace
+from ashore.log.positions import StreamShard
+from ashore.log.store.reader import read_history, read_log
+from ashore.proof.evidence.ledger import LedgerBuilder
+from ashore.proof.evidence.result import ProblemKind, Status
+from ashore.tables.iceberg import iceberg_tables
+from ashore.topics.write import rewrite
+from ashore_lab.testing import Fault, LateEffect, StopProcess
+
+
+def number_calls(directory: Path) -> list[str]:
+    world = landed_world(directory)
+    process = start_compaction(world)
+    assert process.run() is None
+    return [call.kind for call in process.storage.calls]
+
+
+def play(directory: Path, fault: Fault) -> None:
+    """Strike one command; let the job finish; then let come what is late; compact what is left."""
+    world = landed_world(directory)
+    start_compaction(world, [fault]).run()
+    world.clock.sleep(60)
+    assert world.start().run() is None
+    check_compacted(world)
+    world.pending.release()
+    check_compacted(world)
+    assert start_compaction(world).run() is None
+    check_compacted(world)
+    assert len(visible(world)) == 2
+
+
+def test_small_files_become_one_in_each_partition(tmp_path: Path) -> None:
+    world = landed_world(tmp_path)
+    old = visible(world)
+    before = world.catalog().load_table(TABLE).current_snapshot()
+    process = start_compaction(world)
+    assert process.run() is None
+    assert process.done is not None
+    assert (process.done.files_written, process.done.abandoned) == (2, ())
+    check_compacted(world)
+    assert len(visible(world)) == 2
+    assert not visible(world) & old
+    table = world.catalog().load_table(TABLE)
+    summary = table.current_snapshot().summary
+    assert summary.operation.value == "replace"
+    numbers = ("added-records", "deleted-records", "total-records", "total-data-files")
+    assert [summary[each] for each in numbers] == ["5", "5", "5", "2"]
+    # A reader of an older snapshot sees what it saw.
+    rows = table.scan(snapshot_id=before.snapshot_id).to_arrow()
+    assert sorted(rows.column("kafka_offset").to_pylist()) == [0, 1, 2, 3, 4]
+    assert table.scan().to_arrow().schema == rows.schema
+    again = start_compaction(world)
+    assert again.run() is None
+    assert again.done is not None
+    assert again.done.plan.groups == ()
+
+
+def test_batches_land_and_files_are_compacted_again(tmp_path: Path) -> None:
+    world = landed_world(tmp_path)
+    assert start_compaction(world).run() is None
+    more = [json.dumps({"date": "ab"[number % 2], "ts": number}).encode() for number in (5, 6)]
+    world.source.append(StreamShard("clicks", "0"), *more)
+    assert world.start().run() is None
+    assert len(visible(world)) == 4
+    assert start_compaction(world).run() is None
+    assert len(visible(world)) == 2
+    assert sorted(read_offsets(world).elements()) == list(range(7))
+    assert {each.status for each in verify(world).tables} == {Status.OK}
+
+
+@pytest.mark.parametrize("fault", tuple(FAULTS))
+def test_every_call_of_the_catalog(fault: str, tmp_path: Path) -> None:
+    calls = number_calls(tmp_path)
+    assert "commit_table" in calls
+    for number, kind in enumerate(calls, 1):
+        if kind in CATALOG_CALLS:
+            play(tmp_path, FAULTS[fault](number))
+
+
+@pytest.mark.parametrize("fault", ["fails after", "late at the end", "stops before"])
+def test_every_call_of_the_storage(fault: str, tmp_path: Path) -> None:
+    calls = number_calls(tmp_path)
+    numbers = [number for number, kind in enumerate(calls, 1) if kind not in CATALOG_CALLS]
+    for number in share_of(numbers):
+        play(tmp_path, FAULTS[fault](number))
+
+
+# ---- other writers
+
+
+def abandoned(world: IcebergWorld) -> list[str]:
+    return [
+        entry.closing.abandoned
+        for entry in read_history(world.machine, NAME)
+        if entry.closing and entry.closing.abandoned
+    ]
+
+
+def test_rows_that_another_writer_has_deleted_do_not_come_back(tmp_path: Path) -> None:
+    commit = number_calls(tmp_path).index("commit_table") + 1
+    world = landed_world(tmp_path)
+    start_compaction(world, [StopProcess(commit, when="before")]).run()
+    world.catalog().load_table(TABLE).delete("date == 'a'")
+    assert world.start().run() is None
+    assert "removed 2 of its files" in abandoned(world)[0]
+    check_compacted(world, gone=frozenset({0, 2, 4}))
+    assert start_compaction(world).run() is None  # what is left may be compacted
+    check_compacted(world, gone=frozenset({0, 2, 4}))
+    assert len(visible(world)) == 1
+
+
+def test_a_commit_that_comes_after_the_compaction_was_abandoned_is_refused(tmp_path: Path) -> None:
+    commit = number_calls(tmp_path).index("commit_table") + 1
+    world = landed_world(tmp_path)
+    late = LateEffect(commit, after=None)
+    start_compaction(world, [late, StopProcess(commit + 1, when="before")]).run()
+    world.catalog().load_table(TABLE).delete("date == 'a'")
+    assert world.start().run() is None
+    assert len(abandoned(world)) == 1
+    assert len(world.pending) == 1
+    world.pending.release()
+    check_compacted(world, gone=frozenset({0, 2, 4}))
+
+
+def test_files_that_another_writer_has_added_stay(tmp_path: Path) -> None:
+    commit = number_calls(tmp_path).index("commit_table") + 1
+    world = landed_world(tmp_path)
+    start_compaction(world, [StopProcess(commit, when="before")]).run()
+    table = world.catalog().load_table(TABLE)
+    table.append(table.scan(row_filter="ts == 3").to_arrow())
+    assert world.start().run() is None
+    assert not abandoned(world)
+    assert read_offsets(world)[3] == 2
+    assert len(visible(world)) == 3
+
+
+def test_a_new_file_that_is_gone_costs_nothing(tmp_path: Path) -> None:
+    publish = number_calls(tmp_path).index("publish") + 1
+    world = landed_world(tmp_path)
+    start_compaction(world, [StopProcess(publish, when="before")]).run()
+    unclosed = read_log(world.machine, NAME).unclosed
+    assert unclosed is not None
+    assert isinstance(unclosed.body, Compact)
+    (file, *_), targets = unclosed.body.files, unclosed.body.targets
+    place = BatchPlace(NAME, unclosed.epoch, unclosed.body.batch)
+    world.machine.delete(place.place(file, targets[file.target]).pending)
+    assert world.start().run() is None
+    assert abandoned(world) == ["its new files are gone"]
+    check_compacted(world)
+    assert start_compaction(world).run() is None
+    check_compacted(world)
+    assert len(visible(world)) == 2
+
+
+def test_an_old_file_with_other_bytes_is_not_put_together(tmp_path: Path) -> None:
+    world = landed_world(tmp_path)
+    path = min(visible(world))
+    data = bytearray(world.machine.read(path))
+    data[8] ^= 1
+    world.machine.delete(path)
+    world.machine.create(path, bytes(data))
+    error = start_compaction(world).run()
+    assert error is not None
+    assert error.code == "file-conflict"
+
+
+def test_verify_finds_a_row_that_is_lost_after_a_compaction(tmp_path: Path) -> None:
+    world = landed_world(tmp_path)
+    assert start_compaction(world).run() is None
+    table = world.catalog().load_table(TABLE)
+    kept = table.scan(row_filter="ts < 4").to_arrow()
+    path = next(each for each in visible(world) if "date=a" in each)
+    world.machine.delete(path)
+    verdict = verify(world)
+    assert verdict.totals.lost == 3
+    assert {each.status for each in verdict.tables} == {Status.WRONG}
+    assert len(kept) == 4
+
+
+# ---- a suite that cannot turn red proves nothing
+
+
+def without_a_look(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(iceberg_tables, "is_committed", lambda *_: False)
+
+
+def by_the_exception(patch: pytest.MonkeyPatch) -> None:
+    """A failed commit counts as one that did not happen."""
+    patch.setattr(iceberg_tables, "ATTEMPTS", 1)
+    patch.setattr(
+        iceberg_tables, "CatalogUnreachable", lambda *_, **__: iceberg_tables.TableChanged("no")
+    )
+
+
+@pytest.mark.parametrize("mutate", [without_a_look, by_the_exception])
+def test_a_mutant_is_found(
+    mutate: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls = number_calls(tmp_path)
+    mutate(monkeypatch)
+    with pytest.raises(AssertionError):  # noqa: PT012 - any of them
+        for number, kind in enumerate(calls, 1):
+            if kind == "commit_table":
+                play(tmp_path, FAULTS["stops after"](number))
+                play(tmp_path, FAULTS["fails after"](number))
+                play(tmp_path, FAULTS["late at the end"](number))
+
+
+def test_a_commit_on_another_base_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(
+        iceberg_tables,
+        "find_replaced",
+        lambda _table, step, root: [root + each for each in step.replaced],
+    )
+    with pytest.raises((AssertionError, IndexError)):
+        test_rows_that_another_writer_has_deleted_do_not_come_back(tmp_path)
+
+
+def test_a_value_that_was_written_wrong_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The rows of a file are written in another order: as many, and of the same offsets."""
+    world = landed_world(tmp_path)
+    read = rewrite._read_rows
+    turned = iter([True])
+
+    def read_rows(data: bytes):
+        for table in read(data):
+            yield table.take([*range(len(table))][::-1]) if next(turned, False) else table
+
+    monkeypatch.setattr(rewrite, "_read_rows", read_rows)
+    before = visible(world)
+    error = start_compaction(world).run()
+    assert error is not None
+    assert error.code == "invariant-broken"
+    assert visible(world) == before
+
+
+def test_verify_without_the_rule_of_compaction_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = landed_world(tmp_path)
+    assert start_compaction(world).run() is None
+    monkeypatch.setattr(LedgerBuilder, "_close_compact", lambda *_, **__: None)
+    kinds = {each.kind for each in verify(world).problems}
+    assert ProblemKind.FILE_MISSING in kinds or ProblemKind.PARTITION_GONE in kinds
