@@ -10,7 +10,7 @@ from tests.browser.conftest import check_everywhere
 from tests.checkpoint_files import unpack
 from tests.unit.proof.lakes import Lake, fill, make_lake
 
-from ashore.fleet.records.history import Sample, write_sample
+from ashore.fleet.records.history import JobSample, write_sample
 from ashore.log.entries import Commit, Open
 from ashore.log.names import SliceName, checkpoint_directory
 from ashore.queries.state.attempts import Attempts
@@ -193,7 +193,7 @@ def test_partitions_of_a_state_are_shown_with_bars_of_their_size(served, open_pa
     expect(page.locator("main")).to_contain_text("None beside the job's log.")
     page.get_by_role("button", name="Take a savepoint").click()
     expect(page.locator("main")).to_contain_text("checkpoint savepoint")
-    expect(page.locator("main")).to_contain_text("exit code 0")
+    expect(page.locator("main")).to_contain_text('"kind": "full"')
     page.goto("/ui/jobs/queries/checkpoints")
     expect(page.locator("main")).to_contain_text("_savepoints/ods__big/savepoint-")
 
@@ -227,7 +227,7 @@ def test_charts_of_an_hour_a_day_and_a_week(served, open_page):
     path, now_ms = served.plane.run_files("clicks").history, served.plane.now_ms()
     path.parent.mkdir(parents=True)
     for ago_ms in range(2 * 86_400_000, 0, -600_000):
-        write_sample(path, Sample(now_ms - ago_ms, 5, 900, 0, 3, 1_500))
+        write_sample(path, JobSample(now_ms - ago_ms, 5, 900, 0, 3, 1_500))
     page.reload()
     history = page.locator("#history")
     expect(history.get_by_role("img")).to_have_count(4)
@@ -242,6 +242,7 @@ def test_charts_of_an_hour_a_day_and_a_week(served, open_page):
 def test_the_job_file_is_shown_with_line_numbers_and_without_secrets(served, open_page):
     served_lake(served)
     served.job_file("clicks").write_text("job: clicks\nsource: {password: hidden}\n", "utf-8")
+    served.watch.look()
     page = open_page("/ui/jobs/clicks/job-file")
     expect(page.locator("ol.text li")).to_have_count(2)
     expect(page.locator("ol.text")).not_to_contain_text("hidden")

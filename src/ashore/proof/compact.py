@@ -59,7 +59,7 @@ class CompactTable:
 
 @dataclass(frozen=True, slots=True)
 class CompactedTable:
-    """What became of it."""
+    """What was replaced of one table."""
 
     plan: CompactTable
     files_written: int

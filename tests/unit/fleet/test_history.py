@@ -8,7 +8,7 @@ import pytest
 from ashore.fleet.machine.run import RunRecorder
 from ashore.fleet.records.history import (
     SAMPLE_EVERY_MS,
-    Sample,
+    JobSample,
     read_history,
     split_at_gaps,
     thin,
@@ -24,8 +24,8 @@ from ashore_lab.testing.clock import FakeClock
 DAY_MS, WEEK_MS = 86_400_000, 604_800_000
 
 
-def sample(at_ms: int, landed: int = 1, lag: int | None = 0, batch_ms: int | None = 5) -> Sample:
-    return Sample(at_ms, lag, landed, 0, 0, batch_ms)
+def sample(at_ms: int, landed: int = 1, lag: int | None = 0, batch_ms: int | None = 5) -> JobSample:
+    return JobSample(at_ms, lag, landed, 0, 0, batch_ms)
 
 
 def land(made: RunRecorder, clock: FakeClock, batch: int, lag: int) -> None:
@@ -57,7 +57,7 @@ def test_a_run_writes_what_it_did_since_the_sample_before(tmp_path: Path) -> Non
 
 def test_a_week_is_kept_and_little_more(tmp_path: Path) -> None:
     path, last = tmp_path / "history.jsonl", 2 * WEEK_MS
-    largest = Sample(10**13, 10**9, 10**7, 10**6, 10**6, 10**5)
+    largest = JobSample(10**13, 10**9, 10**7, 10**6, 10**6, 10**5)
     for at_ms in range(0, last, SAMPLE_EVERY_MS):
         line = {**asdict(largest), "at_ms": 10**12 + at_ms}
         append_line(path, line, 2_500_000, 1)
@@ -105,7 +105,7 @@ def test_the_page_shows_records_per_second_and_ends_with_the_lag_of_its_figures(
 
 
 def test_dead_letters_have_a_chart_once_there_are_some() -> None:
-    samples = [Sample(each * 30_000, 0, 1, 0, each == 3, 1) for each in range(1, 10)]
+    samples = [JobSample(each * 30_000, 0, 1, 0, each == 3, 1) for each in range(1, 10)]
     charts = view_history(samples, "hour", 0, 300_000)["charts"]
     assert [("dead letters" in each, "late" in each) for each in charts][3:] == [(True, False)]  # type: ignore[attr-defined]
 

@@ -1,6 +1,6 @@
 """What a job did over the last week, for charts: a line of JSON each half minute.
 
-What it is: `Sample`; `SampleMaker`, which makes them of what a run reports; how they are kept.
+What it is: `JobSample`; `SampleMaker`, which makes them of what a run reports; how they are kept.
 What it promises: at most twice `HISTORY_BYTES` per job on the disk, and a week of one that runs all
 the time. A file that is missing, or a line that is damaged, gives fewer samples and no error.
 """
@@ -19,11 +19,11 @@ from ashore.fleet.records.store import append_line, read_lines
 
 SAMPLE_EVERY_MS = 30_000
 HISTORY_BYTES = 2_500_000  # of the newest file, and of the one before it
-_GAP = 3  # so many times the usual distance is a time without samples
+_GAP = 3  # times the usual distance: longer than that nothing was running
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class JobSample:
     """What a job did since the sample before.
 
     Arguments:
@@ -64,49 +64,49 @@ class SampleMaker:
         """Return whether the last sample is old. A clock that was set back does not stop them."""
         return not 0 <= now_ms - self._taken_ms < SAMPLE_EVERY_MS
 
-    def take(self, now_ms: int, lag: int | None) -> Sample:
+    def take(self, now_ms: int, lag: int | None) -> JobSample:
         """Return the sample of now, and count from 0 on."""
         landed, late, dead = (self._counts[each] for each in ("landed", "late", "dead"))
-        sample = Sample(now_ms, lag, landed, late, dead, self._batch_ms)
+        sample = JobSample(now_ms, lag, landed, late, dead, self._batch_ms)
         self._counts.clear()
         self._batch_ms, self._taken_ms = None, now_ms
         return sample
 
 
-def write_sample(path: Path, sample: Sample) -> None:
+def write_sample(path: Path, sample: JobSample) -> None:
     """Append a sample. Raises OSError."""
     append_line(path, asdict(sample), HISTORY_BYTES, 1)
 
 
-def read_history(path: Path, since_ms: int) -> tuple[Sample, ...]:
+def read_history(path: Path, since_ms: int) -> tuple[JobSample, ...]:
     """Return the samples since a time, the oldest first."""
     older = path.with_name(f"{path.name}.1")
     lines = (line for each in (older, path) for line in read_lines(each, HISTORY_BYTES * 2))
     found = []
     for line in lines:
         with suppress(ValueError, TypeError, KeyError):
-            sample = codec.decode(Sample, cast("codec.Json", line))
+            sample = codec.decode(JobSample, cast("codec.Json", line))
             if sample.at_ms >= since_ms:
                 found.append(sample)
     return tuple(sorted(found, key=lambda each: each.at_ms))
 
 
-def thin(samples: Sequence[Sample], count: int) -> tuple[Sample, ...]:
+def thin(samples: Sequence[JobSample], count: int) -> tuple[JobSample, ...]:
     """Return at most `count` samples of equal spans: counts added, the highest lag and batch."""
     if len(samples) <= count:
         return tuple(samples)
     first, span = samples[0].at_ms, samples[-1].at_ms + 1 - samples[0].at_ms
     ends = [first + span * (number + 1) // count for number in range(count)]
-    parts: dict[int, list[Sample]] = {}
+    parts: dict[int, list[JobSample]] = {}
     for each in samples:
         parts.setdefault(bisect_right(ends, each.at_ms), []).append(each)
     return tuple(_join(part) for part in parts.values())
 
 
-def _join(part: Sequence[Sample]) -> Sample:
+def _join(part: Sequence[JobSample]) -> JobSample:
     lags = [each.lag for each in part if each.lag is not None]
     batches = [each.batch_ms for each in part if each.batch_ms is not None]
-    return Sample(
+    return JobSample(
         part[-1].at_ms,
         max(lags, default=None),
         sum(each.landed for each in part),
@@ -116,7 +116,7 @@ def _join(part: Sequence[Sample]) -> Sample:
     )
 
 
-def split_at_gaps(samples: Sequence[Sample]) -> Iterator[tuple[int, Sample | None]]:
+def split_at_gaps(samples: Sequence[JobSample]) -> Iterator[tuple[int, JobSample | None]]:
     """Yield samples with their times, and None within each time in which the job did not run."""
     times = [each.at_ms for each in samples]
     steps = sorted(after - before for before, after in pairwise(times))

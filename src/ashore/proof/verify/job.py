@@ -105,10 +105,7 @@ def verify_job(
     looks = look_at_files(storage, ledger, visible, since_ms, progress)
     gone_rows = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
     not_checked = tuple(name_unread(visible.failed, evidence.failed, table_of))
-    positions = reading.builder.positions()
-    not_checked += ask_source(source, ledger, positions)
-    known = {key.stream for key in positions}
-    not_checked += tuple(find_missing_topics(opened, resolved, known))
+    not_checked += _look_at_topics(opened, ledger, resolved, reading)
     access = Access(storage, source, resolved, since_ms)
     values = compare_values(access, ledger, sample, findings, progress) if sample else None
     unproven = plan_again(ledger, evidence, since_ms)
@@ -281,6 +278,17 @@ def _note_catalog(opened: OpenJob) -> list[str]:
     waiting = f"; {partitions:,} partitions are not registered in it yet" if partitions else ""
     where = f"`ashore audit {opened.job.path or 'JOB.yaml'}` does that"
     return [f"the Hive metastore was not compared with the log: {where}{waiting}"]
+
+
+def _look_at_topics(
+    opened: OpenJob,
+    ledger: Ledger,
+    resolved: Mapping[str, ResolvedTable],
+    reading: LogReading,
+) -> tuple[NotChecked, ...]:
+    positions = reading.builder.positions()
+    missing = find_missing_topics(opened, resolved, {key.stream for key in positions})
+    return (*ask_source(opened.source, ledger, positions), *missing)
 
 
 def ask_source(source: Source, ledger: Ledger, keys: Iterable[ShardKey]) -> tuple[NotChecked, ...]:

@@ -36,7 +36,7 @@ from ashore.tables.delta.commit import (
     require_no_mark,
     require_same_table,
 )
-from ashore.tables.delta.rewrite import find_added, require_files, rewrite_actions
+from ashore.tables.delta.replaced_files import find_added, require_files, rewrite_actions
 from ashore.tables.delta.schema import (
     find_conflicts,
     find_missing,

@@ -45,7 +45,7 @@ from ashore.errors import TableOwned, TableReplaced, TableRolledBack
 from ashore.log.files import TableCommit
 from ashore.log.names import SliceName
 from ashore.tables.iceberg.connect_events import OFFSETS
-from ashore.tables.iceberg.rewrite import FORMAT_VERSION, ManifestRewriter, find_entries
+from ashore.tables.iceberg.replaced_files import FORMAT_VERSION, ManifestRewriter, find_entries
 
 MANIFESTS_MAX = 100  # small ones, before they become one: as in other writers of Iceberg
 MANIFEST_BYTES = 8 << 20  # above it a manifest is not small

@@ -50,7 +50,7 @@ from ashore.tables.iceberg.commit import (
 from ashore.tables.iceberg.data_files import ManifestFiles
 from ashore.tables.iceberg.file_io import Lake
 from ashore.tables.iceberg.orphans import find_orphans
-from ashore.tables.iceberg.rewrite import FORMAT_VERSION, find_replaced, has_deletes
+from ashore.tables.iceberg.replaced_files import FORMAT_VERSION, find_replaced, has_deletes
 from ashore.tables.iceberg.schema import (
     field_ids,
     find_conflicts,

@@ -10,7 +10,7 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from ashore.base.units import format_duration
-from ashore.fleet.records.history import Sample, split_at_gaps, thin
+from ashore.fleet.records.history import JobSample, split_at_gaps, thin
 from ashore.fleet.records.server_files import BatchSeen
 from ashore.fleet.server.condition import SeenJob
 from ashore.fleet.server.pages.drawing import chart, named
@@ -166,7 +166,7 @@ POINTS = 240  # more are not seen
 
 
 def view_history(
-    samples: Sequence[Sample], over: str, lag: int | None, now_ms: int
+    samples: Sequence[JobSample], over: str, lag: int | None, now_ms: int
 ) -> dict[str, object]:
     """Return what the page of a job shows of a time, by the names of its template.
 
@@ -195,14 +195,14 @@ def view_history(
     return {"over": over, "spans": tuple(OVER_MS), "charts": charts}
 
 
-def _batch_times(points: Sequence[tuple[int, Sample | None]]) -> list[float | None]:
+def _batch_times(points: Sequence[tuple[int, JobSample | None]]) -> list[float | None]:
     return [
         None if each is None or each.batch_ms is None else each.batch_ms / 1000
         for _, each in points
     ]
 
 
-def _rates(points: Sequence[tuple[int, Sample | None]]) -> list[float | None]:
+def _rates(points: Sequence[tuple[int, JobSample | None]]) -> list[float | None]:
     """Return records per second, from each point to the next."""
     return [
         after.landed * 1000 / (at_ms - before_ms) if before and after else None
