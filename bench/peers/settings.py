@@ -268,6 +268,14 @@ _CONNECT_REST = (
     Setting("connect-iceberg", "tasks.max", "2", "a task a core", _ICEBERG_CONNECT),
     Setting(
         "connect-iceberg",
+        "records",
+        "4 times as many",
+        "it never ends, and its last commit waits for the interval: the rate is the best one from "
+        "the start until a commit",
+        "Ashore: bench/peers/connect_peer.py",
+    ),
+    Setting(
+        "connect-iceberg",
         "-Xmx",
         JVM_HEAP,
         "as Spark and Flink",
