@@ -433,6 +433,7 @@ def test_a_table_that_the_job_does_not_have():
 
 # --- sinks of tables in a table format
 
+SINK_FILES = ("elsewhere/data/00001.parquet",)
 MARK = "kafka.connect.offsets.control-iceberg.connect-clicks"
 
 
@@ -444,16 +445,21 @@ def events(*read: Mapping[str, int | None], is_whole: bool = True) -> ControlSee
 
 
 def iceberg_sink(control: ControlSeen | None, *more: str) -> Observations:
-    sink = LakehouseSinkSeen(TABLE, "iceberg", dict.fromkeys((MARK, *more), "{}"), (), control)
+    sink = LakehouseSinkSeen(
+        TABLE, "iceberg", dict.fromkeys((MARK, *more), "{}"), (), SINK_FILES, control
+    )
+    return in_format(sink)
+
+
+def in_format(sink: LakehouseSinkSeen) -> Observations:
     table = replace(CLICKS, visible=(), has_spark_metadata=False)
-    return replace(SEEN, tables=(table,), former=sink)
+    topics = {"clicks": replace(SEEN.topics["clicks"], format=sink.format)}
+    return replace(SEEN, tables=(table,), topics=topics, former=sink)
 
 
 def delta_sink(topics: tuple[str, ...] = ("clicks",), **marks: int) -> Observations:
     found = {name.replace("_", "-"): str(value) for name, value in marks.items()}
-    table = replace(CLICKS, visible=(), has_spark_metadata=False)
-    sink = LakehouseSinkSeen(TABLE, "delta", found, topics)
-    return replace(SEEN, tables=(table,), former=sink)
+    return in_format(LakehouseSinkSeen(TABLE, "delta", found, topics, SINK_FILES))
 
 
 def test_landing_begins_where_the_events_of_icebergs_sink_end():
@@ -461,7 +467,9 @@ def test_landing_begins_where_the_events_of_icebergs_sink_end():
     seen = iceberg_sink(events({"0": 60, "2": None}, {"1": 40}, {"0": 100}, {"0": None}))
     found = plan_doctor(seen)
     assert begins(found) == {"0": 100, "1": 40, "2": 7}
-    assert len(found.steps) == 1, "no file is listed, and none moved"
+    (listed, _) = found.steps
+    assert isinstance(listed, ListAdopted)
+    assert listed.files == SINK_FILES
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_the_mark_and_the_control_topic_say_where_landing_begins() -> None:
     seen = see_control(control(*all_events()), MARK, REACHED)
     assert seen is not None
     assert seen.is_whole
-    sink = LakehouseSinkSeen("ods.m", "iceberg", {MARK: REACHED}, ("m",), seen)
+    sink = LakehouseSinkSeen("ods.m", "iceberg", {MARK: REACHED}, ("m",), (), seen)
     assert judge_iceberg_sink(sink).next_of == NEXT_OF
 
 

@@ -43,7 +43,7 @@ def judge_iceberg_sink(seen: LakehouseSinkSeen) -> Former:
             f"{silent[0].shard} was read",
             _BY_HAND,
         )
-    return Former("Iceberg sink of Kafka Connect", seen.table, next_of, (), notes=(_NOTE,))
+    return Former("Iceberg sink of Kafka Connect", seen.table, next_of, seen.files, notes=(_NOTE,))
 
 
 def judge_delta_sink(seen: LakehouseSinkSeen) -> Former:
@@ -66,7 +66,7 @@ def judge_delta_sink(seen: LakehouseSinkSeen) -> Former:
             _BY_HAND,
         )
     (topic,), (last,) = seen.topics, offsets.values()
-    return Former("kafka-delta-ingest", seen.table, _after(topic, last), (), notes=(_NOTE,))
+    return Former("kafka-delta-ingest", seen.table, _after(topic, last), seen.files, notes=(_NOTE,))
 
 
 def _after(topic: str, last: Mapping[str, int]) -> dict[StreamShard, int]:

@@ -119,6 +119,7 @@ class LakehouseSinkSeen:
     format: str
     marks: Mapping[str, str]
     topics: tuple[str, ...]  # that the job lands in the table
+    files: tuple[str, ...]  # of the current snapshot or version, but those of Ashore
     control: ControlSeen | None = None  # of Iceberg's sink, where it has one mark
 
 

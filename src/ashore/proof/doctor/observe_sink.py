@@ -7,6 +7,7 @@ the table has their files.
 import json
 from collections.abc import Mapping, Sequence
 
+from ashore.log import names
 from ashore.log.positions import OffsetRange, StreamShard
 from ashore.log.tables import ICEBERG
 from ashore.proof.doctor.observation import ControlSeen, LakehouseSinkSeen
@@ -28,7 +29,12 @@ def see_lakehouse_sink(
     if table_format == ICEBERG and len(marks) == 1:
         [(mark, value)] = marks.items()
         control = see_control(opened.source, mark, value)
-    return LakehouseSinkSeen(table, table_format, marks, tuple(topics), control)
+    files = tuple(sorted(each for each in found.files if _is_foreign(each))) if found else ()
+    return LakehouseSinkSeen(table, table_format, marks, tuple(topics), files, control)
+
+
+def _is_foreign(path: str) -> bool:
+    return names.parse_final(names.leaf(path)) is None
 
 
 def see_control(source: Source, mark: str, value: str) -> ControlSeen | None:
