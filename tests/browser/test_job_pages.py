@@ -244,6 +244,6 @@ def test_the_job_file_is_shown_with_line_numbers_and_without_secrets(served, ope
     served.job_file("clicks").write_text("job: clicks\nsource: {password: hidden}\n", "utf-8")
     served.watch.look()
     page = open_page("/ui/jobs/clicks/job-file")
-    expect(page.locator("ol.text li")).to_have_count(2)
-    expect(page.locator("ol.text")).not_to_contain_text("hidden")
+    expect(page.locator(".text ol li")).to_have_count(2)
+    expect(page.locator(".text ol")).not_to_contain_text("hidden")
     check_everywhere(page, "job-file")

@@ -61,7 +61,7 @@ class ListedTable:
     """A table in a table format that a slice has filled, and what lies below it."""
 
     table: str
-    below: tuple[Leftover, ...]  # all files, whoever has made them
+    below: tuple[Leftover, ...]  # all files, of any writer
     name: SliceName
     fold: Fold  # of the slice's log. Requires: read after the files were listed
     now_ms: int

@@ -88,12 +88,12 @@ def check_compact(fold: Fold, body: Compact, number: int) -> Changes:
 
 def fold_compacted(fold: Fold, body: Compact, number: int) -> Changes:
     """Return what a `compact` that is done changes in the fold. `number`: of its entry."""
-    gone = Counter(names.parent(each.path) for each in body.replaced)
+    old_files = Counter(names.parent(each.path) for each in body.replaced)
     partitions: dict[PartitionKey, PartitionState] = dict(fold.partitions)
     directories = {target.key: target.directory for target in body.targets}
     for key, (_, count) in rows_by_partition(body.files, body.targets).items():
         if key in partitions:
-            files = partitions[key].files - gone[directories[key]] + count
+            files = partitions[key].files - old_files[directories[key]] + count
             partitions[key] = replace(partitions[key], files=max(0, files), entry=number)
     commits: Mapping[str, TableCommit] = {**fold.commits, body.commit.table: body.commit}
     return {"partitions": partitions, "commits": commits}
