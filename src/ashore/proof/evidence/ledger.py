@@ -364,8 +364,8 @@ class LedgerBuilder:
         if body is None:
             return
         if is_done:
-            gone = [names.parse_final(names.leaf(each.path)) for each in body.replaced]
-            for final in filter(None, gone):
+            old_files = [names.parse_final(names.leaf(each.path)) for each in body.replaced]
+            for final in filter(None, old_files):
                 self._excuses[final.slice, final.unique] = Excuse.COMPACTED
         else:
             for file in body.files:

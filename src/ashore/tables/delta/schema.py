@@ -179,15 +179,15 @@ def find_missing(metadata: Mapping[str, Any], table: CatalogTable) -> tuple[Fiel
 
 def with_columns(metadata: Json, columns: tuple[Field, ...]) -> Json:
     """Return metadata with columns added, before those of partitions, or with a larger type."""
-    given, partitions = {each.name: each for each in columns}, {*metadata["partitionColumns"]}
+    by_name, partitions = {each.name: each for each in columns}, {*metadata["partitionColumns"]}
     fields = []
     for each in fields_of(metadata):
-        field = given.pop(each["name"], None)
+        field = by_name.pop(each["name"], None)
         grown = _grow(each["type"], delta_type(field.type)) if field else each["type"]
         fields.append({**each, "type": grown})
     first = [each for each in fields if each["name"] not in partitions]
     last = [each for each in fields if each["name"] in partitions]
-    added = [delta_field(each) for each in given.values()]
+    added = [delta_field(each) for each in by_name.values()]
     return {**metadata, "schemaString": _encode([*first, *added, *last])}
 
 
@@ -219,15 +219,15 @@ def _grow(there: str | Json, here: str | Json) -> str | Json | None:
 
 
 def _grow_struct(there: Json, here: Json) -> Json | None:
-    given = {each["name"]: each for each in here["fields"]}
+    by_name = {each["name"]: each for each in here["fields"]}
     fields = []
     for each in there["fields"]:
-        field = given.pop(each["name"], None)
+        field = by_name.pop(each["name"], None)
         grown = _grow(each["type"], field["type"]) if field else None
         if grown is None:
             return None
         fields.append({**each, "type": grown})
-    return {**there, "fields": [*fields, *given.values()]}
+    return {**there, "fields": [*fields, *by_name.values()]}
 
 
 def _refuse_type(there: str | Json, field: Field) -> str:

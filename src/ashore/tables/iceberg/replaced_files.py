@@ -80,19 +80,19 @@ class ManifestRewriter:
         self, manifests: Sequence[ManifestFile], locations: Collection[str]
     ) -> list[ManifestFile]:
         """Return manifests with the same files but these; those that had none stay as they are."""
-        gone = frozenset(locations)
+        old_files = frozenset(locations)
         kept: list[ManifestFile] = []
         for manifest in manifests:
             is_data = manifest.content is ManifestContent.DATA
             entries = manifest.fetch_manifest_entry(self._table.io) if is_data else []
-            if any(each.data_file.file_path in gone for each in entries):
-                kept.append(self._write(manifest, entries, gone))
+            if any(each.data_file.file_path in old_files for each in entries):
+                kept.append(self._write(manifest, entries, old_files))
             else:
                 kept.append(manifest)
         return kept
 
     def _write(
-        self, manifest: ManifestFile, entries: Sequence[ManifestEntry], gone: frozenset[str]
+        self, manifest: ManifestFile, entries: Sequence[ManifestEntry], old_files: frozenset[str]
     ) -> ManifestFile:
         metadata = self._table.metadata
         with write_manifest(
@@ -104,7 +104,7 @@ class ManifestRewriter:
             "deflate",
         ) as writer:
             for entry in entries:
-                if entry.data_file.file_path in gone:
+                if entry.data_file.file_path in old_files:
                     writer.delete(entry)
                     self.removed.append(entry.data_file)
                 else:
