@@ -103,11 +103,11 @@ def test_files_that_no_snapshot_names_are_deleted(tmp_path: Path) -> None:
     assert paths(world) >= {*OTHERS}
     (looked,) = [each for each in plan.orphans if each.table == TABLE]
     assert (len(looked.steps), looked.skipped) == (len(plan.steps), "")
-    assert looked.files == len(paths(world)) + len(plan.steps)
+    assert looked.files == sum(map(names.is_visible, paths(world))) + len(plan.steps)
     assert read_offsets(world) == Counter(range(5))
     land(world, range(5, 9))
     assert read_offsets(world) == Counter(range(9))
-    assert deleted(clean(world)) == set()
+    assert not any(each.steps for each in clean(world).orphans)
 
 
 def test_a_file_that_is_young_stays(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_metadata_files_of_own_commits_are_deleted_once_the_table_forgets_them(
 
     found = {step.file.path for each in plan.orphans for step in each.steps}
     assert all(each.endswith(".metadata.json") for each in found)
-    assert len(found) == 4, "of two commits before the property and two after"
+    assert len(found) == 3, "a commit in the millisecond of another one is not known as such"
     assert foreign in paths(world)
     assert read_offsets(world) == Counter(range(9))
     assert len(world.catalog().load_table(TABLE).history()) == 6

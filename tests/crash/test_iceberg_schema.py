@@ -30,13 +30,14 @@ NEW = {
     "keyed": "MAP<STRING, BIGINT>",
     "added": "STRING",
 }
-FIELDS = {"n": 7, "ratio": 0.5, "amount": "1.25", "place": {"a": 7}, "many": [7]}
+FIELDS = {"n": 7, "ratio": 0.5, "amount": "1.25", "place": {"a": 7}, "many": [7], "keyed": {"k": 7}}
 WIDE = {
     "n": 2**40,
     "ratio": 0.1,
     "amount": "1234567.25",
     "place": {"a": 2**40, "b": "x"},
     "many": [2**40],
+    "keyed": {"k": 2**40},
     "added": "y",
 }
 
@@ -76,9 +77,12 @@ def test_columns_are_widened_and_added_in_one_commit(when: str, tmp_path: Path) 
     rows = {row["ts"]: row for row in table.scan("n > 0").to_arrow().to_pylist()}
     assert sorted(rows) == [5, 6, 7]
     former = {"n": 7, "ratio": 0.5, "amount": Decimal("1.25"), "place": {"a": 7, "b": None}}
-    former |= {"many": [7], "added": None}
+    former |= {"many": [7], "keyed": [("k", 7)], "added": None}
     assert {name: rows[5][name] for name in NEW} == former
-    assert {name: rows[7][name] for name in NEW} == WIDE | {"amount": Decimal("1234567.25")}
+    assert {name: rows[7][name] for name in NEW} == WIDE | {
+        "amount": Decimal("1234567.25"),
+        "keyed": [("k", 2**40)],
+    }
     assert [row["ts"] for row in table.scan(f"n == {2**40}").to_arrow().to_pylist()] == [7]
     assert [row["ts"] for row in table.scan("amount > 2").to_arrow().to_pylist()] == [7]
     land(world, range(8, 10))

@@ -234,6 +234,7 @@ def test_a_prepared_file_that_others_remove_is_found_before_the_commit(
     before = len(world.catalog().load_table(TABLE).snapshots())
 
     ended = world.start().run()
+    monkeypatch.undo()
 
     assert isinstance(ended, FilesLost)
     assert len(world.catalog().load_table(TABLE).snapshots()) == before, "nothing was committed"

@@ -10,6 +10,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event as Signal
 from threading import Thread
@@ -25,10 +26,14 @@ from tests.kafka_tools import create_topic, produce
 
 from ashore.errors import ExitCode
 from ashore.log.progress import Step
+from ashore.topics.open_job import open_job
+from ashore.topics.use.clean import clean_job, plan_clean_job
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.kafka import Kafka
+from ashore_lab.testing import FakeClock
 
 RECORDS, BATCH = 3_000, 200
+DAY_MS = 86_400_000
 MOMENTS = (Step.MOVE, Step.PREPARE, Step.WRITE, "landed", Step.MOVE, Step.PREPARE, Step.MOVE)
 
 
@@ -90,6 +95,17 @@ def test_a_job_that_is_killed_again_and_again_lands_each_record_once(
     versions = [each for each in DeltaTable(table).history() if each["operation"] == "WRITE"]
     assert len(versions) == RECORDS // BATCH
     assert verify(job_file) == (0, "lost 0, duplicated 0")
+
+    orphan = table / f"a-main-1-0-0000-{'0' * 16}.parquet"  # of a log that was lost
+    orphan.write_bytes(b"rows of nobody")
+    with open_job(job_file) as opened:
+        later = replace(opened, clock=FakeClock(opened.clock.now_ms() + 30 * DAY_MS))
+        plan = plan_clean_job(later)
+        found = [Path(step.file.path).name for step in plan.steps]
+        assert [each for each in found if each.endswith(".parquet")] == [orphan.name]
+        clean_job(later, plan)
+    assert not orphan.exists()
+    assert read_ids(table) == Counter(range(RECORDS))
 
 
 @pytest.mark.thirds("a Delta table")

@@ -16,6 +16,11 @@ from tests.kafka_tools import create_topic
 from ashore_lab.services.kafka import Kafka
 
 PROGRAM_S = 180
+SCHEMA = (
+    "id BIGINT, tags ARRAY<STRING>, counts MAP<STRING, BIGINT>, amount DECIMAL(10,2), "
+    "place STRUCT<lat: DOUBLE, name: STRING{more}>, at TIMESTAMP, wall TIMESTAMP_NTZ, "
+    "country STRING, small {small}"
+)
 
 
 def look(table: Path, application: str, version: int) -> dict[str, Any]:
@@ -26,22 +31,24 @@ def look(table: Path, application: str, version: int) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def make(number: int) -> dict[str, object]:
+    """Return a record of all types."""
+    place = {"lat": number / 2, "alt": number}
+    wall = f"2026-11-2{number % 3}T10:00:00.123456"
+    return {**record(number), "wall": wall, "small": number, "place": place}
+
+
 @pytest.mark.thirds("Spark, a bucket, Delta")
 def test_spark_reads_what_was_landed_and_lands_beside_it(kafka: Kafka, tmp_path: Path) -> None:
     topic = f"delta_{uuid4().hex[:8]}"
     create_topic(kafka.bootstrap_servers, topic, 2)
-    schema = (
-        "id BIGINT, tags ARRAY<STRING>, counts MAP<STRING, BIGINT>, amount DECIMAL(10,2), "
-        "place STRUCT<lat: DOUBLE, name: STRING>, at TIMESTAMP, wall TIMESTAMP_NTZ, country STRING"
-    )
-    job_file = write_job(kafka, tmp_path, topic, schema, table_format="delta")
+    before = SCHEMA.format(more="", small="TINYINT")
+    after = SCHEMA.format(more=", alt: INT", small="INT")
     directory = tmp_path / "lake/ods.db/events"
     for batch in range(4):
-        records = [
-            {**record(number), "wall": f"2026-11-2{number % 3}T10:00:00.123456"}
-            for number in range(10 * batch, 10 * batch + 10)
-        ]
-        send(kafka, topic, records)
+        schema = before if batch < 2 else after
+        job_file = write_job(kafka, tmp_path, topic, schema, table_format="delta")
+        send(kafka, topic, [make(number) for number in range(10 * batch, 10 * batch + 10)])
         land(job_file)
         if batch == 0:
             properties = {"delta.checkpointInterval": "2"}
@@ -58,7 +65,8 @@ def test_spark_reads_what_was_landed_and_lands_beside_it(kafka: Kafka, tmp_path:
     assert [row["id"] for row in rows] == list(range(40))
     assert rows[7]["tags"] == ["a", "tag 7"]
     assert rows[7]["counts"] == {"x": 7}
-    assert rows[7]["place"] == {"lat": 3.5}
+    assert (rows[7]["place"], rows[37]["place"]) == ({"lat": 3.5}, {"lat": 18.5, "alt": 37})
+    assert [row["small"] for row in rows] == list(range(40))
     assert rows[7]["amount"] == 7.25
     assert rows[7]["at"] == "2026-11-21T10:00:00.000Z"
     assert rows[7]["wall"] == "2026-11-21T10:00:00.123"
@@ -73,7 +81,7 @@ def test_spark_reads_what_was_landed_and_lands_beside_it(kafka: Kafka, tmp_path:
     assert found["appended_again"] == 40, "Spark has seen the transaction of the job"
     assert (found["optimized"], found["left"]) == ("OPTIMIZE", 39)
 
-    send(kafka, topic, [{**record(40), "wall": "2026-11-20T10:00:00"}])
+    send(kafka, topic, [make(40)])
     land(job_file)
     ids = DeltaTable(directory).to_pyarrow_table().column("id").to_pylist()
     assert sorted(ids) == [0, 1, 2, *range(4, 41)]

@@ -108,7 +108,11 @@ COMMANDS = (
         "Skip offsets that Kafka no longer has or that exceed `limits`; the log keeps who and why.",
     ),
     Listed("reset-clock", "decisions", "Set back the times of a log whose clock was ahead."),
-    Listed("clean", "clean", "Delete in-progress files that are no longer referenced."),
+    Listed(
+        "clean",
+        "clean",
+        "Delete in-progress files and orphans of tables that nothing refers to.",
+    ),
     Listed(
         "compact",
         "compact",

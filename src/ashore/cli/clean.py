@@ -20,7 +20,7 @@ from ashore.topics.use.clean import CleanPlan, clean_job, plan_clean_job
 def clean(
     job_file: JobFile, explain: Explain = False, as_json: AsJson = False, debug: Debug = False
 ) -> None:
-    """Delete in-progress files, and orphans of Iceberg and Delta tables, that nothing refers to."""
+    """Delete in-progress files and orphans of tables that nothing refers to."""
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         plan = plan_clean_job(opened)
         if not explain:
