@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.crash.compaction_job import (
     check_compacted,
@@ -194,6 +195,24 @@ def test_verify_finds_a_row_that_is_lost_after_a_compaction(tmp_path: Path) -> N
     assert verdict.totals.lost == 3
     assert {each.status for each in verdict.tables} == {Status.WRONG}
     assert len(kept) == 4
+
+
+@pytest.mark.parametrize(("first", "status"), [(100, Status.OK), (3, Status.WRONG)])
+def test_files_of_another_writer_are_a_finding_where_they_have_the_same_rows(
+    tmp_path: Path, first: int, status: Status
+) -> None:
+    world = landed_world(tmp_path)
+    table = world.catalog().load_table(TABLE)
+    rows = table.scan(row_filter="ts == 3").to_arrow()
+    place = rows.column_names.index("kafka_offset")
+    offsets = pa.array([first], rows.schema.field(place).type)
+    table.append(rows.set_column(place, rows.schema.field(place), offsets))
+    verdict = verify(world)
+    assert verdict.status is status
+    assert verdict.totals.duplicated == (first == 3)
+    assert f"{TABLE} has 1 files of other writers: no log lists them" in verdict.notes
+    kinds = {ProblemKind.DUPLICATED} if first == 3 else set()
+    assert verdict.problem_counts.keys() == kinds
 
 
 # ---- a suite that cannot turn red proves nothing

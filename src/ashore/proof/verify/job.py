@@ -44,6 +44,7 @@ from ashore.proof.verify.verdict import (
     Judge,
     count_orphans,
     find_orphans,
+    is_of_other_writer,
     plan_again,
     table_of_path,
     total,
@@ -101,7 +102,7 @@ def verify_job(
     findings, evidence = Findings(), Evidence(ledger)
     adopted = read_adopted(storage, job.job).keys() & visible.files.keys()
     orphans = list(find_orphans(ledger, visible.files.keys(), adopted, table_of))
-    findings.add_all((*ledger.problems, *orphans))
+    findings.add_all((*ledger.problems, *_find_wrong(orphans, visible)))
     looks = look_at_files(storage, ledger, visible, since_ms, progress)
     gone_rows = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
     not_checked = tuple(name_unread(visible.failed, evidence.failed, table_of))
@@ -119,6 +120,7 @@ def verify_job(
     notes += [*_note_never_ran(opened, waiting), *answers.notes, *_note_records(opened)]
     notes += _note_limits(job, ledger, tables, since_ms, len(adopted))
     notes += [*(values.notes if values else ()), *_note_catalog(opened)]
+    notes += _note_other_writers(orphans, visible)
     return VerifyResult(
         job=job.job,
         slices=slices,
@@ -264,6 +266,16 @@ def _note_records(opened: OpenJob) -> list[str]:
         with contextlib.suppress(AshoreError):
             notes.extend(each.text for each in find_warnings(opened, name, opened.fold(name)))
     return notes
+
+
+def _find_wrong(orphans: Iterable[Problem], visible: Visible) -> Iterator[Problem]:
+    return (each for each in orphans if not is_of_other_writer(each, visible.rewritten))
+
+
+def _note_other_writers(orphans: Iterable[Problem], visible: Visible) -> Iterator[str]:
+    found = [each for each in orphans if is_of_other_writer(each, visible.rewritten)]
+    for table, count in sorted(Counter(table_of_path(each.place, {}) for each in found).items()):
+        yield f"{table} has {count:,} files of other writers: no log lists them"
 
 
 def _note_catalog(opened: OpenJob) -> list[str]:

@@ -7,7 +7,7 @@ between the certain and the possible is unprovable.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 
@@ -198,6 +198,15 @@ def judge_orphan(path: str, table_of: Mapping[str, str]) -> Problem:
         text = f"no entry lists it; its name says slice {ours.slice}, epoch {ours.epoch}, "
         text += f"batch {ours.batch}"
     return Problem(kind, table_of_path(path, table_of), path, text)
+
+
+def is_of_other_writer(orphan: Problem, shared: Container[str]) -> bool:
+    """Return whether a file may be there: another writer's, in a table that others write too.
+
+    `shared`: tables in a table format. Ashore's own names are given once, whatever the table.
+    """
+    is_foreign = orphan.kind is ProblemKind.FILE_FOREIGN
+    return is_foreign and table_of_path(orphan.place, {}) in shared
 
 
 def table_of_path(path: str, table_of: Mapping[str, str]) -> str:
