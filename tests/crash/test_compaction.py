@@ -22,6 +22,7 @@ from ashore.log.files import BatchPlace
 from ashore.log.positions import StreamShard
 from ashore.log.store.reader import read_history, read_log
 from ashore.proof.evidence.ledger import LedgerBuilder
+from ashore.proof.evidence.log_reading import LogReading
 from ashore.proof.evidence.result import ProblemKind, Status
 from ashore.tables.iceberg import iceberg_tables
 from ashore.topics.write import rewrite
@@ -195,6 +196,25 @@ def test_verify_finds_a_row_that_is_lost_after_a_compaction(tmp_path: Path) -> N
     assert verdict.totals.lost == 3
     assert {each.status for each in verdict.tables} == {Status.WRONG}
     assert len(kept) == 4
+
+
+def test_a_batch_that_lands_while_verify_looks_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = landed_world(tmp_path)
+    read_on, looks = LogReading.read_on, list[LogReading]()
+
+    def land_and_read_on(reading: LogReading) -> None:
+        looks.append(reading)
+        if len(looks) == 2:  # the tables have been listed
+            world.source.append(StreamShard("clicks", "0"), b'{"date": "a", "ts": 5}')
+            assert world.start().run() is None
+        read_on(reading)
+
+    monkeypatch.setattr(LogReading, "read_on", land_and_read_on)
+    verdict = verify(world)
+    assert verdict.totals.landed == 6
+    assert verdict.status is Status.OK
 
 
 @pytest.mark.parametrize(("first", "status"), [(100, Status.OK), (3, Status.WRONG)])

@@ -42,6 +42,16 @@ class Visible:
     failed: dict[str, str] = field(default_factory=dict)  # directory: why
     # Tables in a table format, whose readers see no other files, and who has removed some.
     rewritten: dict[str, str] = field(default_factory=dict)
+    later: dict[str, int] = field(default_factory=dict)  # files of these, once the log was read
+
+    def read_later(self, snapshots: Snapshots) -> None:
+        """List the tables in a table format again: what has landed since is no file that is lost.
+
+        Raises CatalogError.
+        """
+        for table in self.rewritten:
+            if (found := snapshots(table)) is not None:
+                self.later.update(found.files)
 
 
 def list_visible(
@@ -90,7 +100,8 @@ def look_at_files(
         try:
             for file in ledger.files:
                 is_read = since_ms is None or file.written_ms >= since_ms
-                size, is_in_flight = visible.files.get(file.final), ledger.is_in_flight(file)
+                size = visible.files.get(file.final, visible.later.get(file.final))
+                is_in_flight = ledger.is_in_flight(file)
                 if size is None and not is_in_flight and file.target.table in visible.rewritten:
                     done += 1
                     yield file, _unnamed(file, visible.rewritten[file.target.table])

@@ -152,7 +152,8 @@ def _list_tables(
     # The order matters: tables first, then the log to its end, then files.
     with opened.formats() as formats:
         visible = list_visible(opened.storage, table_of, progress, formats.readable)
-    reading.read_on()
+        reading.read_on()
+        visible.read_later(formats.readable)
     reading.builder.decide_compactions(visible.files.keys())
     return table_of, visible, reading.builder.finish()
 
