@@ -10,7 +10,7 @@ import typer
 
 from ashore.base.units import format_size
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, parse_size
-from ashore.cli.output import print_answer, reported_errors
+from ashore.cli.output import print_answer, reported_errors, shown_progress
 from ashore.log.plan_compact import CompactRule
 from ashore.proof.compact import CompactTable, apply_compaction, plan_compaction
 from ashore.topics.open_job import open_job
@@ -35,10 +35,12 @@ def compact(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
         plan = plan_compaction(opened, table, CompactRule(parse_size(target), min_files))
         answers = {(each.name, each.table): _Answer(each) for each in plan}
         if not explain:
-            for done in apply_compaction(opened, plan, takes_over=take_over):
-                answer = answers[done.plan.name, done.plan.table]
-                answer.written = done.files_written
-                answer.snapshots, answer.abandoned = done.snapshots, done.abandoned
+            with shown_progress(quiet=as_json) as progress:
+                done = apply_compaction(opened, plan, takes_over=take_over, progress=progress)
+            for each in done:
+                answer = answers[each.plan.name, each.plan.table]
+                answer.written = each.files_written
+                answer.snapshots, answer.abandoned = each.snapshots, each.abandoned
         lines = [each.line(is_done=not explain) for each in answers.values()]
         document = {"tables": [each.document() for each in answers.values()], "done": not explain}
         print_answer(lines or ["no table has snapshots"], document, as_json=as_json)

@@ -26,6 +26,7 @@ from ashore.log.plan_compact import (
 from ashore.log.positions import BatchTime
 from ashore.proof.evidence.ledger import Ledger
 from ashore.proof.evidence.log_reading import read_ledger
+from ashore.proof.evidence.result import Progress, quiet
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.job import lake_of
 from ashore.topics.open_job import OpenJob
@@ -119,9 +120,15 @@ def _list(ledger: Ledger, name: SliceName, table: str) -> Iterator[ListedFile]:
 
 
 def apply_compaction(
-    opened: OpenJob, plan: Sequence[CompactTable], *, takes_over: bool
+    opened: OpenJob,
+    plan: Sequence[CompactTable],
+    *,
+    takes_over: bool,
+    progress: Progress = quiet,
 ) -> tuple[CompactedTable, ...]:
     """Replace planned files, table by table, entry by entry.
+
+    `progress`: called with the table, and with bytes of old files that were written anew.
 
     Raises LogGrows where the job runs, unless it `takes_over`; FileConflict where a file is not
     what the log says; FilesLost, TableReplaced, CatalogError, StorageError.
@@ -138,12 +145,16 @@ def apply_compaction(
             committer = opened.committer(name)
             committer.take_over()
             mine = [each for each in due if each.name == name]
-            done += [compact_table(committer, formats, lake, each) for each in mine]
+            done += [compact_table(committer, formats, lake, each, progress) for each in mine]
     return tuple(done)
 
 
 def compact_table(
-    committer: "Committer", formats: "TableFormat", lake: LakeAddress, plan: CompactTable
+    committer: "Committer",
+    formats: "TableFormat",
+    lake: LakeAddress,
+    plan: CompactTable,
+    progress: Progress = quiet,
 ) -> CompactedTable:
     """Replace planned files of one table. Requires: the log is open, and nothing is unclosed.
 
@@ -153,14 +164,17 @@ def compact_table(
     from ashore.topics.write.rewrite import rewrite_group  # noqa: PLC0415
 
     log, written, snapshots, abandoned = committer.log, 0, list[int](), list[str]()
+    size_bytes = 0
     for chunk in split_chunks(plan.groups):
         fold = log.fold
         base = formats.begin_rewrite(plan.name, fold.commits[plan.table])
         order = Order(lake, plan.name, fold.epoch, fold.next_batch - 1, BatchTime(fold.now_ms))
-        files = [
-            (group, rewrite_group(order, committer.storage, task, group))
-            for task, group in enumerate(chunk)
-        ]
+        files = []
+        for task, group in enumerate(chunk):
+            progress(plan.table, size_bytes, plan.size_bytes)
+            files.append((group, rewrite_group(order, committer.storage, task, group)))
+            size_bytes += group.size_bytes
+        progress(plan.table, size_bytes, plan.size_bytes)
         log.append(compact_entry(fold, base.id, base.drawn, files), None)
         closing = committer.finish() or fail("a compaction closes nothing")
         log.append(Commit("compact"), closing)
