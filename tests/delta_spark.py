@@ -25,6 +25,9 @@ def open_session() -> SparkSession:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
+        # By default Delta plans 50 tasks for the state of a log, and 10,000 to list files.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }
