@@ -119,8 +119,7 @@ def verify_job(
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     notes += [*_note_never_ran(opened, waiting), *answers.notes, *_note_records(opened)]
     notes += _note_limits(job, ledger, tables, since_ms, len(adopted))
-    notes += [*(values.notes if values else ()), *_note_catalog(opened)]
-    notes += _note_other_writers(orphans, visible)
+    notes += [*_note_catalog(opened), *_note_other_writers(orphans, visible)]
     return VerifyResult(
         job=job.job,
         slices=slices,
@@ -129,7 +128,7 @@ def verify_job(
         totals=total(tables),
         problems=findings.named(),
         problem_counts=findings.counts,
-        notes=tuple(notes),
+        notes=(*notes, *(values.notes if values else ())),
         has_run=waiting == 0,
         uncounted_files=uncounted,
         values=values,
