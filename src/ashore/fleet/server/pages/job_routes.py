@@ -11,10 +11,9 @@ from ashore.base.recent import Recent
 from ashore.errors import AshoreError, RequestInvalid
 from ashore.fleet.access.guard import asker_of
 from ashore.fleet.records.history import read_history
-from ashore.fleet.server.pages.fleet_page import view_row
 from ashore.fleet.server.pages.frame import PageFrame
 from ashore.fleet.server.pages.job_text import read_job_texts
-from ashore.fleet.server.pages.job_view import OVER_MS, view_history, view_job
+from ashore.fleet.server.pages.job_view import OVER_MS, view_job
 from ashore.fleet.server.pages.log_view import page_of, view_entry, view_log
 from ashore.fleet.server.pages.output_view import read_output
 from ashore.fleet.server.pages.render import HEADERS
@@ -52,8 +51,7 @@ def job_routes(frame: PageFrame) -> APIRouter:
         over = over if over in OVER_MS else "hour"
         path, since_ms = frame.plane.run_files(name).history, seen.seen_ms - OVER_MS[over]
         samples = await frame.wait(partial(read_history, path, since_ms))
-        history = view_history(samples, over, view_row(seen).lag, seen.seen_ms)
-        values = {**view_job(seen, batches, problem), **history, "tab": "Overview", **live}
+        values = {**view_job(seen, batches, samples, over, problem), "tab": "Overview", **live}
         return frame.show(request, "job.html", name=name, at="Jobs", **values)
 
     @router.get("/ui/jobs/{name}/log")

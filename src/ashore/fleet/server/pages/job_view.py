@@ -101,13 +101,19 @@ SHOWN = 200  # topic partitions, tables, blocked seals
 
 
 def view_job(
-    seen: SeenJob, batches: Mapping[str, Sequence[RecentBatch]], problem: str = ""
+    seen: SeenJob,
+    batches: Mapping[str, Sequence[RecentBatch]],
+    samples: Sequence[JobSample],
+    over: str,
+    problem: str = "",
 ) -> dict[str, object]:
     """Return what the page of a job shows, by the names of its template.
 
     Arguments:
         seen: the job.
         batches: the last ones of each slice.
+        samples: see `view_history`, as `over`.
+        over: the time that charts show.
         problem: why the last batches are not shown; empty: they are.
 
     """
@@ -131,6 +137,7 @@ def view_job(
         "retained": () if status is None else status.kept[:SHOWN],
         "deferred": [each for found in slices for each in found.deferred_by_action],
         "problem": problem,
+        **view_history(samples, over, row.lag, seen.seen_ms),
     }
 
 
