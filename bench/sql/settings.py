@@ -5,7 +5,7 @@ What it promises: what is printed is what was set.
 What it must not know: processes.
 """
 
-from ashore.queries.spark.sql.settings import LOCAL_FILES
+from ashore.queries.spark.sql.settings import BY_FILE_SYSTEM
 from bench.peers.settings import FLINK_CONF as FLINK_BASE
 from bench.peers.settings import (
     FLINK_SINK,
@@ -26,7 +26,7 @@ SPARK_CONF = {
     ),
     f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STORE}.rocksdb.trackTotalNumberOfRows": "false",
-    **LOCAL_FILES,  # as in Ashore: no process is started for a rename
+    **BY_FILE_SYSTEM,  # as in Ashore: no process is started for a rename
 }
 FLINK_CLUSTER = {
     "taskmanager.memory.managed.size": "512m",

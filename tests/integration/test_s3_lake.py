@@ -148,22 +148,54 @@ def test_sql_with_checkpoints_on_a_disk_writes_to_a_bucket(
     require_each_once(job_file, s3)
 
 
+@pytest.mark.thirds("Spark, a bucket, Iceberg")
+def test_sql_with_checkpoints_in_the_bucket(job_file: Path, s3: S3, tmp_path: Path) -> None:
+    """Each id is in both partitions, so a join of the topic with itself has it four times."""
+    content = json.loads(job_file.read_text())
+    del content["spark"]
+    content["tables"].append({"table": "ods.pairs"})
+    join = "SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id"
+    content["sql"] = {"text": f"INSERT INTO ods.pairs {join}", "state_partitions": 2}
+    job_file.write_text(json.dumps(content))
+    with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
+        batches = (
+            event
+            for event in launch.events()
+            if moment_of(event) == "landed" and getattr(event, "slice", "") != "main"
+        )
+        next(batches)
+        next(batches)
+        os.kill(launch.pid, signal.SIGKILL)
+        assert launch.wait() == -signal.SIGKILL
+    run_ashore("checkpoint", "rescale", str(job_file), "--partitions", "3")
+    content["sql"]["state_partitions"] = 3
+    job_file.write_text(json.dumps(content))
+    with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
+        left = list(launch.events())
+        assert launch.wait() == 0, (left[-5:], launch.log_path.read_text())
+    ids = read_table(job_file, s3, "pairs")["id"].to_pylist()
+    assert Counter(ids) == dict.fromkeys(range(RECORDS // PARTITIONS), 4)
+    require_each_once(job_file, s3)
+    run_ashore("checkpoint", "inspect", str(job_file))
+    run_ashore("checkpoint", "savepoint", str(job_file), "--to", str(tmp_path / "saved"))
+
+
+def run_ashore(*arguments: str) -> str:
+    """Run a command as a person does, and return what it prints."""
+    command = [str(Path(sys.executable).with_name("ashore")), *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, (arguments, done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
 def test_commands_of_operators_work_in_a_bucket(job_file: Path) -> None:
     """A job is killed in a move, helped by one, cleaned, and looked at by all the others."""
     with launched(job_file, available_now=False) as launch:
         wait_for(launch, Step.MOVE)
         os.kill(launch.pid, signal.SIGKILL)
         launch.wait()
-    ashore = (str(Path(sys.executable).with_name("ashore")),)
     for command in ("recover", "clean", "status", "doctor", "verify"):
-        done = subprocess.run(
-            [*ashore, command, str(job_file)],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
-        assert done.returncode == 0, (command, done.returncode, done.stdout, done.stderr)
+        run_ashore(command, str(job_file))
 
 
 def test_lost_answers_lose_and_double_nothing(job_file: Path, s3: S3, proxy: S3Proxy) -> None:

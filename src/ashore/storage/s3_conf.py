@@ -18,6 +18,20 @@ OPTIONS = ENDPOINT, REGION, PATH_STYLE, CA_FILE, KEY_ID, SECRET_KEY
 _HTTP = "http://"
 # Conditions that the store checks on its side, so that of two writers one is refused.
 _CONDITIONS = {"conditional_put": "etag", "copy_if_not_exists": "multipart"}
+S3_CLIENT = "fs.s3.impl"  # the setting of Hadoop that names the client of s3://
+_S3A = "fs.s3a."
+_HADOOP = {
+    ENDPOINT: f"{_S3A}endpoint",
+    REGION: f"{_S3A}endpoint.region",
+    KEY_ID: f"{_S3A}access.key",
+    SECRET_KEY: f"{_S3A}secret.key",
+}
+# Where Ashore's own client looks too: S3A leaves out web identities.
+_PROVIDERS = (
+    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider,"
+    "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider,"
+    "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"
+)
 _PROFILE, _IN_ENVIRONMENT = "AWS_PROFILE", "AWS_ACCESS_KEY_ID"
 
 
@@ -49,6 +63,25 @@ class S3Conf:
             scheme, _, host = endpoint.rstrip("/").partition("://")
             settings[ENDPOINT] = f"{scheme}://{host if has_path else f'{self.bucket}.{host}'}"
         return settings
+
+    def hadoop_settings(self) -> dict[str, str]:
+        """Return settings of Hadoop's client S3A, which is Spark's, for the same bucket.
+
+        It has none for an authority of one's own: that goes into Java's trust store.
+        """
+        named = {_HADOOP[key]: self.options[key] for key in _HADOOP if key in self.options}
+        keys = {} if KEY_ID in self.options else {f"{_S3A}aws.credentials.provider": _PROVIDERS}
+        is_secure = not self.options.get(ENDPOINT, "").startswith(_HTTP)
+        return {
+            # Checkpoints keep their addresses as the job file writes them.
+            S3_CLIENT: "org.apache.hadoop.fs.s3a.S3AFileSystem",
+            # One writer has a checkpoint, so a file needs no look at what is there before.
+            f"{_S3A}performance.flags": "create, delete, mkdir",
+            f"{_S3A}connection.ssl.enabled": str(is_secure).lower(),
+            f"{_S3A}path.style.access": self.options.get(PATH_STYLE, "true"),
+            **keys,
+            **named,
+        }
 
     def client_settings(self) -> dict[str, str | bool]:
         """Return settings of connections."""

@@ -46,7 +46,7 @@ def ensure(cache: Path, jar: Jar = JAR) -> list[Path]:
 
 def test_the_lock_list_has_all_sets_and_whole_checksums():
     lock = load_lock()
-    assert set(lock) == {"delta", "hdfs", "kafka", "s3", "spark-kafka"}
+    assert set(lock) == {"delta", "hdfs", "kafka", "s3", "spark-kafka", "spark-s3"}
     for jars in lock.values():
         assert len({jar.path for jar in jars}) == len(jars)
         assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in jars)
@@ -58,7 +58,7 @@ def test_the_lock_list_has_all_sets_and_whole_checksums():
 def test_an_unknown_set_names_the_known_ones():
     with pytest.raises(ServiceError, match="unknown jar set 'flink'") as caught:
         jar_paths("flink")
-    assert "kafka, s3, spark-kafka" in caught.value.hint
+    assert "kafka, s3, spark-kafka, spark-s3" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import pytest
 
 from ashore.errors import JobFileInvalid
 from ashore.queries.spark.sql.settings import (
+    BY_FILE_SYSTEM,
     FORMAT,
     JOIN_FORMAT,
     KEPT_BATCHES,
-    LOCAL_FILES,
     MAINTENANCE_THREADS,
     SNAPSHOT_BATCHES,
     Tuning,
@@ -38,11 +38,11 @@ def test_what_was_tuned_is_set() -> None:
 
 
 def test_only_a_local_disk_has_its_files_renamed_without_a_process() -> None:
-    assert not LOCAL_FILES.keys() & state_settings(TUNING, {}).keys()
-    settings = state_settings(TUNING, {}, is_local=True)
-    assert settings.items() >= LOCAL_FILES.items()
-    own = dict.fromkeys(LOCAL_FILES, "mine")
-    assert state_settings(TUNING, own, is_local=True).items() >= own.items()
+    assert not BY_FILE_SYSTEM.keys() & state_settings(TUNING, {}).keys()
+    settings = state_settings(TUNING, {}, is_hdfs=False)
+    assert settings.items() >= BY_FILE_SYSTEM.items()
+    own = dict.fromkeys(BY_FILE_SYSTEM, "mine")
+    assert state_settings(TUNING, own, is_hdfs=False).items() >= own.items()
 
 
 def test_the_format_of_checkpoints_is_not_to_be_chosen() -> None:

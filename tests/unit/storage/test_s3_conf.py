@@ -96,8 +96,29 @@ def test_a_section_that_cannot_be_is_refused(section: str, tmp_path: Path) -> No
         load_job(path)
 
 
-def test_sql_without_a_place_for_checkpoints_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lake", "place", "expected"),
+    [
+        ("s3://b/x", "hdfs://lake/x", "in a bucket or on a disk"),
+        ("hdfs://lake/x", "s3://b/x", "only where the lake is too"),
+    ],
+)
+def test_checkpoints_that_cannot_be_reached_are_refused(
+    tmp_path: Path, lake: str, place: str, expected: str
+) -> None:
     path = tmp_path / "clicks.yaml"
-    path.write_text(VALID.replace("file:///data/lake", "s3://b/x") + "sql: SELECT 1\n")
-    with pytest.raises(JobFileInvalid, match="checkpoints have to be elsewhere"):
+    sql = f"sql: {{text: SELECT 1, checkpoints: '{place}'}}\n"
+    path.write_text(VALID.replace("file:///data/lake", lake) + sql)
+    with pytest.raises(JobFileInvalid, match=expected):
         load_job(path)
+
+
+def test_spark_reaches_the_bucket_as_we_do() -> None:
+    found = load_conf("b", "x", {**KEYS, "endpoint": "http://host:9000"}).hadoop_settings()
+    assert found["fs.s3a.endpoint"] == "http://host:9000"
+    assert found["fs.s3a.secret.key"] == SECRET
+    assert found["fs.s3a.connection.ssl.enabled"] == "false"
+    assert "fs.s3a.aws.credentials.provider" not in found
+    of_environment = load_conf("b", "x", {}).hadoop_settings()
+    assert "WebIdentity" in of_environment["fs.s3a.aws.credentials.provider"]
+    assert of_environment["fs.s3a.connection.ssl.enabled"] == "true"

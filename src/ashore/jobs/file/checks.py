@@ -60,14 +60,22 @@ def check_s3(data: object) -> Iterator[Finding]:
         named = section.items() if isinstance(section, dict) else ()
         if any(value for key, value in named if key != "path_style"):
             yield Finding(("s3",), f"the lake {lake} is not on S3", "remove the key")
+        if str(_place_of_checkpoints(data)).startswith("s3://"):
+            what = "checkpoints are in a bucket only where the lake is too"
+            yield Finding(("sql", "checkpoints"), what, "remove the key: they are in the lake then")
         return
+    place = _place_of_checkpoints(data)
+    if place is not None and not place.startswith(("file://", "s3://")):
+        instead = "write s3://bucket/path, or file:///path on a disk that all executors share"
+        what = "with a lake on S3 Spark's checkpoints are in a bucket or on a disk"
+        yield Finding(("sql", "checkpoints"), what, instead)
+
+
+def _place_of_checkpoints(data: Mapping[str, object]) -> str | None:
+    """Return what the job file names as the place of checkpoints, if it does."""
     sql = data.get("sql")
-    checkpoints = sql.get("checkpoints") if isinstance(sql, dict) else None
-    if sql is not None and not str(checkpoints).startswith("file://"):
-        instead = "write file:///path, on a disk that driver and executors share"
-        key = ("sql", "checkpoints") if checkpoints else ("sql",)
-        what = "with a lake on S3 Spark's checkpoints have to be elsewhere: set `sql.checkpoints`"
-        yield Finding(key, what, instead)
+    place = sql.get("checkpoints") if isinstance(sql, dict) else None
+    return place if isinstance(place, str) else None
 
 
 def check_hdfs(data: object) -> Iterator[Finding]:

@@ -38,9 +38,9 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     Unsupported(
         ("sql", "checkpoints"),
-        "(s3[an]?|gs|az|abfss?)://.*",
-        "checkpoints in a bucket are not in this release",
-        "write file:///path or hdfs://nameservice/path",
+        "(s3[an]|gs|az|abfss?)://.*",
+        "checkpoints are in no store of this kind in this release",
+        "write file:///path, hdfs://nameservice/path or s3://bucket/path",
     ),
     Unsupported(
         ("tables", "*", "shuffle"),

@@ -72,7 +72,7 @@ KEPT_BATCHES = 3  # in offsets and commits of a true copy: a start reads two
 # Snapshots of a store in a true copy: where the newest is bad Spark takes another.
 KEPT_SNAPSHOTS = 2
 _DEADLINE_S = 30.0  # of a call to the storage: a person waits
-_FILE, _HDFS = "file://", "hdfs://"
+_FILE, _HDFS, _S3 = "file://", "hdfs://", "s3://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,17 +211,17 @@ def open_directory(
     """Return the checkpoint in a directory, which may not be there yet.
 
     Arguments:
-        where: a path on this machine, `file://...` or `hdfs://...`.
+        where: a path on this machine, `file://...`, `hdfs://...` or `s3://...`.
         clock: of the storage.
-        options: of HDFS; without: what HADOOP_CONF_DIR says.
+        options: of HDFS or S3; without: what the environment says.
 
     Raises JobFileInvalid, NotInstalled.
 
     """
-    uri = where if where.startswith((_FILE, _HDFS)) else f"{_FILE}{posixpath.abspath(where)}"
+    uri = where if where.startswith((_FILE, _HDFS, _S3)) else f"{_FILE}{posixpath.abspath(where)}"
     scheme, _, path = uri.partition("://")
     parent, slash, name = path.rstrip("/").rpartition("/")
-    if not name or not slash or (scheme == "hdfs" and not parent):
+    if not name or not slash or (scheme != "file" and not parent):
         raise JobFileInvalid(
             f"{where} is not the directory of a checkpoint",
             hint="name a directory below the root",
@@ -233,7 +233,7 @@ def open_directory(
 def reach(uri: str, options: Mapping[str, str] | None = None) -> LakeAddress:
     """Return how a storage is reached that a person names. Raises JobFileInvalid.
 
-    `options`: of HDFS; without: what HADOOP_CONF_DIR says.
+    `options`: of HDFS or S3; without: what the environment says.
     """
     return lake_address(uri, _DEADLINE_S, dict(options or {}))
 

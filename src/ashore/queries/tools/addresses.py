@@ -19,14 +19,15 @@ from ashore.queries.state.savepoints.store import Savepoint
 if TYPE_CHECKING:
     from ashore.queries.state.attempts import Attempts
 
-_REMOTE = ("file://", "hdfs://")
+_REMOTE = ("file://", "hdfs://", "s3://")
 
 
 def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
     """Return the checkpoint that a person names.
 
     Arguments:
-        where: a job file, or the directory of a checkpoint: a path, `file://...` or `hdfs://...`.
+        where: a job file, or the directory of a checkpoint: a path, `file://...`, `hdfs://...` or
+            `s3://...`.
         query: the table or topic that the query of the job file fills; None where it has only one.
         clock: of the storage.
 

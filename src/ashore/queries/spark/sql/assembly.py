@@ -311,19 +311,20 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
     keep_ms = job.sql.keep_ms if job.sql else 0
     there = read_partitions(checkpoint) if checkpoint is not None else None
     interval_s, keep_s = job.batch.interval_ms / 1000, keep_ms / 1000
-    is_local = _checkpoints_on_disk(job)
-    goals = TuningGoals(interval_s, keep_s, cores, partitions or there, is_local)
+    place = _place_of_checkpoints(job)
+    goals = TuningGoals(interval_s, keep_s, cores, partitions or there, place.startswith("file:"))
     batches = measure_batches(checkpoint) if checkpoint is not None else None
-    settings = state_settings(tune(goals, batches), job.spark_application.conf, is_local=is_local)
+    is_hdfs = place.startswith("hdfs:")
+    settings = state_settings(tune(goals, batches), job.spark_application.conf, is_hdfs=is_hdfs)
     if checkpoint is not None and there is not None and settings[PARTITIONS] != str(there):
         _refuse_other_partitions(checkpoint, there, settings[PARTITIONS])
     return settings
 
 
-def _checkpoints_on_disk(job: Job) -> bool:
-    """Return whether checkpoints are on a local disk."""
+def _place_of_checkpoints(job: Job) -> str:
+    """Return the address below which checkpoints are."""
     place = job.sql.checkpoints if job.sql and job.sql.checkpoints else job.lake
-    return place.reveal().startswith("file:")
+    return place.reveal()
 
 
 def _refuse_other_partitions(checkpoint: Checkpoint, there: int, expected: str) -> None:

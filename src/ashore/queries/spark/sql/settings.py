@@ -64,8 +64,9 @@ STATE = {
 }
 # On a local disk Hadoop's FileContext, which Spark prefers, starts a `readlink` process for each
 # rename: 0.2 s of a batch. FileSystem renames without, by the same call of the kernel; neither is
-# exclusive there, and nothing rests on it: the log fences drivers. HDFS keeps the default.
-LOCAL_FILES = {
+# exclusive there, and nothing rests on it: the log fences drivers. A bucket has no FileContext.
+# HDFS keeps the default.
+BY_FILE_SYSTEM = {
     f"{_STREAMING}checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager"
@@ -177,11 +178,11 @@ def plan_threads(stores: int) -> int:
 
 
 def state_settings(
-    tuning: Tuning, conf: Mapping[str, str], *, is_local: bool = False
+    tuning: Tuning, conf: Mapping[str, str], *, is_hdfs: bool = True
 ) -> dict[str, str]:
     """Return the settings of a query. What the job file sets itself stays.
 
-    `is_local`: the checkpoint is on a local disk.
+    `is_hdfs`: the checkpoint is there, not on a local disk or in a bucket.
 
     Raises JobFileInvalid where it sets what Spark does not keep in a checkpoint.
     """
@@ -197,7 +198,7 @@ def state_settings(
         SNAPSHOT_BATCHES: str(tuning.snapshot_batches),
         KEPT_BATCHES: str(tuning.kept_batches),
         MAINTENANCE_THREADS: str(tuning.maintenance_threads),
-        **(LOCAL_FILES if is_local else {}),
+        **({} if is_hdfs else BY_FILE_SYSTEM),
     }
     if conf.get(PROVIDER, ROCKSDB) != ROCKSDB:
         del settings[JOIN_FORMAT]  # only RocksDB has it

@@ -64,6 +64,7 @@ from ashore.topics.run.spark.session import (
     LIGHT_JVM,
     application_of,
     conf_of,
+    hadoop_settings,
     start_session,
     with_java_options,
 )
@@ -145,7 +146,7 @@ def _started(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def _reach(address: CheckpointAddress) -> dict[str, str]:
-    return {f"spark.hadoop.{name}": value for name, value in address.options}
+    return hadoop_settings(LakeAddress(address.uri, options=address.options))
 
 
 def _open(address: CheckpointAddress) -> Checkpoint:

@@ -199,7 +199,7 @@ def open_shelf(to: str, clock: Clock, *, links: bool, is_shared: bool = False) -
     """Return the directory `to`, for savepoints: nothing is read or written yet.
 
     Arguments:
-        to: a path on this machine, `file://...` or `hdfs://...`.
+        to: a path on this machine, `file://...`, `hdfs://...` or `s3://...`.
         clock: of the storage.
         links: whether files may get a second name instead of a copy.
         is_shared: whether savepoints share files in a pool in that directory.

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.logger import PySparkLogger
@@ -20,9 +21,10 @@ from pyspark.sql import SparkSession
 
 from ashore.errors import JobFileInvalid, SparkNotStarted
 from ashore.jobs.file import Job
-from ashore.jobs.file.model import Spark
-from ashore.jobs.jars import SHORT_LIVED
+from ashore.jobs.file.model import Spark, Sql
+from ashore.jobs.jars import SHORT_LIVED, jar_paths
 from ashore.storage.open import LakeAddress
+from ashore.storage.s3_conf import S3_CLIENT, load_conf
 from ashore.topics.loop.job import lake_of
 from ashore.topics.run.spark.daemon import MODULE
 from ashore.topics.write.environment import TASK_ENVIRONMENT
@@ -73,14 +75,19 @@ DAEMON = "spark.python.daemon.module"
 # Python files that Spark hands to each task, after its worker has started.
 PYTHON_FILES = "spark.submit.pyFiles"
 # Between the JVM and its Python workers; see `_local_sockets`.
+_HADOOP = "spark.hadoop."
+_S3_CLIENT = f"{_HADOOP}{S3_CLIENT}"
 SOCKETS = "spark.python.unix.domain.socket"
 _SOCKET_NAME = len("/.00000000-0000-0000-0000-000000000000.sock")
 _SOCKET_PATH_MAX = 107  # of Linux
 
 
 def hadoop_settings(lake: LakeAddress) -> dict[str, str]:
-    """Return what Spark's own client needs to know to reach the lake's HDFS."""
-    return {f"spark.hadoop.{name}": value for name, value in lake.options if "." in name}
+    """Return what Spark's own client needs to know to reach a lake on HDFS or in a bucket."""
+    named = {name: value for name, value in lake.options if "." in name}
+    if lake.uri.startswith("s3://"):
+        named = load_conf(lake.uri, "", dict(lake.options)).hadoop_settings()
+    return {f"{_HADOOP}{name}": value for name, value in named.items()}
 
 
 def application_of(job: Job) -> Spark:
@@ -91,10 +98,15 @@ def application_of(job: Job) -> Spark:
 def conf_of(job: Job) -> dict[str, str]:
     """Return settings of Spark that suit what a job lets the JVM do; the job's own come last."""
     if job.sql is not None:
-        # Spark's own client of HDFS is for checkpoints: it must reach what the lake is on.
-        return {**hadoop_settings(lake_of(job)), **application_of(job).conf}
+        return {**hadoop_settings(_checkpoints_of(job, job.sql)), **application_of(job).conf}
     has_records = any(item.select or item.where for item in job.tables)
     return {**({} if has_records else LIGHT_JVM), **application_of(job).conf}
+
+
+def _checkpoints_of(job: Job, sql: Sql) -> LakeAddress:
+    """Return where checkpoints are, which Spark reads and writes by clients of its own."""
+    lake = lake_of(job)
+    return replace(lake, uri=sql.checkpoints.reveal()) if sql.checkpoints else lake
 
 
 def with_java_options(conf: Mapping[str, str], java_options: str) -> dict[str, str]:
@@ -126,7 +138,8 @@ def start_session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"ashore {name}").master(master)
     own_jars = conf.get("spark.jars")
-    all_jars = [str(jar) for jar in jars] + ([own_jars] if own_jars else [])
+    needed = [*jars, *(jar_paths("spark-s3") if _S3_CLIENT in conf else ())]
+    all_jars = [str(jar) for jar in needed] + ([own_jars] if own_jars else [])
     local = {**LOOPBACK, **_local_sockets()} if master.startswith("local") else {}
     defaults = {**DEFAULTS, **_daemon(conf), **local}
     settings = {**defaults, **conf, **OURS, "spark.jars": ",".join(all_jars)}
