@@ -111,6 +111,17 @@ def test_small_batches_become_large_row_groups(monkeypatch):
     assert min(groups[:-1]) > 6000
 
 
+def test_a_few_rows_at_a_time_wait_in_a_few_arrays():
+    pieces = [pa.table({"id": [number]}) for number in range(64)]
+    file = File()
+    encoder = open_encoder("parquet", file, pieces[0].schema)
+    for piece in pieces:
+        encoder.write(piece)
+    assert encoder.held_bytes < 64 * subject.ARRAY_BYTES / 3
+    encoder.close({})
+    assert pq.read_table(pa.BufferReader(file.getvalue()))["id"].to_pylist() == list(range(64))
+
+
 def test_a_large_batch_becomes_bounded_row_groups(monkeypatch):
     monkeypatch.setattr(subject, "GROUP_BYTES", 100_000)
     table = numbers(50_000)

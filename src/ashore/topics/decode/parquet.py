@@ -18,6 +18,8 @@ from ashore.topics.decode.wire import map_entries
 
 GROUP_BYTES = 64 << 20  # of Arrow memory; the writer may need as much again while it encodes
 SMALL_PIECE_BYTES = 1 << 20  # on average: many pieces that are smaller are slow to encode
+JOINED_PIECES = 4
+ARRAY_BYTES = 512  # what an array takes beside its values
 PAGE_BYTES = 2 << 20  # a page is compressed alone, and zstd of level 3 looks 2 MB back
 SAMPLE_ROWS = 16_384
 # Of the sample. A row group has many times its rows, and hardly more of the values that repeat.
@@ -41,6 +43,7 @@ class ParquetEncoder:
         self._sink = Sink(output)
         self._writer: pq.ParquetWriter | None = None
         self._buffered: list[pa.Table] = []
+        self._joined = 0  # of those, the first ones: they are not looked at again
         self._buffered_bytes = 0
         self._encoded_bytes = 0
         self._rows = 0
@@ -64,11 +67,13 @@ class ParquetEncoder:
         self._rows += table.num_rows
         if self._buffered_bytes >= GROUP_BYTES:
             self.flush()
+        elif len(self._buffered) - self._joined >= JOINED_PIECES:
+            self._join_pieces()
 
     @property
     def held_bytes(self) -> int:
-        """Arrow memory of the rows that no row group holds yet."""
-        return self._buffered_bytes
+        """Memory of the rows that no row group holds yet, with that of their arrays."""
+        return self._buffered_bytes + len(self._buffered) * len(self._schema) * ARRAY_BYTES
 
     def flush(self) -> None:
         """Write a row group of the buffered rows."""
@@ -87,8 +92,20 @@ class ParquetEncoder:
         """Free everything without writing another byte."""
         self._sink.cut()
         self._buffered.clear()
+        self._joined = 0
         if self._writer is not None:
             self._writer.close()
+
+    def _join_pieces(self) -> None:
+        """Make one piece of the last ones: a few rows take less memory than the arrays they are in.
+
+        So a file for each of many partitions can wait for more rows.
+        """
+        pieces = self._buffered[self._joined :]
+        size_bytes = sum(each.nbytes for each in pieces)
+        if size_bytes < SMALL_PIECE_BYTES:
+            self._buffered[self._joined :] = [_combine(pieces, size_bytes)]
+        self._joined = len(self._buffered)
 
     def _write_group(self) -> None:
         if not self._buffered:
@@ -99,7 +116,7 @@ class ParquetEncoder:
             writer = self._opened(table)
             writer.write_table(table, row_group_size=-(-table.num_rows // groups))
         self._encoded_bytes += self._buffered_bytes
-        self._buffered_bytes = 0
+        self._buffered_bytes = self._joined = 0
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
         if self._writer is None:

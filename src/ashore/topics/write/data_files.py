@@ -34,7 +34,6 @@ from ashore.topics.decode.registry import open_encoder
 from ashore.topics.write.batch import Order
 
 PIECE_BYTES = 1 << 20  # a call to a storage has its price: a thread, a packet, a system call
-ARRAY_BYTES = 512  # what an array takes beside its values
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,6 @@ class OpenFile:
             with_field_ids(first.rows.schema, order.field_ids_of(first.target.table)),
         )
         self._is_finished = False
-        self._waiting = 0  # arrays, since the last flush
         self._rows = 0
         self._spans: dict[int, RowSpan] = {}
         self._event_min_ms: int | None = None
@@ -197,7 +195,7 @@ class OpenFile:
     def held_bytes(self) -> int:
         """Memory that `flush` would free."""
         encoder_bytes = self._encoder.held_bytes if self._encoder else 0
-        return encoder_bytes + self._sink.held_bytes + self._waiting * ARRAY_BYTES
+        return encoder_bytes + self._sink.held_bytes
 
     @property
     def is_begun(self) -> bool:
@@ -208,7 +206,6 @@ class OpenFile:
         """Encode and hand over all rows. Raises StorageError; the file is of no use then."""
         if self._encoder is not None:
             self._encoder.flush()
-        self._waiting = 0
         self._sink.pass_on()
 
     def append(self, added: TargetRows) -> None:
@@ -216,7 +213,6 @@ class OpenFile:
         check(self._encoder is not None, f"file {self._unique} is written after its end")
         if self._encoder is not None:
             self._encoder.write(added.rows)
-        self._waiting += added.rows.num_columns
         self._rows += added.rows.num_rows
         for span in added.spans:
             self._add_span(span)
@@ -302,7 +298,7 @@ class PoolLimits:
     open_max: int = 32  # in the storage
     closing_max: int = 16  # closing waits for HDFS, so several wait at once
     held_bytes_max: int = 64 << 20  # of all files together that the storage was not given yet
-    files_max: int = 1_024  # that are not closed: each has some memory of its own
+    files_max: int = 16_384  # that are not closed: each has some memory of its own
 
 
 DEFAULT_LIMITS = PoolLimits()
