@@ -7,6 +7,10 @@ from tests.kafka_tools import produce
 
 from ashore.jobs.events import Event
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.log.plan_compact import CompactRule
+from ashore.proof.compact import CompactedTable, apply_compaction, plan_compaction
+from ashore.proof.verify.job import verify_job
+from ashore.topics.open_job import open_job
 
 
 def job_content(bootstrap: str, directory: Path, topic: str, **more: object) -> dict[str, object]:
@@ -44,6 +48,18 @@ def land_twice(
         produce(servers, topic, values)
         land(job_file, uses_spark=uses_spark)
     return job_file
+
+
+def compact(job_file: Path, table: str) -> CompactedTable:
+    """Put files of a table together, two or more of them, and verify the job."""
+    with open_job(job_file) as opened:
+        plan = plan_compaction(opened, table, CompactRule(1 << 20, 2))
+        (done,) = apply_compaction(opened, plan, takes_over=False)
+        assert not done.abandoned
+        verdict = verify_job(opened)
+    assert verdict.exit_code == 0, verdict.summary
+    assert verdict.totals.duplicated == verdict.totals.lost == 0
+    return done
 
 
 def even_ids(servers: str, directory: Path, topic: str, table_format: str) -> dict[str, object]:

@@ -21,7 +21,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from tests.integration.test_iceberg import stop, verify
 from tests.integration.test_local_jobs import launched, wait_for
-from tests.job_files import job_content, land
+from tests.job_files import compact, job_content, land
 from tests.kafka_tools import create_topic, produce
 
 from ashore.errors import ExitCode
@@ -189,3 +189,7 @@ def test_a_killed_job_on_hdfs_lands_each_record_once(
     assert Counter(rows.column("id").to_pylist()) == Counter(range(RECORDS))
     assert table.version() == RECORDS // BATCH
     assert verify(job_file) == (0, "lost 0, duplicated 0")
+    assert compact(job_file, f"ods.{topic}").files_written == 1
+    table.update_incremental()
+    assert table.to_pyarrow_table().sort_by("id") == rows.sort_by("id")
+    assert len(table.file_uris()) == 1

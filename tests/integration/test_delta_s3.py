@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 from deltalake import DeltaTable
-from tests.job_files import job_content, land_twice
+from tests.job_files import compact, job_content, land_twice
 from tests.kafka_tools import create_topic
 
 from ashore.proof.verify.job import verify_job
@@ -52,3 +52,7 @@ def test_a_topic_lands_in_a_delta_table_of_a_bucket(
     with open_job(job_file) as opened:
         verdict = verify_job(opened)
     assert verdict.exit_code == 0, verdict.summary
+    assert compact(job_file, "ods.events").files_written == 1
+    table.update_incremental()
+    assert sorted(table.to_pyarrow_table().column("id").to_pylist()) == list(range(100))
+    assert len(table.file_uris()) == 1

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import Catalog, load_catalog
-from tests.job_files import job_content, land
+from tests.job_files import compact, job_content, land
 from tests.kafka_tools import create_topic, produce
 from typer.testing import CliRunner
 
@@ -127,6 +127,15 @@ def test_readers_skip_files_by_partition_transforms(kafka: Kafka, tmp_path: Path
         assert sorted(scan.to_arrow().column("id").to_pylist()) == ids
         assert len(list(scan.plan_files())) < files
     assert verify(job_file) == (0, "lost 0, duplicated 0")
+
+    send(kafka, topic, [record(number) for number in range(30)])
+    land(job_file)
+    assert compact(job_file, "ods.events").files_written == files
+    table = table.refresh()
+    assert len(list(table.scan().plan_files())) == files
+    scan = table.scan("id == 7 and user == 'user 7'")
+    assert scan.to_arrow().column("id").to_pylist() == [7, 7]
+    assert len(list(scan.plan_files())) == 1
 
 
 @pytest.mark.thirds("an Iceberg table")

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 from deltalake import DeltaTable
-from tests.job_files import even_ids, land_twice
-from tests.kafka_tools import create_topic
+from tests.job_files import compact, even_ids, land, land_twice
+from tests.kafka_tools import create_topic, produce
 
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
@@ -28,3 +28,11 @@ def test_each_batch_of_a_query_is_a_version(kafka: Kafka, tmp_path: Path) -> Non
     with open_job(job_file) as opened:
         verdict = verify_job(opened)
     assert verdict.exit_code == 0, verdict.summary
+    assert compact(job_file, "ods.even").files_written == 1
+    table.update_incremental()
+    assert table.to_pyarrow_table().sort_by("id").to_pylist() == rows
+    assert len(table.file_uris()) == 1
+    produce(servers, topic, [b'{"id": 100}'])
+    land(job_file, uses_spark=True)
+    table.update_incremental()
+    assert len(table.to_pyarrow_table()) == 51
