@@ -56,6 +56,31 @@ def test_events_from_the_mark_on_are_of_files_that_the_table_does_not_have() -> 
     assert len(seen.events) == 1
 
 
+@pytest.mark.parametrize(
+    ("reached", "tasks"),
+    [
+        ({"0": 1, "1": 2, "2": 0}, [0, 1]),
+        ({"0": 1, "1": 1, "2": 0}, [0]),
+        ({"0": 0, "1": 2}, [1]),
+        ({"1": 2}, [1]),
+        ({"0": 1}, [0]),
+    ],
+)
+def test_a_control_topic_of_several_partitions_is_read_up_to_each_mark(
+    reached: dict[str, int], tasks: list[int]
+) -> None:
+    source = RecordedSource(clock=FakeClock())
+    source.create("control-m", 3)
+    first, second = (EVENTS[number] for number in COMPLETED)
+    source.append(StreamShard("control-m", "0"), first, b"")
+    source.append(StreamShard("control-m", "1"), b"", second)
+    seen = see_control(source, MARK, json.dumps(reached))
+    assert seen is not None
+    assert seen.is_whole
+    expected = [read_completed(EVENTS[COMPLETED[each]]) for each in tasks]
+    assert list(seen.events) == [each.next_of for each in expected if each]
+
+
 @pytest.mark.parametrize("value", ["{}", "[]", "x", '{"0": 99}', '{"x": 1}'])
 def test_a_mark_that_the_control_topic_does_not_reach_is_not_followed(value: str) -> None:
     assert see_control(control(*all_events()), MARK, value) is None
