@@ -125,6 +125,8 @@ class Storage(Protocol):
     def delete(self, path: str) -> None:
         """Delete one file, or an empty directory. Never called on the commit path.
 
+        But for a hint that nothing needs: see `tables.delta.table_log`.
+
         Raises PathMissing, and StorageError for a directory that is not empty, which remains.
         """
         ...

@@ -1,5 +1,6 @@
 """What `clean` deletes below a Delta table, and of its log. delta-rs reads what is left."""
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -45,9 +46,9 @@ class OldSite(Site):
                 found.append(Leftover(str(relative), path.stat().st_size, 0))
         return tuple(found)
 
-    def look(self, batches: int, fold: Fold | None = None) -> Orphans:
+    def look(self, batches: int, fold: Fold | None = None, after_ms: int = 2 * HOUR_MS) -> Orphans:
         """Look at the table as of two hours later, for files that are older than one hour."""
-        now_ms = SystemClock().now_ms() + 2 * HOUR_MS
+        now_ms = SystemClock().now_ms() + after_ms
         fold = fold or self.fold(batches)
         listed = ListedTable(TABLE, self.below(), NAME, fold, now_ms, HOUR_MS)
         return DeltaTables(self.storage, SystemClock()).find_orphans(listed)
@@ -103,6 +104,71 @@ def test_files_of_versions_that_can_be_read_are_no_orphans(site: OldSite):
     assert len(site.look(3).steps) == 3
 
 
+def vacuumed(site: OldSite) -> set[str]:
+    """Return the names of the files that delta-rs would delete now."""
+    kept = {"retention_hours": 0, "enforce_retention_duration": False}
+    return {names.leaf(each) for each in site.table().vacuum(dry_run=True, **kept)}
+
+
+def test_removed_files_go_when_the_retention_of_the_table_is_over(site: OldSite):
+    for number in range(3):
+        site.land(number)
+    before = site.table().version()
+    site.table().optimize.compact()
+    assert len(vacuumed(site)) == 3
+    assert site.look(3).steps == (), "readers of older versions need them for a week"
+    found = site.look(3, after_ms=8 * DAY_MS)
+    assert {names.leaf(path) for path in paths(found)} == vacuumed(site)
+    assert len(DeltaTable(site.path, version=before).to_pyarrow_table()) == 6
+    for step in found.steps:
+        site.storage.delete(step.file.path)
+    assert len(site.ids()) == 6
+    assert site.look(3, after_ms=8 * DAY_MS).steps == ()
+    site.land(3)
+    assert len(site.ids()) == 8
+
+
+def test_a_file_that_was_restored_stays(site: OldSite):
+    site.land(0)
+    site.table().delete()
+    site.table().restore(1)
+    assert site.look(1, after_ms=99 * DAY_MS).steps == ()
+    assert len(site.ids()) == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "files"), [("interval 20 days", 0), ("interval 2 fortnights", 0), ("7 days", 1)]
+)
+def test_the_table_says_how_long_removed_files_are_kept(site: OldSite, setting: str, files: int):
+    settings = {"delta.deletedFileRetentionDuration": setting}
+    log = table_log.TableLog(site.storage, TABLE)
+    state = log.read()
+    metadata = {**state.metadata, "configuration": settings}
+    log.create(state.version + 1, [{"metaData": metadata}])
+    site.land(0)
+    site.table().delete()
+    assert len(site.look(1, after_ms=9 * DAY_MS).steps) == files
+
+
+def test_a_checkpoint_leaves_out_what_was_removed_long_ago(
+    site: OldSite, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(table_log, "CHECKPOINT_EVERY", 100)
+    site.land(0)
+    site.table().delete()
+    log = table_log.TableLog(site.storage, TABLE)
+    for days, removed in ((8, 1), (15, 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(table_log, "CHECKPOINT_EVERY", 1)
+            state = log.read()
+            log.checkpoint(state, SystemClock().now_ms() + days * DAY_MS)
+        leaf = f"{state.version:020}.checkpoint.parquet"
+        assert sum("remove" in each for each in log.read_checkpoint([leaf])) == removed
+        site.land(days)
+        log = table_log.TableLog(site.storage, TABLE)
+    assert len(site.ids()) == 4
+
+
 def test_a_table_that_is_not_as_the_log_has_it_is_left(site: OldSite):
     for number in range(3):
         site.land(number)
@@ -140,15 +206,19 @@ def test_the_log_begins_with_a_checkpoint_that_its_retention_lets_go(site: OldSi
 
 
 def test_a_pointer_to_a_checkpoint_that_is_gone_harms_no_reader(site: OldSite):
-    """Another writer has left `_last_checkpoint`, which Ashore neither writes nor deletes."""
+    """A late call has left an old `_last_checkpoint`."""
     site.land(0)
     site.table().create_checkpoint()
+    pointer = Path(site.path) / "_delta_log" / "_last_checkpoint"
+    old = pointer.read_bytes()
     for number in range(1, 11):
         site.land(number)
+    assert json.loads(pointer.read_bytes())["version"] == checkpoints(site)[-1]
+    pointer.write_bytes(old)
     site.age(31)
     site.clean(11)
     assert checkpoints(site)[0] > 1
-    assert any(each.name == "_last_checkpoint" for each in site.log_files())
+    assert pointer.read_bytes() == old
     site.table().delete("id = 100")
     assert len(site.ids()) == 21
 
@@ -234,6 +304,6 @@ class FakeUnclosed:
 def test_a_mutant_that_looks_at_the_newest_version_only_is_found(
     site: OldSite, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(cleaning, "_list_older", lambda *_: frozenset())
+    monkeypatch.setattr(cleaning, "_read_older", lambda *_: table_log.Files())
     with pytest.raises(AssertionError):
         test_files_of_versions_that_can_be_read_are_no_orphans(site)

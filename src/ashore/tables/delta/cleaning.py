@@ -3,8 +3,9 @@
 What it is: `find_orphans`, which reads the log of a table as far back as it goes and compares it
 with what lies below the table; `plan_log`, which cleans the log itself.
 What it promises: reads only. Data files are orphans only if Ashore has made them, as their names
-say; those that a version removes are left to VACUUM. Of the log stays what follows from a
-checkpoint that was read, older than the table's retention and than what recovery looks at.
+say; those that a version has removed, once the table's retention is over, as for VACUUM. Of the log
+stays what follows from a checkpoint that was read, older than the table's retention and than what
+recovery looks at.
 """
 
 import re
@@ -18,20 +19,19 @@ from ashore.log.plan_clean import DeleteFile, Leftover, ListedTable, plan_orphan
 from ashore.storage.base import Storage
 from ashore.tables.delta.commit import is_committed, require_history, require_same_table
 from ashore.tables.delta.schema import find_unknown
-from ashore.tables.delta.table_log import Files, TableLog, TableState, find_checkpoints
+from ashore.tables.delta.table_log import (
+    Files,
+    TableLog,
+    TableState,
+    find_checkpoints,
+    find_expired,
+    interval_ms,
+)
 from ashore.tables.table_format import Orphans
 
 _RETENTION: Final = "delta.logRetentionDuration"
 _ENABLED: Final = "delta.enableExpiredLogCleanup"
 _DEFAULT_RETENTION = "interval 30 days"
-_INTERVAL = re.compile(r"(?:interval\s+)?([0-9]+)\s+(week|day|hour|minute|second)s?", re.IGNORECASE)
-_UNIT_MS = {
-    "week": 604_800_000,
-    "day": 86_400_000,
-    "hour": 3_600_000,
-    "minute": 60_000,
-    "second": 1000,
-}
 _OF_VERSION = re.compile(r"([0-9]{20})\.(?:json|crc|checkpoint(?:\..+)?\.parquet)")
 
 
@@ -63,8 +63,12 @@ def find_orphans(log: TableLog, listed: ListedTable, storage: Storage) -> Orphan
     files = list_log(storage, log.directory)
     current = log.files(state)
     named = _leaves([*current.added, *current.removed])
+    expired = find_expired(state, current.removed, listed.now_ms)
     if plan_orphans(listed, named):
-        named |= _list_older(log, files)
+        older = _read_older(log, files)
+        named |= _leaves([*older.added, *older.removed])
+        expired |= find_expired(state, older.removed, listed.now_ms)
+    named -= _leaves(expired - current.added.keys())
     known = sum(names.leaf(each.path) in named for each in listed.below)
     versions = sum(each.is_version for each in files)
     steps = *plan_orphans(listed, named), *plan_log(log, state, files, listed)
@@ -92,8 +96,8 @@ def list_log(storage: Storage, directory: str) -> list[LogFile]:
     ]
 
 
-def _list_older(log: TableLog, files: Sequence[LogFile]) -> frozenset[str]:
-    """Return the names of the data files in all versions that can still be read.
+def _read_older(log: TableLog, files: Sequence[LogFile]) -> Files:
+    """Return the data files in all versions that can still be read.
 
     The oldest checkpoint and the versions after it have what newer checkpoints have, and more.
     """
@@ -104,7 +108,7 @@ def _list_older(log: TableLog, files: Sequence[LogFile]) -> frozenset[str]:
     for each in files:
         if each.is_version:
             found.apply(log.actions(each.version))
-    return _leaves([*found.added, *found.removed])
+    return found
 
 
 def _leaves(paths: Iterable[str]) -> frozenset[str]:
@@ -142,7 +146,7 @@ def plan_log(
 def _cutoff_ms(state: TableState, now_ms: int) -> int:
     """Return before which time a version may go; -1: none may."""
     settings = state.metadata.get("configuration") or {}
-    found = _INTERVAL.fullmatch(settings.get(_RETENTION, _DEFAULT_RETENTION).strip())
-    if found is None or settings.get(_ENABLED, "true").lower() != "true":
+    kept_ms = interval_ms(state, _RETENTION, _DEFAULT_RETENTION)
+    if kept_ms is None or settings.get(_ENABLED, "true").lower() != "true":
         return -1
-    return now_ms - int(found[1]) * _UNIT_MS[found[2].lower()]
+    return now_ms - kept_ms

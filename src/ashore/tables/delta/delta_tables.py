@@ -184,7 +184,7 @@ class DeltaTables:
         try:
             state = log.read()
             if state is not None:
-                log.checkpoint(state)
+                log.checkpoint(state, self._clock.now_ms())
         except (SyncFailed, CallsHang):
             raise
         except (StorageError, CatalogError):

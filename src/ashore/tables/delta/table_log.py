@@ -7,8 +7,9 @@ A state that is kept is used only while the file that it ends with is what it wa
 dropped, and perhaps created again, is read anew.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,7 +28,18 @@ from ashore.tables.delta.table_checkpoint import decode_checkpoint, encode_check
 
 CHECKPOINT_EVERY = 100  # versions, unless the table says so
 KEPT_MAX = 1000  # versions in memory; others are read again
-_INTERVAL: Final = "delta.checkpointInterval"
+_EVERY: Final = "delta.checkpointInterval"
+_REMOVED_RETENTION: Final = "delta.deletedFileRetentionDuration"
+_DEFAULT_RETENTION = "interval 1 week"
+_REMOVED_KEPT_MS = 604_800_000  # in checkpoints, after that: `ashore clean` finds them quickly
+_INTERVAL = re.compile(r"(?:interval\s+)?([0-9]+)\s+(week|day|hour|minute|second)s?", re.IGNORECASE)
+_UNIT_MS = {
+    "week": 604_800_000,
+    "day": 86_400_000,
+    "hour": 3_600_000,
+    "minute": 60_000,
+    "second": 1000,
+}
 _VERSION = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 
@@ -138,12 +150,12 @@ class TableLog:
         """Forget the state: another writer may have cleaned the log that it begins with."""
         self._state = None
 
-    def checkpoint(self, state: TableState) -> None:
+    def checkpoint(self, state: TableState, now_ms: int) -> None:
         """Write a checkpoint of a state, if it is time for one and no other writer has.
 
-        Readers find it by listing the log: the file `_last_checkpoint` would be overwritten.
+        Files that were removed long ago are left out, or it would grow for ever.
         """
-        every = int((state.metadata.get("configuration") or {}).get(_INTERVAL, CHECKPOINT_EVERY))
+        every = int((state.metadata.get("configuration") or {}).get(_EVERY, CHECKPOINT_EVERY))
         if state.version - state.checkpoint < every:
             return
         files = self.files(state)
@@ -151,12 +163,27 @@ class TableLog:
         actions += [
             {"txn": {"appId": app, "version": number}} for app, number in state.transactions.items()
         ]
-        actions += [*files.added.values(), *files.removed.values()]
+        expired = find_expired(state, files.removed, now_ms - _REMOVED_KEPT_MS)
+        removed = [each for path, each in files.removed.items() if path not in expired]
+        actions += [*files.added.values(), *removed]
         leaf = f"{state.version:020}.checkpoint.parquet"
         with suppress(PathExists):
             self._storage.create(names.join(self.directory, leaf), encode_checkpoint(actions))
         self._checkpoints = {state.version: [leaf]}
         state.checkpoint = state.version
+        self._point_to(state.version, len(actions))
+
+    def _point_to(self, version: int, size: int) -> None:
+        """Make readers list the log from a checkpoint on, which is there.
+
+        The file is a hint: one that is missing, or names an older checkpoint, costs time only. So
+        it may be deleted and created, and calls of several writers may come in any order.
+        """
+        path = names.join(self.directory, "_last_checkpoint")
+        with suppress(PathMissing):
+            self._storage.delete(path)
+        with suppress(PathExists):
+            self._storage.create(path, json.dumps({"version": version, "size": size}).encode())
 
     def _load(self) -> TableState | None:
         leaves = [names.leaf(each.path) for each in self._storage.list(self.directory)]
@@ -207,6 +234,25 @@ class TableLog:
             f"{self.directory} has no version {number}, and newer ones",
             hint="nothing was written; restore the table's log",
         )
+
+
+def interval_ms(state: TableState, name: str, default: str) -> int | None:
+    """Return a setting of a table that is an interval; None: it is not understood."""
+    settings = state.metadata.get("configuration") or {}
+    found = _INTERVAL.fullmatch(settings.get(name, default).strip())
+    return int(found[1]) * _UNIT_MS[found[2].lower()] if found else None
+
+
+def find_expired(state: TableState, removed: Mapping[str, Action], now_ms: int) -> set[str]:
+    """Return the removed files of a table that are not kept for readers of older versions."""
+    kept_ms = interval_ms(state, _REMOVED_RETENTION, _DEFAULT_RETENTION)
+    if kept_ms is None:
+        return set()
+    return {
+        path
+        for path, each in removed.items()
+        if int(each["remove"].get("deletionTimestamp") or 0) < now_ms - kept_ms
+    }
 
 
 def find_checkpoints(leaves: Iterable[str]) -> dict[int, list[str]]:
