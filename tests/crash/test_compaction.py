@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table import Table
 from tests.crash.compaction_job import (
     check_compacted,
     landed_world,
@@ -14,7 +15,14 @@ from tests.crash.compaction_job import (
     visible,
 )
 from tests.crash.harness import FAULTS, NAME
-from tests.crash.iceberg_job import CATALOG_CALLS, TABLE, IcebergWorld, read_offsets
+from tests.crash.iceberg_job import (
+    CATALOG_CALLS,
+    TABLE,
+    IcebergWorld,
+    expire,
+    land,
+    read_offsets,
+)
 from tests.shares import share_of
 
 from ashore.log.entries import Compact
@@ -25,6 +33,8 @@ from ashore.proof.evidence.ledger import LedgerBuilder
 from ashore.proof.evidence.log_reading import LogReading
 from ashore.proof.evidence.result import ProblemKind, Status
 from ashore.tables.iceberg import iceberg_tables
+from ashore.tables.iceberg.iceberg_tables import IcebergTables
+from ashore.tables.readable import SnapshotFiles
 from ashore.topics.write import rewrite
 from ashore_lab.testing import Fault, LateEffect, StopProcess
 
@@ -215,6 +225,48 @@ def test_a_batch_that_lands_while_verify_looks_is_not_lost(
     verdict = verify(world)
     assert verdict.totals.landed == 6
     assert verdict.status is Status.OK
+
+
+def replace_all(world: IcebergWorld) -> Table:
+    """Another writer puts all files together."""
+    table = world.catalog().load_table(TABLE)
+    table.overwrite(table.scan().to_arrow())
+    return table.refresh()
+
+
+def test_files_that_an_expired_snapshot_has_replaced_are_not_lost(tmp_path: Path) -> None:
+    world = landed_world(tmp_path)
+    expire(replace_all(world))
+    verdict = verify(world)
+    assert verdict.totals.lost == verdict.totals.duplicated == 0
+    assert {each.status for each in verdict.tables} == {Status.UNPROVABLE}
+    assert "expired snapshots of other writers" in verdict.not_checked[0].reason
+
+
+def test_a_snapshot_of_another_writer_is_found_where_those_after_it_have_expired(
+    tmp_path: Path,
+) -> None:
+    world = landed_world(tmp_path)
+    replace_all(world)
+    land(world, [5])
+    land(world, [6])
+    table = world.catalog().load_table(TABLE)
+    after = table.snapshots()[-2]
+    table.maintenance.expire_snapshots().by_id(after.snapshot_id).commit()
+    assert "(delete) has removed files" in verify(world).not_checked[0].reason
+
+
+def test_a_file_that_the_table_has_lost_is_lost_after_a_compaction_that_expired(
+    tmp_path: Path,
+) -> None:
+    """All snapshots are the job's own: none of them has removed it."""
+    world = landed_world(tmp_path)
+    assert start_compaction(world).run() is None
+    expire(world.catalog().load_table(TABLE))
+    names_none = SnapshotFiles({}, made=3, known=frozenset())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(IcebergTables, "readable", lambda *_: names_none)
+        assert verify(world).totals.lost == 5
 
 
 @pytest.mark.parametrize(("first", "status"), [(100, Status.OK), (3, Status.WRONG)])

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.crash.compaction_job import RULE
 from tests.crash.harness import FAULTS, NAME
-from tests.crash.iceberg_job import TABLE, build_job
+from tests.crash.iceberg_job import TABLE, append, build_job
 from tests.crash.test_delta import LOG, DeltaWorld, delta_world
 from tests.shares import share_of
 
@@ -22,7 +22,7 @@ from ashore.proof.evidence.log_reading import read_ledger
 from ashore.proof.evidence.result import Status, VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.storage.open import LakeAddress
-from ashore.tables.delta import delta_tables
+from ashore.tables.delta import delta_tables, table_log
 from ashore.tables.delta.delta_tables import DeltaTables
 from ashore.tables.delta.table_log import TableLog
 from ashore.topics.open_job import OpenJob
@@ -148,6 +148,61 @@ def test_a_file_that_another_writer_has_removed_does_not_come_back() -> None:
     assert [each.abandoned for each in closings if each.abandoned]
     assert read_log(world.machine, NAME).unclosed is None
     assert {each.final for each in read_ledger(world.machine, NAME.job).files} > visible(world)
+
+
+def remove(world: DeltaWorld, files: Sequence[str], info: dict[str, object]) -> None:
+    """Create a version of another writer that removes files."""
+    log = TableLog(world.machine, TABLE)
+    state = log.read()
+    removes = [
+        {"remove": {"path": each.removeprefix("ods.db/clicks/"), "deletionTimestamp": 1}}
+        for each in files
+    ]
+    assert log.create(state.version + 1, [{"commitInfo": info}, *removes])
+
+
+def restore(world: DeltaWorld, file: str) -> None:
+    """Set the table back to the version before the last one, which has added a file."""
+    version = TableLog(world.machine, TABLE).read().version
+    info = {"operation": "RESTORE", "operationParameters": {"version": version - 1}}
+    remove(world, [file], info)
+
+
+def land_one(world: DeltaWorld, number: int) -> str:
+    """Land a record and return its file."""
+    before = visible(world)
+    append(world.source, [number])
+    assert world.start().run() is None
+    (file,) = visible(world) - before
+    return file
+
+
+@pytest.mark.parametrize("every", [1, 100])
+def test_rows_that_a_restore_has_taken_out_are_lost_after_a_compaction(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint has the files that the compaction has removed, and not who has done it."""
+    monkeypatch.setattr(table_log, "CHECKPOINT_EVERY", every)
+    world = landed_world()
+    compact(world)
+    restore(world, land_one(world, 5))
+    assert verify(world).totals.lost == 1
+
+
+def test_files_that_a_version_of_long_ago_has_removed_are_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delta_tables, "VERSIONS_READ", 2)
+    world = landed_world()
+    remove(world, [min(visible(world))], {"operation": "DELETE"})
+    for number in (5, 6):
+        land_one(world, number)
+    verdict = verify(world)
+    assert verdict.totals.lost == 0
+    assert {each.status for each in verdict.tables} == {Status.UNPROVABLE}
+    assert "a version before" in verdict.not_checked[0].reason
+    restore(world, land_one(world, 7))
+    assert verify(world).totals.lost == 1, "of versions that are read nothing is unknown"
 
 
 def test_a_commit_on_another_base_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,9 @@ class SnapshotFiles:
     files: Mapping[str, int]  # path in the lake, size in bytes
     rewritten: str = ""  # which snapshot of another writer has removed files, in words
     marks: Mapping[str, str] = field(default_factory=dict)  # of sinks: how far they came
+    begins: int = 0  # Delta: the oldest version that was read for it
+    made: int = 0  # Iceberg: snapshots that the table ever had
+    known: frozenset[int] = frozenset()  # Iceberg: the ids of those that have not expired
 
 
 @dataclass(frozen=True, slots=True)

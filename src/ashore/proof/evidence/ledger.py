@@ -116,6 +116,7 @@ class Ledger:
     table_of: dict[str, str]  # each table, late and dead ones too, to its main table
     unclosed: dict[str, int]  # slice: number of the entry whose effects may not have happened
     begun: tuple[tuple[str, Begin], ...]  # slices that continued from a savepoint
+    commits: dict[str, frozenset[int]]  # of each table in a table format: those that were made
     problems: tuple[Problem, ...]
 
     @property
@@ -148,6 +149,8 @@ class LedgerBuilder:
         self._rollbacks: dict[str, int] = {}  # slice: number of the last one
         self._compacts: dict[str, Compact] = {}  # slice: one that is not closed
         self._begun: dict[str, Begin] = {}  # slices that continued from a savepoint
+        self._ordered: dict[str, tuple[TableCommit, ...]] = {}  # slice: by its unclosed entry
+        self._commits: dict[str, set[int]] = defaultdict(set)
         self._retired: dict[tuple[str, str], list[tuple[str, Entry]]] = defaultdict(list)
         self._problems: list[Problem] = []
         # Of the leaders that reported where ranges end; None: an older release, or not asked.
@@ -240,6 +243,7 @@ class LedgerBuilder:
         for drained in (self._parts, self._files, self._skipped, self._problems):
             drained.clear()
         self._batches.clear()
+        self._commits.clear()
         return ledger
 
     def finish(self) -> Ledger:
@@ -263,6 +267,7 @@ class LedgerBuilder:
             table_of=dict(self._tables),
             unclosed=dict(self._unclosed),
             begun=tuple(sorted(self._begun.items(), key=lambda each: each[0])),
+            commits={table: frozenset(ids) for table, ids in self._commits.items()},
             problems=(*self._problems, *self._judge_ranges()),
         )
 
@@ -271,6 +276,8 @@ class LedgerBuilder:
     def _take_closing(self, slice_name: str, closing: Closing | None) -> None:
         if closing is not None and closing.entry is not None:
             self._unclosed.pop(slice_name, None)  # a closing may also only say what is done
+            for each in self._ordered.pop(slice_name, ()) if not closing.abandoned else ():
+                self._commits[each.table].add(each.snapshot_id)
             self._close_compact(slice_name, is_done=not closing.abandoned)
 
     def _take_join(self, name: SliceName, body: Join | Begin) -> None:
@@ -387,6 +394,7 @@ class LedgerBuilder:
         else:
             parts = tuple(PartKey(name.slice, number, key) for key, _ in shards)
             commits = {each.table: each for each in body.commits}
+        self._ordered[name.slice] = tuple(commits.values())
         listed = []
         for file in body.files:
             target = body.targets[file.target]

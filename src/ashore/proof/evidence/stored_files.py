@@ -40,8 +40,8 @@ class Visible:
 
     files: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)  # directory: why
-    # Tables in a table format, whose readers see no other files, and who has removed some.
-    rewritten: dict[str, str] = field(default_factory=dict)
+    # Tables in a table format, whose readers see no other files.
+    snapshots: dict[str, SnapshotFiles] = field(default_factory=dict)
     later: dict[str, int] = field(default_factory=dict)  # files of these, once the log was read
 
     def read_later(self, snapshots: Snapshots) -> None:
@@ -49,7 +49,7 @@ class Visible:
 
         Raises CatalogError.
         """
-        for table in self.rewritten:
+        for table in self.snapshots:
             if (found := snapshots(table)) is not None:
                 self.later.update(found.files)
 
@@ -69,7 +69,7 @@ def list_visible(
     def look(table: str) -> SnapshotFiles | None:
         found = snapshots(table)
         if found is not None:
-            visible.rewritten[table] = found.rewritten
+            visible.snapshots[table] = found
         return found
 
     for listed, (directory, found) in enumerate(walk_readable(storage, tables, look), 1):
@@ -102,9 +102,10 @@ def look_at_files(
                 is_read = since_ms is None or file.written_ms >= since_ms
                 size = visible.files.get(file.final, visible.later.get(file.final))
                 is_in_flight = ledger.is_in_flight(file)
-                if size is None and not is_in_flight and file.target.table in visible.rewritten:
+                found = visible.snapshots.get(file.target.table)
+                if size is None and not is_in_flight and found is not None:
                     done += 1
-                    yield file, _unnamed(file, visible.rewritten[file.target.table])
+                    yield file, _unnamed(file, found, ledger)
                     continue
                 if not is_read and size is not None:
                     done += 1
@@ -126,15 +127,29 @@ def look_at_files(
                 future.cancel()
 
 
-def _unnamed(file: LoggedFile, rewritten: str) -> FileLook:
+def _unnamed(file: LoggedFile, found: SnapshotFiles, ledger: Ledger) -> FileLook:
     """Return what is known of a file that the current snapshot of its table does not name.
 
     Where another writer has removed files, its rows may be in others, or deleted on purpose.
     """
-    if not rewritten:
+    removed = found.rewritten or _why_unknown(file, found, ledger)
+    if not removed:
         return FileLook(None)
-    why = f"{rewritten}, and its rows are not looked for in others"
+    why = f"{removed}, and its rows are not looked for in others"
     return FileLook(file.final, file.file.size_bytes, failed=why)
+
+
+def _why_unknown(file: LoggedFile, found: SnapshotFiles, ledger: Ledger) -> str:
+    """Return why another writer may have removed a file, although no snapshot shows it, in words.
+
+    A snapshot that is neither known to its table nor ordered by the log was another writer's.
+    """
+    if file.commit is not None and file.commit.snapshot_id < found.begins:
+        return f"a version before {found.begins}, which was not read, may have removed it"
+    expired = found.made - len(found.known | ledger.commits.get(file.target.table, frozenset()))
+    if expired <= 0:
+        return ""
+    return f"one of {expired} expired snapshots of other writers may have removed it"
 
 
 def look_at_file(

@@ -269,11 +269,11 @@ def _note_records(opened: OpenJob) -> list[str]:
 
 
 def _find_wrong(orphans: Iterable[Problem], visible: Visible) -> Iterator[Problem]:
-    return (each for each in orphans if not is_of_other_writer(each, visible.rewritten))
+    return (each for each in orphans if not is_of_other_writer(each, visible.snapshots))
 
 
 def _note_other_writers(orphans: Iterable[Problem], visible: Visible) -> Iterator[str]:
-    found = [each for each in orphans if is_of_other_writer(each, visible.rewritten)]
+    found = [each for each in orphans if is_of_other_writer(each, visible.snapshots)]
     for table, count in sorted(Counter(table_of_path(each.place, {}) for each in found).items()):
         yield f"{table} has {count:,} files of other writers: no log lists them"
 

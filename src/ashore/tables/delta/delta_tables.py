@@ -52,6 +52,7 @@ from ashore.tables.table_format import Orphans
 
 ATTEMPTS = 8  # of a commit, while no answer comes
 WINNERS_MAX = 1000  # other writers that win before it, one after the other
+VERSIONS_READ = 1000  # at most, to see which of them has removed files
 
 
 class DeltaTables:
@@ -150,7 +151,8 @@ class DeltaTables:
             for path, action in files.added.items()
         }
         marks = {app: str(version) for app, version in state.transactions.items()}
-        return SnapshotFiles(sizes, _find_rewrite(log, state), marks)
+        rewritten, begins = _find_rewrite(log, state)
+        return SnapshotFiles(sizes, rewritten, marks, begins=begins)
 
     def find_orphans(self, listed: ListedTable) -> Orphans:
         """See TableFormat. Raises TableOwned and CatalogError too."""
@@ -265,23 +267,21 @@ def _conflict(table: str, conflicts: list[str]) -> SchemaConflict:
     )
 
 
-def _find_rewrite(log: TableLog, state: TableState) -> str:
+def _find_rewrite(log: TableLog, state: TableState) -> tuple[str, int]:
     """Return which version, the newest, has removed files of a table, in words; empty: none.
 
-    One that was set back by RESTORE is none of those: its rows are lost.
+    One that was set back by RESTORE is none of those: its rows are lost. The number is that of the
+    oldest version that was read: whether older ones have removed files is not known.
     """
     at = state.version
-    while at > state.checkpoint:
-        version = log.version(at)
+    for _ in range(VERSIONS_READ):
+        version = log.version(at) if at >= 0 else None
         if version is None:
-            return ""
+            break
         if version.restored is not None:
             at = version.restored
             continue
         if version.removes and not version.is_own:
-            return f"version {at} ({version.operation or 'unknown'}) has removed files"
+            return f"version {at} ({version.operation or 'unknown'}) has removed files", 0
         at -= 1
-    files = log.files(state)
-    if at >= 0 and state.checkpoint >= 0 and files.removed:
-        return f"versions up to {state.checkpoint} have removed files"
-    return ""
+    return "", at + 1

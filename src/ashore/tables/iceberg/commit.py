@@ -356,6 +356,15 @@ def _set_ref(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRe
     )
 
 
+def _older_too(metadata: TableMetadata) -> Iterator[Snapshot]:
+    """Yield the snapshots of main, then those before the first that has expired."""
+    oldest = 0
+    for each in _history(metadata):
+        yield each
+        oldest = each.sequence_number or 0
+    yield from (each for each in metadata.snapshots if (each.sequence_number or 0) < oldest)
+
+
 def find_data_files(table: Table) -> Iterator[DataFile]:
     """Yield the files that readers of a table's current snapshot see."""
     for entry in find_entries(table):
@@ -376,7 +385,7 @@ def find_rewrite(metadata: TableMetadata) -> str:
 
     A compaction of Ashore is none: the log has its rows.
     """
-    for each in _history(metadata):
+    for each in _older_too(metadata):
         operation = each.summary.operation if each.summary else Operation.OVERWRITE
         is_own = each.summary is not None and each.summary["ashore.job"] is not None
         if operation is not Operation.APPEND and not is_own:

@@ -202,7 +202,15 @@ class IcebergTables:
                 each.file_path.removeprefix(root): each.file_size_in_bytes
                 for each in find_data_files(found)
             }
-            return SnapshotFiles(files, find_rewrite(found.metadata), find_marks(found.metadata))
+            metadata = found.metadata
+            known = {each.snapshot_id for each in metadata.snapshots if each.sequence_number}
+            return SnapshotFiles(
+                files,
+                find_rewrite(metadata),
+                find_marks(metadata),
+                made=found.last_sequence_number,
+                known=frozenset(known),
+            )
 
     def find_orphans(self, listed: ListedTable) -> Orphans:
         """See TableFormat. Raises CatalogError too."""
