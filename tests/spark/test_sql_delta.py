@@ -36,3 +36,31 @@ def test_each_batch_of_a_query_is_a_version(kafka: Kafka, tmp_path: Path) -> Non
     land(job_file, uses_spark=True)
     table.update_incremental()
     assert len(table.to_pyarrow_table()) == 51
+
+
+@pytest.mark.thirds("Spark, a bucket, Delta")
+def test_a_query_puts_small_files_together_between_its_batches(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    topic = f"delta_{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic)
+    servers = kafka.bootstrap_servers
+    content = even_ids(servers, tmp_path, topic, "delta")
+    compaction = {"compact": {"every": "1ms", "min_files": 2, "sort_by": ["id"]}}
+    tables = [{**each, **compaction} if "topic" not in each else each for each in content["tables"]]
+    job_file = land_twice(
+        servers,
+        {**content, "tables": tables, "batch": {"max_records": 10}},
+        *(topic, tmp_path),
+        uses_spark=True,
+    )
+    table = DeltaTable(tmp_path / "lake/ods.db/even")
+    rows = table.to_pyarrow_table().sort_by("id").to_pylist()
+    assert rows == [{"id": number, "ids": [number]} for number in range(0, 100, 2)]
+    operations = [each["operation"] for each in table.history()]
+    assert operations.count("WRITE") == 10
+    assert "OPTIMIZE" in operations
+    assert len(table.file_uris()) < 10
+    with open_job(job_file) as opened:
+        verdict = verify_job(opened)
+    assert verdict.exit_code == 0, verdict.summary

@@ -25,6 +25,7 @@ class CompactRule:
 
     target_bytes: int
     files_min: int  # fewer small files of a partition are left as they are
+    every_s: float = 0.0  # how often a running job looks for them
 
     def is_small(self, file: DataFile) -> bool:
         """Return whether a file is worth to be put together with others."""
@@ -82,6 +83,23 @@ def plan_groups(files: Iterable[ListedFile], rule: CompactRule) -> tuple[FileGro
     return tuple(found)
 
 
+def leave_large(files: Iterable[ListedFile]) -> Iterable[ListedFile]:
+    """Yield the files of each layout without those that are larger than all smaller ones together.
+
+    For who puts files together again and again: a new file is larger by half than its largest old
+    one, at least, so that a row is written anew a few times on its way to the target.
+    """
+    by_layout: dict[tuple[Target, int, int], list[ListedFile]] = {}
+    for each in files:
+        by_layout.setdefault(each.layout, []).append(each)
+    for listed in by_layout.values():
+        sizes = sorted(each.file.size_bytes for each in listed)
+        smaller = sum(sizes)
+        while sizes and sizes[-1] > 2 * (smaller - sizes[-1]):
+            smaller -= sizes.pop()
+        yield from (each for each in listed if sizes and each.file.size_bytes <= sizes[-1])
+
+
 def _fill(files: Sequence[ListedFile], rule: CompactRule) -> Iterable[FileGroup]:
     """Yield neighbours whose bytes are about the target, each with one meaning of an offset."""
     group: list[ListedFile] = []
@@ -103,7 +121,9 @@ def _fill(files: Sequence[ListedFile], rule: CompactRule) -> Iterable[FileGroup]
         yield FileGroup(tuple(group))
 
 
-def split_chunks(groups: Iterable[FileGroup]) -> Iterable[tuple[FileGroup, ...]]:
+def split_chunks(
+    groups: Iterable[FileGroup], bytes_max: int = CHUNK_BYTES
+) -> Iterable[tuple[FileGroup, ...]]:
     """Yield groups that one entry replaces: of one schema and one spec, and not too many."""
     by_schema: dict[tuple[int, int], list[FileGroup]] = {}
     for group in groups:
@@ -114,7 +134,7 @@ def split_chunks(groups: Iterable[FileGroup]) -> Iterable[tuple[FileGroup, ...]]
         files = size_bytes = 0
         for group in alike:
             files, size_bytes = files + len(group.files), size_bytes + group.size_bytes
-            if chunk and (files > CHUNK_FILES or size_bytes > CHUNK_BYTES):
+            if chunk and (files > CHUNK_FILES or size_bytes > bytes_max):
                 yield tuple(chunk)
                 chunk, files, size_bytes = [], len(group.files), group.size_bytes
             chunk.append(group)

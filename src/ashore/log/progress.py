@@ -121,10 +121,33 @@ class CheckpointCleaned:
     left_alone: int
 
 
-Measure = BatchCounted | FilesMoved | SliceMeasured | CallsCounted | Retrying | CheckpointCleaned
+@dataclass(frozen=True, slots=True)
+class FilesCompacted:
+    """A running job has put small files of a table together. For metrics, not shown.
+
+    `files` of `size_bytes` were replaced by `written` files.
+    """
+
+    kind: ClassVar[str] = "files_compacted"
+    slice: str
+    table: str
+    files: int
+    size_bytes: int
+    written: int
+
+
+Measure = (
+    BatchCounted
+    | FilesMoved
+    | SliceMeasured
+    | CallsCounted
+    | Retrying
+    | CheckpointCleaned
+    | FilesCompacted
+)
 MEASURES: tuple[type[Measure], ...] = (
     *(BatchCounted, FilesMoved, SliceMeasured, CallsCounted),
-    *(Retrying, CheckpointCleaned),
+    *(Retrying, CheckpointCleaned, FilesCompacted),
 )
 
 
@@ -141,6 +164,7 @@ class Step(StrEnum):
     MOVE = "move"
     SEAL = "seal"
     RETIRE = "retire"
+    COMPACT = "compact"
     IDLE = "idle"
 
 

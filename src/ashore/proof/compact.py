@@ -19,15 +19,14 @@ from ashore.log.plan_compact import (
     CompactRule,
     FileGroup,
     ListedFile,
-    compact_entry,
     plan_groups,
     split_chunks,
 )
-from ashore.log.positions import BatchTime
 from ashore.proof.evidence.ledger import Ledger
 from ashore.proof.evidence.log_reading import read_ledger
 from ashore.proof.evidence.result import Progress, quiet
 from ashore.storage.open import LakeAddress
+from ashore.topics.loop.compaction import ChunkWriter
 from ashore.topics.loop.job import lake_of
 from ashore.topics.open_job import OpenJob
 from ashore.topics.use.requirements import require_stopped
@@ -160,27 +159,27 @@ def compact_table(
 
     Raises and is interrupted as `apply_compaction`.
     """
-    from ashore.topics.write.batch import Order  # noqa: PLC0415 - --explain loads no Arrow
-    from ashore.topics.write.rewrite import rewrite_group  # noqa: PLC0415
-
     log, written, snapshots, abandoned = committer.log, 0, list[int](), list[str]()
+    writer = ChunkWriter(lake, plan.name, committer.storage)
     size_bytes = 0
+
+    def begin(group: FileGroup) -> bool:
+        nonlocal size_bytes
+        progress(plan.table, size_bytes, plan.size_bytes)
+        size_bytes += group.size_bytes
+        return True
+
     for chunk in split_chunks(plan.groups):
         fold = log.fold
         base = formats.begin_rewrite(plan.name, fold.commits[plan.table])
-        order = Order(lake, plan.name, fold.epoch, fold.next_batch - 1, BatchTime(fold.now_ms))
-        files = []
-        for task, group in enumerate(chunk):
-            progress(plan.table, size_bytes, plan.size_bytes)
-            files.append((group, rewrite_group(order, committer.storage, task, group)))
-            size_bytes += group.size_bytes
+        body = writer.write(fold, base, chunk, begin) or fail("a compaction was broken off")
         progress(plan.table, size_bytes, plan.size_bytes)
-        log.append(compact_entry(fold, base.id, base.drawn, files), None)
+        log.append(body, None)
         closing = committer.finish() or fail("a compaction closes nothing")
         log.append(Commit("compact"), closing)
         if closing.abandoned:
             abandoned.append(closing.abandoned)
         else:
-            written += len(files)
+            written += len(body.files)
             snapshots.append(base.drawn)
     return CompactedTable(plan, written, tuple(snapshots), tuple(abandoned))

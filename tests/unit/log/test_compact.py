@@ -16,6 +16,7 @@ from ashore.log.plan_compact import (
     CompactRule,
     ListedFile,
     compact_entry,
+    leave_large,
     plan_groups,
     split_chunks,
 )
@@ -184,3 +185,47 @@ def test_a_file_that_is_compacted_again_keeps_its_offsets() -> None:
     assert [part.entry for part in new.parts] == [2, 3, 5]
     assert [span.shard for span in new.files[0].spans] == [0, 1, 2]
     assert ReplacedFile("there", 6, 1000, "0" * 16) in new.replaced
+
+
+def of_sizes(*sizes: int) -> list[ListedFile]:
+    _, files = landed(1)
+    return [
+        replace(files[0], path=f"{n}", file=replace(files[0].file, size_bytes=size))
+        for n, size in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "left"),
+    [
+        ([], []),
+        ([7], []),
+        ([7, 7], [7, 7]),
+        ([100, 3, 2, 1], [3, 2, 1]),
+        ([6, 3, 2, 1], [6, 3, 2, 1]),
+        ([5, 9], [5, 9]),
+        ([103, 50, 1], []),
+    ],
+)
+def test_a_file_much_larger_than_the_others_together_is_left(
+    sizes: list[int], left: list[int]
+) -> None:
+    found = leave_large(of_sizes(*sizes))
+    assert [each.file.size_bytes for each in found] == left
+
+
+def test_a_row_is_written_anew_as_often_as_its_file_grows_by_half() -> None:
+    sizes, rewritten, rule = list[int](), 0, CompactRule(10_240, 10)
+    for _ in range(1_000):
+        sizes += [1] * 10
+        files = {each.path: each for each in of_sizes(*sizes)}
+        for group in plan_groups(leave_large(files.values()), rule):
+            for each in group.files:
+                del files[each.path]
+            rewritten += group.size_bytes
+            files["new"] = replace(
+                group.files[0], file=replace(group.files[0].file, size_bytes=group.size_bytes)
+            )
+        sizes = [each.file.size_bytes for each in files.values()]
+    assert len(sizes) < 20
+    assert rewritten < 10_000 * 20

@@ -112,6 +112,9 @@ def check_item(index: int, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with one item, its columns not looked at."""
     key: Key = ("tables", index)
     yield from _check_retention(key, item)
+    if item.compact is not None and (item.format not in SNAPSHOTS or not item.land):
+        message = "compact applies to tables in a table format, which have snapshots"
+        yield Finding((*key, "compact"), message, "remove the key, or write format: iceberg")
     if item.topic is None:
         yield from sql_checks.check_sink_table(key, item)
         return

@@ -7,7 +7,7 @@ What it promises: each field is right by itself; `checks` compares fields with e
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt
 
 from ashore.base.time_format import parse_time_format
 from ashore.jobs.file.naming import (
@@ -141,6 +141,29 @@ class Roll(Section):
     size_bytes: PositiveBytes = Field(
         default=256_000_000, alias="size", description="A file is closed at about this size."
     )
+
+
+class CompactSection(Section):
+    """When small files of a table in a table format are put together while the job runs."""
+
+    target_bytes: PositiveBytes = Field(
+        default=128_000_000, alias="target", description="The size of new files, about."
+    )
+    files_min: Annotated[StrictInt, Field(ge=2)] = Field(
+        default=10,
+        alias="min_files",
+        description="Partitions with fewer small files are left as they are.",
+    )
+    every_ms: PositiveMs = Field(
+        default=600_000,
+        alias="every",
+        description="How often small files are looked for, once everything in Kafka has landed.",
+    )
+
+    @property
+    def every_s(self) -> float:
+        """`every` in seconds."""
+        return self.every_ms / 1000
 
 
 def no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -342,6 +365,12 @@ class Table(Section):
     roll: Roll = Field(default=Roll(), description="When a file is full.")
     seal: SealSection = Field(
         default=SealSection(), description="When a table partition is complete."
+    )
+    compact: CompactSection | None = Field(
+        default=None,
+        description="Small files of an Iceberg or Delta table, and of its late and dead-letter "
+        "table, are put together while the job runs. Without it only by `ashore compact`.",
+        examples=["{every: 10m}"],
     )
     retention_ms: PositiveMs | None = Field(
         default=None,

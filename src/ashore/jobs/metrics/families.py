@@ -184,6 +184,15 @@ CLEANED_FILES = _counter(
 )
 CLEANED_BYTES = _counter("ashore_checkpoint_cleaned_bytes", ("slice",), "bytes of these files")
 
+COMPACTED_FILES = _counter(
+    "ashore_compacted_files",
+    ("slice", "table"),
+    "small files that the running job has replaced by larger ones",
+)
+COMPACTED_BYTES = _counter(
+    "ashore_compacted_bytes", ("slice", "table"), "bytes of the files that were replaced"
+)
+
 FAMILIES = tuple(each for each in vars().values() if isinstance(each, Family))
 
 # ---- a server

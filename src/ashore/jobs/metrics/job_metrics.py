@@ -21,6 +21,7 @@ from ashore.log.progress import (
     BatchCounted,
     CallsCounted,
     CheckpointCleaned,
+    FilesCompacted,
     FilesMoved,
     QueryProgress,
     Retrying,
@@ -111,6 +112,10 @@ class JobMetrics:
             case CheckpointCleaned():
                 self._counter(families.CLEANED_FILES, event.slice).inc(event.files)
                 self._counter(families.CLEANED_BYTES, event.slice).inc(event.size_bytes)
+            case FilesCompacted():
+                place = event.slice, event.table
+                self._counter(families.COMPACTED_FILES, *place).inc(event.files)
+                self._counter(families.COMPACTED_BYTES, *place).inc(event.size_bytes)
 
     def end(self, exit_code: int) -> None:
         """Take in that the job process has ended."""

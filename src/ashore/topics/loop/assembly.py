@@ -29,8 +29,9 @@ from ashore.storage.open import LakeAddress
 from ashore.tables.catalog import Catalog, open_catalog
 from ashore.tables.open_format import open_formats
 from ashore.tables.table_format import Directories, TableFormat
+from ashore.topics.loop.compaction import ChunkWriter, Compactor, Rules
 from ashore.topics.loop.housekeeping import CleanRule
-from ashore.topics.loop.job import MAIN, iceberg_catalog, lake_of, uses_delta
+from ashore.topics.loop.job import MAIN, compact_rules, iceberg_catalog, lake_of, uses_delta
 from ashore.topics.loop.job_loop import JobLoop, Rhythm
 from ashore.topics.loop.job_streams import JobStreams, slice_plan
 from ashore.topics.loop.query_sink import QuerySink, QuerySlice
@@ -180,6 +181,7 @@ class JobAssembly:
             effects=self._effects(plan.name, self.streams.seal_address),
             sealer=Sealer(around.storage, self.streams.seal_rules),
             retirer=self._retirer(plan.name),
+            compactor=self._compactor(plan.name, self.streams.compact_rules),
             formats=around.formats,
         )
         return SliceLoop(plan, parts)
@@ -193,6 +195,12 @@ class JobAssembly:
         partitions that were sealed.
         """
         around, health = self.environment, self.job.health
+        rules = compact_rules(
+            (table, item)
+            for item in self.job.tables
+            if output and item.topic is None and item.table == output.table
+            for table in item.sink_tables
+        )
         return QuerySink(
             QuerySlice(
                 *(around.lake, name, output, remember_ms, around.accepted_by, topic),
@@ -200,6 +208,7 @@ class JobAssembly:
                 bad_share=health.max_share,
                 others=partial(read_others, around.storage, name),
                 formats=around.formats,
+                compactor=self._compactor(name, lambda: rules),
             ),
             storage=around.storage,
             log=self._log(name, lambda: output.tables if output else ()),
@@ -282,6 +291,16 @@ class JobAssembly:
             progress=around.progress,
             rules=self.streams.retire_rules,
             forget=partial(forget_partitions, around.catalog, self.job.job, around.lake.uri),
+        )
+
+    def _compactor(self, name: SliceName, rules: Rules) -> Compactor | None:
+        """Return what puts small files together; None: no table is compacted by the job."""
+        around = self.environment
+        if all(item.compact is None for item in self.job.tables):
+            return None
+        writer = ChunkWriter(around.lake, name, around.storage)
+        return Compactor(
+            writer, around.formats, rules, clock=around.clock, progress=around.progress
         )
 
     def _checked(self, spec: LandingSpec) -> LandingSpec:

@@ -20,6 +20,7 @@ from ashore.jobs.file.tables import GENERATION_COLUMN
 from ashore.jobs.heartbeat import Heartbeat
 from ashore.jobs.lake_mailbox import LakeMailbox
 from ashore.log.fold import EMPTY, Action, Fold
+from ashore.log.plan_compact import CompactRule
 from ashore.log.plan_retire import RetireRule
 from ashore.log.plan_seal import SealRule
 from ashore.log.tables import DELTA, ICEBERG, TableDefinition
@@ -226,6 +227,15 @@ def seal_rules(job: Job, resolved: Mapping[str, ResolvedTable]) -> tuple[SealRul
         if actions and "date" in spec.partition_by:
             rules[table] = SealRule(table, str(spec.timezone), spec.seal.delay_ms, actions)
     return tuple(rules[table] for table in sorted(rules))
+
+
+def compact_rules(tables: Iterable[tuple[str, Table]]) -> dict[str, CompactRule]:
+    """Return how tables, each with its item, are compacted while the job runs."""
+    return {
+        table: CompactRule(item.compact.target_bytes, item.compact.files_min, item.compact.every_s)
+        for table, item in tables
+        if item.compact is not None
+    }
 
 
 def retire_rules(

@@ -13,11 +13,13 @@ from ashore.jobs.file import Job, ResolvedTable, match_topics, select_topics
 from ashore.log.fold import EMPTY, Fold
 from ashore.log.names import SliceName
 from ashore.log.plan_batch import Limits
+from ashore.log.plan_compact import CompactRule
 from ashore.log.plan_retire import RetireRule
 from ashore.log.plan_seal import SealRule
 from ashore.log.tables import TableDefinition
 from ashore.storage.open import LakeAddress
 from ashore.topics.loop.job import (
+    compact_rules,
     define_tables,
     first_offset_of,
     landing_spec,
@@ -62,6 +64,7 @@ class JobStreams:
         self._specs: dict[str, LandingSpec] = {}
         self._seal_rules: tuple[SealRule, ...] = ()
         self._retire_rules: tuple[RetireRule, ...] = ()
+        self._compact_rules: dict[str, CompactRule] = {}
         self._waiting: set[str] = set()
         self._seal_addresses: dict[str, str | None] = {}
         self._claimed: set[str] = set()
@@ -84,6 +87,12 @@ class JobStreams:
             self._ensure(specs.values())
             self._seal_rules = seal_rules(self._job, resolved)
             self._retire_rules = retire_rules(resolved, self._seal_rules)
+            self._compact_rules = compact_rules(
+                (str(side.table), each.spec)
+                for each in resolved.values()
+                for side in (each, each.dead, each.late)
+                if side is not None
+            )
             self._waiting = waiting_tables(self._job, self._seal_rules)
             self._seal_addresses = {
                 str(each.table): each.spec.seal.http for each in resolved.values()
@@ -119,6 +128,10 @@ class JobStreams:
     def retire_rules(self) -> tuple[RetireRule, ...]:
         """Return how old partitions may become: of the topics that were looked up last."""
         return self._retire_rules
+
+    def compact_rules(self) -> Mapping[str, CompactRule]:
+        """Return how tables are compacted: of the topics that were looked up last."""
+        return self._compact_rules
 
     def waits_for_seal(self, table: str) -> bool:
         """Return whether the partitions of a table come into the catalog by their seals."""

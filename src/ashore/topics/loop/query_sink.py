@@ -48,6 +48,7 @@ from ashore.log.store.owner import TableDirectories
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 from ashore.tables.table_format import Directories, TableFormat
+from ashore.topics.loop.compaction import Compactor
 from ashore.topics.loop.definitions import (
     DefinePlan,
     Others,
@@ -170,6 +171,7 @@ class QuerySlice:
     bad_share: float = 0.01  # above it, bad records are reported
     others: Others = no_others  # tables of other slices of the job
     formats: TableFormat = field(default_factory=Directories)
+    compactor: Compactor | None = None  # None: its table is not compacted while the job runs
 
     @property
     def table(self) -> str:
@@ -405,6 +407,9 @@ class QuerySink:
             self._warn(text)
         self.progress.landed(self.plan.name.slice, landed)
         self._measure()
+        if self.plan.compactor is not None:
+            self.plan.compactor.note(entry, self.fold.epoch, prepare)
+            self.plan.compactor.run(self._entries)
         self._entries.write_snapshot(self.plan.remember_ms)
 
     def idle(self) -> None:

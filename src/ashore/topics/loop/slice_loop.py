@@ -57,6 +57,7 @@ from ashore.storage.open import LakeAddress
 from ashore.tables.ddl import FieldIds
 from ashore.tables.table_format import Directories, TableFormat
 from ashore.topics.loop.bisection import run_apart
+from ashore.topics.loop.compaction import Compactor
 from ashore.topics.loop.definitions import (
     DefinePlan,
     Definitions,
@@ -141,6 +142,7 @@ class SliceParts:
     effects: Effects | None = None  # None: what is deferred stays deferred
     sealer: Sealer | None = None
     retirer: Retirer | None = None  # None: no table has a retention
+    compactor: Compactor | None = None  # None: no table is compacted while the job runs
     formats: TableFormat = field(default_factory=Directories)
 
     def committer(self) -> Committer:
@@ -241,6 +243,8 @@ class SliceLoop:
         # Steps 4 to 6. Move, publish, close (the closing waits for the next entry).
         self._entries.finish()
         self._landed += 1
+        if self.parts.compactor is not None:
+            self.parts.compactor.note(entry, self.parts.log.fold.epoch, prepare)
         self._report_health(prepare)
         tables = tuple(sorted({target.table for target in written.targets}))
         files = len(written.files)
@@ -253,6 +257,8 @@ class SliceLoop:
         self._show_offsets()
         self._seal(self.parts.log.fold.current() if plan.is_behind else ())
         self._retire()
+        if not plan.is_behind:
+            self._compact()
         self._write_snapshot()
         return Tick.BEHIND if plan.is_behind else Tick.LANDED
 
@@ -261,8 +267,10 @@ class SliceLoop:
         if not self._entries.must_open:
             self._entries.close(reason)
 
-    def stop(self, *, finishes: bool = False) -> None:
+    def stop(self, *, finishes: bool = False) -> None:  # noqa: ARG002 - see Worker
         """See Worker. A batch is over by itself."""
+        if self.parts.compactor is not None:
+            self.parts.compactor.stop()
 
     def cancel(self) -> None:
         """See Worker."""
@@ -467,6 +475,11 @@ class SliceLoop:
         retired = PartitionsRetired(log.fold.end, len(plan), deleted, tables)
         self.parts.progress.retired(self.plan.name.slice, retired)
 
+    def _compact(self) -> None:
+        """Put small files together, now and then, where no record waits."""
+        if self.parts.compactor is not None:
+            self.parts.compactor.run(self._entries)
+
     def _show_offsets(self) -> None:
         """Show next offsets in the job's group. For tools that watch lag: nothing rests on it."""
         group = self.plan.commit_group
@@ -490,6 +503,7 @@ class SliceLoop:
         while self._entries.has_closing:
             self._entries.close("idle")
             self._entries.run_deferred()  # what may be done only once it is deferred
+        self._compact()
         self._write_snapshot()
 
     def _write_snapshot(self) -> None:
