@@ -86,7 +86,7 @@ def visible(world: IcebergWorld) -> set[str]:
     return {each.file_path.removeprefix(world.lake.root) for each in find_data_files(table)}
 
 
-def verify(world: IcebergWorld) -> VerifyResult:
+def open_world(world: IcebergWorld) -> OpenJob:
     tables = IcebergTables(CatalogAddress("ashore", ()), world.machine, world.clock)
     tables._opened = world.catalog()
 
@@ -94,7 +94,11 @@ def verify(world: IcebergWorld) -> VerifyResult:
         def _open_formats(self) -> IcebergTables:
             return tables
 
-    return verify_job(Job(build_job(), world.machine, world.source, world.clock))
+    return Job(build_job(), world.machine, world.source, world.clock)
+
+
+def verify(world: IcebergWorld) -> VerifyResult:
+    return verify_job(open_world(world))
 
 
 def check_compacted(world: IcebergWorld, gone: frozenset[int] = frozenset()) -> None:

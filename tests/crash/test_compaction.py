@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 from tests.crash.compaction_job import (
+    RULE,
     check_compacted,
     landed_world,
+    open_world,
     start_compaction,
     verify,
     visible,
@@ -25,10 +28,12 @@ from tests.crash.iceberg_job import (
 )
 from tests.shares import share_of
 
+from ashore.errors import JobFileInvalid
 from ashore.log.entries import Compact
 from ashore.log.files import BatchPlace
 from ashore.log.positions import StreamShard
 from ashore.log.store.reader import read_history, read_log
+from ashore.proof.compact import plan_compaction
 from ashore.proof.evidence.ledger import LedgerBuilder
 from ashore.proof.evidence.log_reading import LogReading
 from ashore.proof.evidence.result import ProblemKind, Status
@@ -324,6 +329,14 @@ def test_a_commit_on_another_base_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
     )
     with pytest.raises((AssertionError, IndexError)):
         test_rows_that_another_writer_has_deleted_do_not_come_back(tmp_path)
+
+
+@pytest.mark.parametrize("column", ["of_others", "tags"])
+def test_a_column_to_sort_by_has_to_be_there(column: str, tmp_path: Path) -> None:
+    world = landed_world(tmp_path)
+    assert plan_compaction(open_world(world), None, replace(RULE, sort_by=("ts", "kafka_offset")))
+    with pytest.raises(JobFileInvalid, match=f"no table has a column {column}"):
+        plan_compaction(open_world(world), None, replace(RULE, sort_by=("ts", column)))
 
 
 def test_a_value_that_was_written_wrong_is_found(

@@ -25,6 +25,10 @@ def compact(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
     min_files: Annotated[
         int, typer.Option(min=2, help="Leave partitions with fewer small files as they are.")
     ] = 10,
+    sort: Annotated[
+        str,
+        typer.Option(metavar="COLUMNS", help="Sort the rows of new files: `user,ts`."),
+    ] = "",
     explain: Explain = False,
     take_over: TakeOver = False,
     as_json: AsJson = False,
@@ -32,7 +36,9 @@ def compact(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
 ) -> None:
     """Put small files of Iceberg and Delta tables together. Older snapshots stay readable."""
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
-        plan = plan_compaction(opened, table, CompactRule(parse_size(target), min_files))
+        sort_by = tuple(each.strip() for each in sort.split(",") if each.strip())
+        rule = CompactRule(parse_size(target), min_files, sort_by=sort_by)
+        plan = plan_compaction(opened, table, rule)
         answers = {(each.name, each.table): _Answer(each) for each in plan}
         if not explain:
             with shown_progress(quiet=as_json) as progress:

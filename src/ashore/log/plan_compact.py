@@ -26,6 +26,7 @@ class CompactRule:
     target_bytes: int
     files_min: int  # fewer small files of a partition are left as they are
     every_s: float = 0.0  # how often a running job looks for them
+    sort_by: tuple[str, ...] = ()  # columns
 
     def is_small(self, file: DataFile) -> bool:
         """Return whether a file is worth to be put together with others."""
@@ -53,6 +54,7 @@ class FileGroup:
     """Files that become one."""
 
     files: tuple[ListedFile, ...]
+    sort_by: tuple[str, ...] = ()  # columns by which the rows of the file are sorted
 
     @property
     def target(self) -> Target:
@@ -84,7 +86,7 @@ def plan_groups(files: Iterable[ListedFile], rule: CompactRule) -> tuple[FileGro
 
 
 def leave_large(files: Iterable[ListedFile]) -> Iterable[ListedFile]:
-    """Yield the files of each layout without those that are larger than all smaller ones together.
+    """Yield the files of each layout without those of twice the size of all smaller ones together.
 
     For who puts files together again and again: a new file is larger by half than its largest old
     one, at least, so that a row is written anew a few times on its way to the target.
@@ -112,13 +114,13 @@ def _fill(files: Sequence[ListedFile], rule: CompactRule) -> Iterable[FileGroup]
         size_bytes += each.file.size_bytes
         spans += len(each.file.spans)
         if group and (is_other or size_bytes > rule.target_bytes or spans > SPANS_MAX):
-            yield FileGroup(tuple(group))
+            yield FileGroup(tuple(group), rule.sort_by)
             group, streams = [], {}
             size_bytes, spans = each.file.size_bytes, len(each.file.spans)
         group.append(each)
         streams |= named
     if group:
-        yield FileGroup(tuple(group))
+        yield FileGroup(tuple(group), rule.sort_by)
 
 
 def split_chunks(

@@ -26,6 +26,7 @@ from ashore.proof.evidence.ledger import Ledger
 from ashore.proof.evidence.log_reading import read_ledger
 from ashore.proof.evidence.result import Progress, quiet
 from ashore.storage.open import LakeAddress
+from ashore.tables.ddl import Atom, Decimal, parse_ddl
 from ashore.topics.loop.compaction import ChunkWriter
 from ashore.topics.loop.job import lake_of
 from ashore.topics.open_job import OpenJob
@@ -72,19 +73,34 @@ def plan_compaction(
 ) -> tuple[CompactTable, ...]:
     """Return what `apply_compaction` would do, for one table or for all of the job.
 
-    Raises JobFileInvalid where the log has no such table in a table format; LogDamaged,
-    TableReplaced, TableRolledBack, CatalogError, StorageError.
+    Raises JobFileInvalid where the log has no such table in a table format, or no table has a
+    column to sort by; LogDamaged, TableReplaced, TableRolledBack, CatalogError, StorageError.
     """
     commits = {name: opened.fold(name).commits for name in opened.slices}
     _require_known(table, commits)
     ledger = read_ledger(opened.storage, opened.job.job)
     with opened.formats() as formats:
-        return tuple(
+        plan = tuple(
             plan_table(formats, ledger, last, name, rule)
             for name, tables in commits.items()
             for last in (tables[each] for each in sorted(tables))
             if table in {None, last.table}
         )
+    _require_columns(rule.sort_by, plan)
+    return plan
+
+
+def _require_columns(sort_by: Sequence[str], plan: Sequence[CompactTable]) -> None:
+    """Raise JobFileInvalid where no file that is put together has a column to sort by."""
+    schemas = {group.target.schema for each in plan for group in each.groups}
+    fields = [field for schema in schemas for field in parse_ddl(schema).fields]
+    plain = {field.name for field in fields if isinstance(field.type, Atom | Decimal)}
+    for column in sort_by if schemas else ():
+        if column not in plain:
+            raise JobFileInvalid(
+                f"no table has a column {column} to sort by",
+                hint=suggest(column, sorted(plain), f"columns: {', '.join(sorted(plain))}"),
+            )
 
 
 def _require_known(

@@ -84,6 +84,13 @@ ERRORS = [
     pytest.param(
         ("select: null", "compact: {}"), 22, "tables[0].compact", "table format", "format: iceberg"
     ),
+    pytest.param(
+        ("format: parquet", "format: delta\n    compact: {sort_by: [usr]}"),
+        20,
+        "tables[0].compact.sort_by",
+        "no column usr",
+        "columns: ",
+    ),
     pytest.param(("ttl: 24h", "ttl: 0"), 27, "clean.ttl", "0 has no unit", "write 0s"),
     pytest.param(("ttl: 24h", "ttl: 1.2.3"), 27, "clean.ttl", "1.2.3 has no unit", "write 1.2.3s"),
     pytest.param(("ttl: 24h", "ttl: '" + "9" * 400 + "'"), 27, "clean.ttl", "has no unit", "write"),

@@ -182,6 +182,10 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
         seen.add(column.casefold())
     if item.topic is not None and item.mask:
         yield from _check_mask(key, item, found)
+    for column in item.compact.sort_by if item.compact and item.select is None else ():
+        if item.topic is not None and column not in {*columns, *item.provenance_columns}:
+            message = f"the table has no column {column} to sort by"
+            yield Finding((*key, "compact", "sort_by"), message, f"columns: {', '.join(columns)}")
     if item.event_time and item.select is None:
         yield from _check_event_time((*key, "event_time"), item.event_time, found)
     if item.select is None:  # else the table's columns are known to Spark only

@@ -143,6 +143,14 @@ class Roll(Section):
     )
 
 
+def no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names. Raises ValueRefused where one stands there twice."""
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueRefused(f"{', '.join(repeated)} appears twice", "name each once")
+    return names
+
+
 class CompactSection(Section):
     """When small files of a table in a table format are put together while the job runs."""
 
@@ -154,6 +162,12 @@ class CompactSection(Section):
         alias="min_files",
         description="Partitions with fewer small files are left as they are.",
     )
+    sort_by: Annotated[tuple[NonEmpty, ...], AfterValidator(no_repeats)] = Field(
+        default=(),
+        description="Columns by which the rows of a new file are sorted, so that readers skip "
+        "more of it. A file of more than about 512 MB in memory is several sorted runs.",
+        examples=["[user, ts]"],
+    )
     every_ms: PositiveMs = Field(
         default=600_000,
         alias="every",
@@ -164,14 +178,6 @@ class CompactSection(Section):
     def every_s(self) -> float:
         """`every` in seconds."""
         return self.every_ms / 1000
-
-
-def no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names. Raises ValueRefused where one stands there twice."""
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueRefused(f"{', '.join(repeated)} appears twice", "name each once")
-    return names
 
 
 def _time_in_order(columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -232,7 +232,12 @@ def seal_rules(job: Job, resolved: Mapping[str, ResolvedTable]) -> tuple[SealRul
 def compact_rules(tables: Iterable[tuple[str, Table]]) -> dict[str, CompactRule]:
     """Return how tables, each with its item, are compacted while the job runs."""
     return {
-        table: CompactRule(item.compact.target_bytes, item.compact.files_min, item.compact.every_s)
+        table: CompactRule(
+            item.compact.target_bytes,
+            item.compact.files_min,
+            item.compact.every_s,
+            item.compact.sort_by,
+        )
         for table, item in tables
         if item.compact is not None
     }

@@ -1,15 +1,17 @@
-"""Several Parquet files of a partition written as one, with the same rows in the same order.
+"""Several Parquet files of a partition written as one, with the same rows, as they were or sorted.
 
 What it promises: a file is read only if its bytes are those of the log. What was written is read
 back from the storage and compared with the old files, row by row and value by value, before it is
-returned. In memory are one old file, a row group, and at the end the new file.
+returned. In memory are one old file, a row group, and at the end the new file; of rows that are
+sorted also a run of about RUN_BYTES.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ashore.errors import FileConflict, check
@@ -20,6 +22,7 @@ from ashore.storage.base import Storage
 from ashore.topics.write.batch import Order
 from ashore.topics.write.data_files import FilePool, TargetRows, highest, lowest
 
+RUN_BYTES = 512 << 20  # of rows that are sorted at once; more of them are several runs
 _ROWS = 65_536  # read at once
 _NO_LIMIT = 1 << 62
 
@@ -27,14 +30,16 @@ _NO_LIMIT = 1 << 62
 def rewrite_group(order: Order, storage: Storage, task: int, group: FileGroup) -> DataFile:
     """Write the rows of a group as one staged file, and return it without its spans.
 
+    Sorted rows have the smallest values first and nulls last; equal ones stay in their order.
+    Columns that the files do not have, and nested ones, are not sorted by.
+
     Raises FileConflict where an old file is not what the log says; StorageError.
     If interrupted: an in-progress file remains; no entry names it.
     """
     pool = FilePool(order, task, storage)
     rows = (
         TargetRows(group.target, _NO_LIMIT, table, (), None, None)
-        for each in group.files
-        for table in _read_rows(_read_listed(storage, each))
+        for table in _sort(_read_old(storage, group), group.sort_by)
     )
     _, files = pool.write_all(rows)
     check(len(files) == 1, f"{len(files)} files were written for one")
@@ -43,7 +48,10 @@ def rewrite_group(order: Order, storage: Storage, task: int, group: FileGroup) -
         names.staging_directory(group.target.table, order.name, order.epoch),
         names.pending_name(order.batch, file.unique),
     )
-    _require_same(storage, staged, group, file)
+    data = storage.read(staged)
+    is_whole = hashlib.blake2b(data, digest_size=8).hexdigest() == file.checksum
+    check(is_whole and file.rows == group.rows, f"{staged} is not what was written")
+    _require_same(staged, _sort(_read_old(storage, group), group.sort_by), _read_rows(data))
     times = [each.file for each in group.files]
     return replace(
         file,
@@ -71,13 +79,42 @@ def _read_rows(data: bytes) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch]).replace_schema_metadata(None).cast(schema)
 
 
-def _require_same(storage: Storage, staged: str, group: FileGroup, file: DataFile) -> None:
+def _read_old(storage: Storage, group: FileGroup) -> Iterator[pa.Table]:
+    return (rows for each in group.files for rows in _read_rows(_read_listed(storage, each)))
+
+
+def _sort(tables: Iterable[pa.Table], sort_by: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield rows sorted, in runs; as they are where there is nothing to sort by."""
+    if not sort_by:
+        yield from tables
+        return
+    run, size_bytes = list[pa.Table](), 0
+    for table in tables:
+        run.append(table)
+        size_bytes += table.nbytes
+        if size_bytes >= RUN_BYTES:
+            yield from _sort_run(run, sort_by)
+            run, size_bytes = [], 0
+    if run:
+        yield from _sort_run(run, sort_by)
+
+
+def _sort_run(run: Sequence[pa.Table], sort_by: Sequence[str]) -> Iterator[pa.Table]:
+    rows = pa.concat_tables(run)
+    plain = {field.name for field in rows.schema if not pa.types.is_nested(field.type)}
+    keys = [(name, "ascending") for name in sort_by if name in plain]
+    if not keys:
+        yield from run
+        return
+    places = pc.sort_indices(rows, sort_keys=keys)  # stable
+    check(len(places) == len(pc.unique(places)) == len(rows), "rows came or went while sorted")
+    for start in range(0, len(rows), _ROWS):
+        yield rows.take(places.slice(start, _ROWS))
+
+
+def _require_same(staged: str, old: Iterator[pa.Table], new: Iterator[pa.Table]) -> None:
     """Raise InvariantBroken unless a staged file has the rows of a group, in their order."""
-    data = storage.read(staged)
-    is_whole = hashlib.blake2b(data, digest_size=8).hexdigest() == file.checksum
-    check(is_whole and file.rows == group.rows, f"{staged} is not what was written")
-    old = (rows for each in group.files for rows in _read_rows(_read_listed(storage, each)))
-    is_same = all(left.equals(right) for left, right in _pair(_bits(old), _bits(_read_rows(data))))
+    is_same = all(left.equals(right) for left, right in _pair(_bits(old), _bits(new)))
     check(is_same, f"{staged} has other values than the files that it would replace")
 
 
