@@ -1,5 +1,6 @@
 """A Delta table in a bucket, read by delta-rs through its own client of S3."""
 
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -8,10 +9,13 @@ from deltalake import DeltaTable
 from tests.job_files import compact, job_content, land_twice
 from tests.kafka_tools import create_topic
 
+from ashore.base.clock import SystemClock
 from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
+from ashore.topics.use.clean import clean_job, plan_clean_job
 from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.s3 import S3
+from ashore_lab.testing import FakeClock
 
 
 def test_a_topic_lands_in_a_delta_table_of_a_bucket(
@@ -56,3 +60,14 @@ def test_a_topic_lands_in_a_delta_table_of_a_bucket(
     table.update_incremental()
     assert sorted(table.to_pyarrow_table().column("id").to_pylist()) == list(range(100))
     assert len(table.file_uris()) == 1
+
+    now_ms = SystemClock().now_ms()
+    with open_job(job_file) as opened:
+        for days, files in ((6, 0), (8, 2)):
+            later = replace(opened, clock=FakeClock(now_ms + days * 86_400_000))
+            plan = plan_clean_job(later)
+            assert sum(each.file.path.endswith(".parquet") for each in plan.steps) == files
+        clean_job(later, plan)
+        verdict = verify_job(opened)
+    assert verdict.exit_code == 0, verdict.summary
+    assert sorted(table.to_pyarrow_table().column("id").to_pylist()) == list(range(100))
