@@ -297,3 +297,13 @@ def test_the_log_says_what_the_fold_has(tmp_path: Path) -> None:
     assert run_long(world, world.start()) is None
     (body,) = compactions(world)
     assert read_log(world.machine, NAME).commits[TABLE] == body.commit
+
+
+def test_late_and_dead_letter_tables_are_compacted_too(tmp_path: Path) -> None:
+    job = build_job(compact=COMPACT, on_invalid="dead_letter", late={"policy": "side"})
+    loop = iceberg_world(tmp_path, job).start().loop
+    loop.plan.streams()
+    assert loop.parts.compactor is not None
+    rules = loop.parts.compactor._rules()
+    assert rules.keys() == {TABLE, f"{TABLE}__dead", f"{TABLE}__late"}
+    assert {(each.target_bytes, each.files_min) for each in rules.values()} == {(1_000_000, 2)}
