@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ashore.jobs.jars import run_ivy, sha256_of
+from ashore.jobs.jars import by_release, ivy_dependency, parse_jar, run_ivy, sha256_of
 
 ROOT = Path(__file__).parent.parent
 Roots = dict[str, tuple[tuple[str, bool], ...]]
@@ -26,7 +26,9 @@ HEADER = """\
 # they die without a word. The server of S3 brings clients of every cloud, 155 jars; these are the
 # ones that it loads to keep objects in a directory. Hadoop's client of S3 brings one jar for all
 # services of Amazon, 600 MB; these are the ones that it uses, 20 MB. Delta's brings a Spark's
-# worth of jars, which Spark has in newer versions.
+# worth of jars, which Spark has in newer versions. The server of Iceberg's REST catalog is in the
+# tests of its library, last published with 1.11; Spark has what else it needs: Jetty, Jackson,
+# Hadoop.
 ROOTS: Roots = {
     "delta": (
         ("io.delta:delta-kernel-api:4.4.0", False),
@@ -44,6 +46,16 @@ ROOTS: Roots = {
         ("org.slf4j:slf4j-api:1.7.36", False),
         ("org.slf4j:slf4j-reload4j:1.7.36", False),
         ("ch.qos.reload4j:reload4j:1.2.22", False),
+    ),
+    "iceberg-rest": (
+        ("org.apache.iceberg:iceberg-api:1.11.0", False),
+        ("org.apache.iceberg:iceberg-bundled-guava:1.11.0", False),
+        ("org.apache.iceberg:iceberg-common:1.11.0", False),
+        ("org.apache.iceberg:iceberg-core:1.11.0", False),
+        ("org.apache.iceberg:iceberg-core:1.11.0:tests", False),
+        ("com.github.ben-manes.caffeine:caffeine:3.2.4", False),
+        ("org.apache.httpcomponents.core5:httpcore5:5.4.3", False),
+        ("org.xerial:sqlite-jdbc:3.54.1.0", False),
     ),
     "kafka": (
         ("org.apache.kafka:kafka_2.13:4.1.0", True),
@@ -140,7 +152,7 @@ SETTINGS = """\
 </ivysettings>
 """
 MODULE = """\
-<ivy-module version="2.0">
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="ashore" module="lock"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>{dependencies}<exclude org="org.apache.orc"/></dependencies>
@@ -150,16 +162,18 @@ MODULE = """\
 
 def resolve(roots: tuple[tuple[str, bool], ...], work: Path) -> dict[str, str]:
     """Return coordinate and checksum of every jar that `roots` come to, sorted."""
-    dependencies = ""
-    for coordinate, transitive in roots:
-        group, artifact, version = coordinate.split(":")
-        dependencies += (
-            f'<dependency org="{group}" name="{artifact}" rev="{version}"'
-            f' transitive="{str(transitive).lower()}" conf="default-&gt;master,runtime(*)"/>'
+    brings = dict(roots)
+    dependencies = "".join(
+        ivy_dependency(
+            jars,
+            f'transitive="{str(brings[jars[0].coordinate]).lower()}"'
+            ' conf="default-&gt;master,runtime(*)"',
         )
+        for jars in by_release(parse_jar(coordinate, "") for coordinate in brings)
+    )
     (work / "settings.xml").write_text(SETTINGS.format(work=work))
     (work / "ivy.xml").write_text(MODULE.format(dependencies=dependencies))
-    pattern = f"{work}/jars/[organisation]/[artifact]/[revision].[ext]"
+    pattern = f"{work}/jars/[organisation]/[artifact]/[revision](:[classifier]).[ext]"
     run_ivy(
         ["-settings", f"{work}/settings.xml", "-ivy", f"{work}/ivy.xml", "-retrieve", pattern],
         lambda jar: print(f"  {jar}", file=sys.stderr),

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -107,7 +107,7 @@ IVY_SETTINGS = """\
 </ivysettings>
 """
 IVY_MODULE = """\
-<ivy-module version="2.0">
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="ashore" module="jars"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
@@ -132,17 +132,20 @@ class Jar:
     group: str
     artifact: str
     version: str
+    classifier: str  # of a second jar of the same release, such as `tests`; or empty
     sha256: str
 
     @property
     def coordinate(self) -> str:
-        """Return `group:artifact:version`."""
-        return f"{self.group}:{self.artifact}:{self.version}"
+        """Return `group:artifact:version`, and the classifier after one more colon."""
+        parts = (self.group, self.artifact, self.version, self.classifier)
+        return ":".join(filter(None, parts))
 
     @property
     def path(self) -> str:
         """Return the path of the jar in the cache, relative to it."""
-        return f"{self.group}/{self.artifact}-{self.version}.jar"
+        leaf = "-".join(filter(None, (self.artifact, self.version, self.classifier)))
+        return f"{self.group}/{leaf}.jar"
 
 
 def load_lock() -> dict[str, tuple[Jar, ...]]:
@@ -155,9 +158,33 @@ def load_lock() -> dict[str, tuple[Jar, ...]]:
 
 
 def parse_jar(coordinate: str, sha256: str) -> Jar:
-    """Return the jar of `group:artifact:version`."""
-    group, artifact, version = coordinate.split(":")
-    return Jar(group, artifact, version, sha256)
+    """Return the jar of `group:artifact:version`, or of that with `:classifier`."""
+    group, artifact, version, *rest = coordinate.split(":")
+    return Jar(group, artifact, version, "".join(rest), sha256)
+
+
+def ivy_dependency(jars: Sequence[Jar], attributes: str) -> str:
+    """Return the element of Ivy's module for jars of one release.
+
+    Ivy takes a release once: its jars with and without a classifier stand in one element.
+    """
+    first = jars[0]
+    named = f'org="{first.group}" name="{first.artifact}" rev="{first.version}"'
+    artifacts = "".join(
+        f'<artifact name="{each.artifact}" type="jar" ext="jar"'
+        + (f' m:classifier="{each.classifier}"/>' if each.classifier else "/>")
+        for each in jars
+    )
+    is_plain = not any(each.classifier for each in jars)
+    return f"<dependency {named} {attributes}>{'' if is_plain else artifacts}</dependency>"
+
+
+def by_release(jars: Iterable[Jar]) -> list[list[Jar]]:
+    """Return jars in groups of those that one release has."""
+    found: dict[tuple[str, str, str], list[Jar]] = {}
+    for jar in jars:
+        found.setdefault((jar.group, jar.artifact, jar.version), []).append(jar)
+    return list(found.values())
 
 
 def cache_directory() -> Path:
@@ -248,13 +275,11 @@ def _fetch(jars: Sequence[Jar], cache: Path, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache) as name:
         work = Path(name)
         dependencies = "\n".join(
-            f'    <dependency org="{jar.group}" name="{jar.artifact}" rev="{jar.version}"'
-            ' transitive="false"/>'
-            for jar in jars
+            ivy_dependency(each, 'transitive="false"') for each in by_release(jars)
         )
         (work / "settings.xml").write_text(IVY_SETTINGS.format(cache=work / "ivy"))
         (work / "ivy.xml").write_text(IVY_MODULE.format(dependencies=dependencies))
-        pattern = f"{work}/jars/[organisation]/[artifact]-[revision].[ext]"
+        pattern = f"{work}/jars/[organisation]/[artifact]-[revision](-[classifier]).[ext]"
         run_ivy(
             ["-settings", f"{work}/settings.xml", "-ivy", f"{work}/ivy.xml", "-retrieve", pattern],
             lambda jar: progress(f"{next(arrived, len(jars))} of {len(jars)}: {jar}"),

@@ -10,6 +10,7 @@ import pytest
 from ashore.errors import JarMismatch, JavaMissing, ServiceError
 from ashore.jobs.jars import (
     Jar,
+    by_release,
     cache_directory,
     ensure_jars,
     find_java,
@@ -46,13 +47,24 @@ def ensure(cache: Path, jar: Jar = JAR) -> list[Path]:
 
 def test_the_lock_list_has_all_sets_and_whole_checksums():
     lock = load_lock()
-    assert set(lock) == {"delta", "hdfs", "kafka", "s3", "spark-kafka", "spark-s3"}
+    names = {"delta", "hdfs", "iceberg-rest", "kafka", "s3", "spark-kafka", "spark-s3"}
+    assert set(lock) == names
     for jars in lock.values():
         assert len({jar.path for jar in jars}) == len(jars)
         assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in jars)
     coordinates = {jar.coordinate for jars in lock.values() for jar in jars}
     assert "org.apache.kafka:kafka_2.13:4.1.0" in coordinates
     assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0" in coordinates
+
+
+def test_a_release_has_more_than_one_jar():
+    jars = [parse_jar(f"org.example:jam:1.0{each}", "") for each in ("", ":tests")]
+    assert [jar.path for jar in jars] == [
+        "org.example/jam-1.0.jar",
+        "org.example/jam-1.0-tests.jar",
+    ]
+    assert [jar.coordinate for jar in jars] == ["org.example:jam:1.0", "org.example:jam:1.0:tests"]
+    assert by_release([JAR, *jars]) == [[JAR], jars]
 
 
 def test_an_unknown_set_names_the_known_ones():
