@@ -31,8 +31,9 @@ from ashore.proof.evidence.log_reading import read_ledger
 from ashore.proof.evidence.result import Status, VerifyResult
 from ashore.proof.verify.job import verify_job
 from ashore.storage.open import LakeAddress
+from ashore.tables.iceberg.catalogs import CatalogAddress
 from ashore.tables.iceberg.commit import find_data_files
-from ashore.tables.iceberg.iceberg_tables import CatalogAddress, IcebergTables
+from ashore.tables.iceberg.iceberg_tables import IcebergTables
 from ashore.topics.open_job import OpenJob
 from ashore_lab.testing import Fault, FaultyStorage, ProcessStopped
 

@@ -8,13 +8,13 @@ What it promises: deterministic but for ids: a call has the same number in every
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow.parquet as pq
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 from pyiceberg.table import CommitTableResponse, Table
 from tests.crash.harness import NAME, Process, World, check_readers, named_places
@@ -25,9 +25,10 @@ from ashore.log.positions import StreamShard
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.tables.catalog import NoCatalog
+from ashore.tables.iceberg.catalogs import CatalogAddress, open_catalog, require_fence
 from ashore.tables.iceberg.commit import find_data_files
 from ashore.tables.iceberg.file_io import Lake, StorageFileIO
-from ashore.tables.iceberg.iceberg_tables import CatalogAddress, IcebergTables
+from ashore.tables.iceberg.iceberg_tables import IcebergTables
 from ashore.topics.loop.assembly import Environment, JobAssembly
 from ashore_lab.drills.sites.memory import TaskRunner
 from ashore_lab.testing import FakeClock, Fault, FaultyStorage, RecordedSource
@@ -104,6 +105,9 @@ class FaultyIceberg:
         make = self._inner.create_table
         return self._with_own_files(self._call("create_table", lambda: make(name, *given, **named)))
 
+    def require_fence(self, database: str) -> None:
+        require_fence(self._inner, database)
+
     def create_namespace_if_not_exists(self, name: str) -> None:
         self._inner.create_namespace_if_not_exists(name)
 
@@ -137,17 +141,21 @@ class IcebergWorld(World):
     directory: Path = field(kw_only=True)
     job: Job = field(default_factory=build_job, kw_only=True)
     accepted_by: str = field(default="", kw_only=True)
+    properties: Mapping[str, str] = field(default_factory=dict, kw_only=True)  # of the catalog
 
     def __post_init__(self) -> None:
         self.lake = Lake(self.machine)
 
     def catalog(self) -> Catalog:
-        uri = f"sqlite:///{self.directory}/catalog.db"
-        return load_catalog("ashore", type="sql", uri=uri, **self.lake.properties)
+        return open_catalog(self.address(), self.lake)
+
+    def address(self) -> CatalogAddress:
+        properties = self.properties or {"uri": f"sqlite:///{self.directory}/catalog.db"}
+        return CatalogAddress("ashore", tuple({"type": "sql", **properties}.items()))
 
     def start(self, faults: Sequence[Fault] = (), **_: object) -> Process:
         storage = FaultyStorage(self.machine, faults, pending=self.pending)
-        tables = IcebergTables(CatalogAddress("ashore", ()), storage, self.clock)
+        tables = IcebergTables(self.address(), storage, self.clock)
         tables._opened = FaultyIceberg(self.catalog(), storage, tables._lake)
         environment = Environment(
             LakeAddress(self.machine.describe()),

@@ -1,22 +1,16 @@
 """The index over a server's history: SQLite, and a real PostgreSQL where the machine has one."""
 
 import os
-import pwd
-import shutil
 import signal
-import socket
 import sqlite3
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 from sqlalchemy import NullPool, create_engine
+from tests.postgresql import SECRET, PostgreSql, make_postgresql
 
 from ashore.errors import ServerRefused
 from ashore.fleet.records import index as index_module
@@ -24,74 +18,17 @@ from ashore.fleet.records.index import EventQuestion, Index
 from ashore.fleet.records.journal import Happened, Journal
 from ashore.fleet.records.server_files import ServerFiles
 
-SECRET = "not-shown"
 
-
-@dataclass
-class PostgreSql:
-    """A server of its own, in a directory of its user's."""
-
-    directory: Path
-    port: int
-
-    @property
-    def url(self) -> str:
-        return f"postgresql+psycopg://ashore:{SECRET}@127.0.0.1:{self.port}/postgres"
-
-    def make(self) -> None:
-        self.run("initdb", "-D", "data", "-U", "ashore", "-A", "trust", "--no-sync")
-
-    @contextmanager
-    def running(self) -> "Iterator[subprocess.Popen[str]]":
-        options = ["-c", "fsync=off", "-c", "listen_addresses=127.0.0.1", "-k", str(self.directory)]
-        command = ["postgres", "-D", "data", "-p", str(self.port), *options]
-        with self.start(command) as server:
-            try:
-                self.run("pg_isready", "-h", "127.0.0.1", "-p", str(self.port), again=600)
-                yield server
-            finally:
-                server.send_signal(signal.SIGINT)  # it ends connections
-                server.wait(60)
-
-    def drop_tables(self) -> None:
-        engine = create_engine(self.url, poolclass=NullPool)
-        with engine.begin() as connection:
-            connection.exec_driver_sql("DROP TABLE ashore_events, ashore_index")
-
-    def run(self, *command: str, again: int = 1) -> None:
-        for _ in range(again):
-            with self.start(list(command)) as process:
-                output = process.communicate(timeout=120)[0]
-            if process.returncode == 0:
-                return
-        raise AssertionError(output)
-
-    def start(self, command: list[str]) -> "subprocess.Popen[str]":
-        """Start a program; as root it does not run, so then as who owns the directory."""
-        user = {} if os.geteuid() else {"user": "postgres", "group": "postgres", "extra_groups": []}
-        to = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.Popen(command, cwd=self.directory, **to, **user)  # type: ignore[call-overload]
+def drop_tables(server: PostgreSql) -> None:
+    engine = create_engine(server.url, poolclass=NullPool)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE ashore_events, ashore_index")
 
 
 @pytest.fixture(scope="module")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSql | None]:
-    if shutil.which("postgres") is None or shutil.which("initdb") is None:
-        yield None  # what the index does is seen with SQLite
-        return
-    directory = Path(tempfile.mkdtemp(prefix="ashore-pg"))  # short: its socket is there
-    directory.chmod(0o755)
-    if os.geteuid() == 0:
-        owner = pwd.getpwnam("postgres")
-        os.chown(directory, owner.pw_uid, owner.pw_gid)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    made = PostgreSql(directory, port)
-    try:
-        made.make()
+def postgresql() -> Iterator[PostgreSql | None]:
+    with make_postgresql() as made:  # without one, what the index does is seen with SQLite
         yield made
-    finally:
-        shutil.rmtree(directory)
 
 
 @pytest.fixture
@@ -197,7 +134,7 @@ def test_a_frozen_database_delays_nobody(
         wait_until_asked(index)
         assert numbers(index) == [3, 2, 1, 0], "each once"
         index.close()
-        postgresql.drop_tables()
+        drop_tables(postgresql)
 
 
 def numbers_of(files: ServerFiles) -> int:
@@ -235,7 +172,7 @@ def test_a_database_that_is_away_keeps_nobody_and_misses_nothing(
         assert numbers(index, job="job-0") == [4, 2, 0]
         assert (index.count(), index.problem) == (5, "")
         other = Index(files, postgresql.url)
-        postgresql.drop_tables()
+        drop_tables(postgresql)
         assert other.open()
         assert numbers(other) == [4, 3, 2, 1, 0], "made again after it was deleted"
         for each in (index, other):

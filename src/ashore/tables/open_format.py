@@ -39,7 +39,8 @@ def open_formats(
 
 def _open_iceberg(storage: Storage, clock: Clock, catalog: Mapping[str, str]) -> TableFormat:
     try:
-        from ashore.tables.iceberg.iceberg_tables import CatalogAddress, IcebergTables  # noqa: PLC0415
+        from ashore.tables.iceberg.catalogs import CatalogAddress  # noqa: PLC0415
+        from ashore.tables.iceberg.iceberg_tables import IcebergTables  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith(("pyiceberg", "sqlalchemy")):
             raise

@@ -30,7 +30,8 @@ from ashore.storage.open import open_storage
 from ashore.tables.catalog import CatalogTable
 from ashore.tables.ddl import parse_ddl
 from ashore.tables.iceberg import commit as commits
-from ashore.tables.iceberg.iceberg_tables import CatalogAddress, IcebergTables
+from ashore.tables.iceberg.catalogs import CatalogAddress
+from ashore.tables.iceberg.iceberg_tables import IcebergTables
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import with_field_ids
 from ashore.topics.route.placement import Bucketer, split_rows

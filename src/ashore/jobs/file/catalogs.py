@@ -64,15 +64,15 @@ _OWNED = {
 class IcebergSection(Section):
     """An Iceberg catalog."""
 
-    type: Literal["sql", "rest", "glue"] = Field(
+    type: Literal["sql", "rest", "glue", "hive"] = Field(
         default="sql",
-        description="What the catalog is: a database (SQLite, PostgreSQL), a REST catalog, or "
-        "Amazon Glue. A Hive metastore cannot be one: pyiceberg's commits have no fence there.",
+        description="What the catalog is: a database (SQLite, PostgreSQL), a REST catalog, Amazon "
+        "Glue, or a Hive metastore that compares what a commit replaces (2.3.10, 4.0).",
     )
     uri: Annotated[EnvText, Shown("URI")] | None = Field(
         default=None,
         description="The address: `sqlite:////path/file.db`, `postgresql+psycopg://host/database`, "
-        "`https://host:8181`. `${NAME}` is replaced from the environment.",
+        "`https://host:8181`, `thrift://host:9083`. `${NAME}` is replaced from the environment.",
         examples=["sqlite:////data/lake/iceberg.db"],
     )
     name: NonEmpty = Field(

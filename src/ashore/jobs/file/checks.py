@@ -100,11 +100,12 @@ def check_iceberg(data: object, items: Items) -> Iterator[Finding]:
         return
     catalog = data.get("catalog")
     section = catalog.get("iceberg") if isinstance(catalog, dict) else None
-    has_address = isinstance(section, dict) and section.get("uri")
-    is_glue = isinstance(section, dict) and section.get("type") == "glue"
-    lake = data.get("lake")
-    if not (has_address or is_glue or (isinstance(lake, str) and lake.startswith("file:"))):
-        message = "format: iceberg needs a catalog, unless the lake is on a local disk"
+    known: dict[str, object] = section if isinstance(section, dict) else {}
+    kind, lake = known.get("type", "sql"), data.get("lake")
+    if known.get("uri") or kind == "glue":
+        return
+    if kind != "sql" or not (isinstance(lake, str) and lake.startswith("file:")):
+        message = "format: iceberg needs the address of a catalog, unless the lake is a local disk"
         yield Finding(("catalog",), message, "add catalog: {iceberg: {type: rest, uri: ...}}")
 
 

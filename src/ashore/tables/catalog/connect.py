@@ -5,10 +5,15 @@ What it promises: no server is called yet; a catalog that is away does not keep 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ashore.base.clock import SystemClock
 from ashore.errors import JobFileInvalid, NotInstalled
 from ashore.tables.catalog.base import Catalog, NoCatalog
+
+if TYPE_CHECKING:
+    from ashore.tables.catalog.hive_client import HiveClient
 
 PORT = 9083  # where metastores listen unless configured otherwise
 
@@ -25,12 +30,24 @@ def open_catalog(uris: str | None, *, timeout_s: float = 30.0) -> Catalog:
     """
     if uris is None:
         return NoCatalog()
-    addresses = [_parse(uri.strip()) for uri in uris.split(",")]
+    addresses = _parse_all(uris)
     with _needing_extra():
         from ashore.tables.catalog.hive import HiveCatalog  # noqa: PLC0415 - an extra
         from ashore.tables.catalog.hive_wire import Address  # noqa: PLC0415 - an extra
-    made = tuple(Address(host, port) for host, port in addresses)
-    return HiveCatalog(made, timeout_s)
+    return HiveCatalog(tuple(Address(*each) for each in addresses), timeout_s)
+
+
+def open_hive_client(uris: str, *, timeout_s: float = 30.0) -> "HiveClient":
+    """Return a client of the metastore at `uris`. See `open_catalog`."""
+    addresses = _parse_all(uris)
+    with _needing_extra():
+        from ashore.tables.catalog.hive_client import HiveClient  # noqa: PLC0415 - an extra
+        from ashore.tables.catalog.hive_wire import Address  # noqa: PLC0415 - an extra
+    return HiveClient(tuple(Address(*each) for each in addresses), timeout_s, SystemClock())
+
+
+def _parse_all(uris: str) -> list[tuple[str, int]]:
+    return [_parse(uri.strip()) for uri in uris.split(",")]
 
 
 @contextmanager

@@ -143,6 +143,8 @@ service ThriftHiveMetastore {
   void alter_table_with_environment_context(1: string dbname, 2: string tbl_name, 3: Table new_tbl,
                                             4: EnvironmentContext environment_context)
     throws (1: InvalidOperationException o1, 2: MetaException o2)
+  void drop_table(1: string dbname, 2: string name, 3: bool deleteData)
+    throws (1: NoSuchObjectException o1, 2: MetaException o2)
 
   AddPartitionsResult add_partitions_req(1: AddPartitionsRequest request)
     throws (1: InvalidObjectException o1, 2: AlreadyExistsException o2, 3: MetaException o3)

@@ -6,6 +6,7 @@ storage's deadline.
 """
 
 import io
+import re
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -38,6 +39,14 @@ class Lake:
         """The address of the lake's root, with a slash at its end."""
         return self.storage.describe().rstrip("/") + "/"
 
+    def path(self, location: str) -> str | None:
+        """Return where a file is in the lake, or None if it is outside, however it is spelled.
+
+        Writers in Java say `file:/lake` or `/lake` for `file:///lake`, and `s3a:` for `s3:`.
+        """
+        plain = re.sub(r"^s3[an]:", "s3:", re.sub(r"^(file:)?/+", "file:///", location))
+        return plain.removeprefix(self.root) if plain.startswith(self.root) else None
+
 
 # pyiceberg makes its files' class by name, from properties, which are text.
 _LAKES: WeakValueDictionary[str, Lake] = WeakValueDictionary()
@@ -48,9 +57,8 @@ class StorageFileIO(FileIO):
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         super().__init__(dict(properties))
-        lake = _LAKES[properties[_LAKE]]
-        self._root = lake.root
-        self._storage = lake.storage
+        self._lake = _LAKES[properties[_LAKE]]
+        self._storage = self._lake.storage
 
     def new_input(self, location: str) -> InputFile:
         """See FileIO. Raises StorageError for a file outside of the lake."""
@@ -65,12 +73,13 @@ class StorageFileIO(FileIO):
         raise StorageError(f"{location} is not deleted: a snapshot may name it")
 
     def _path(self, location: str) -> str:
-        if not location.startswith(self._root):
+        path = self._lake.path(location)
+        if path is None:
             raise StorageError(
-                f"{location} is outside of the lake {self._root}",
+                f"{location} is outside of the lake {self._lake.root}",
                 hint="tables of a job are below its lake: give the table that location",
             )
-        return location.removeprefix(self._root)
+        return path
 
 
 class _Input(InputFile):

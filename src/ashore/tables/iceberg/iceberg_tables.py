@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyiceberg.catalog import Catalog as PyicebergCatalog
-from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
@@ -36,6 +35,7 @@ from ashore.log.store.committer import TableChanged
 from ashore.storage.base import Storage
 from ashore.tables.catalog import CatalogTable
 from ashore.tables.ddl import FieldIds
+from ashore.tables.iceberg.catalogs import CatalogAddress, open_catalog, require_fence
 from ashore.tables.iceberg.commit import (
     Marks,
     SnapshotWriter,
@@ -66,20 +66,6 @@ _NEW_TABLE = {
     "write.parquet.compression-codec": "zstd",
     "write.metadata.previous-versions-max": "20",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogAddress:
-    """An Iceberg catalog: its name, and the properties by which pyiceberg opens it."""
-
-    name: str
-    properties: tuple[tuple[str, str], ...]
-
-    def describe(self) -> str:
-        """Return the catalog for messages, without secrets."""
-        properties = dict(self.properties)
-        uri = properties.get("uri", "").rpartition("@")[2]
-        return f"Iceberg catalog {self.name} ({properties.get('type', 'sql')} {uri})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +172,7 @@ class IcebergTables:
             head = table.metadata.current_snapshot() or fail("a table without a snapshot")
             refused = "it has delete files of another writer" if has_deletes(table) else ""
             files = {
-                each.file_path.removeprefix(self._lake.root) for each in find_data_files(table)
+                self._lake.path(each.file_path) or each.file_path for each in find_data_files(table)
             }
         return RewriteBase(head.snapshot_id, frozenset(files), _draw_snapshot_id(), refused)
 
@@ -197,9 +183,8 @@ class IcebergTables:
                 found = self._load(table)
             except NoSuchTableError:
                 return None
-            root = self._lake.root
             files = {
-                each.file_path.removeprefix(root): each.file_size_in_bytes
+                self._lake.path(each.file_path) or each.file_path: each.file_size_in_bytes
                 for each in find_data_files(found)
             }
             metadata = found.metadata
@@ -243,6 +228,8 @@ class IcebergTables:
 
     def _load_or_create(self, expected: CatalogTable) -> Table:
         catalog = self._catalog()
+        if not self._known:
+            require_fence(catalog, expected.database)
         try:
             return catalog.load_table(expected.full_name)
         except NoSuchTableError:
@@ -266,7 +253,7 @@ class IcebergTables:
                 f"it is of format version {table.metadata.format_version}, and this release writes "
                 f"version {FORMAT_VERSION}"
             )
-        if not f"{table.metadata.location.rstrip('/')}/".startswith(self._lake.root):
+        if self._lake.path(f"{table.metadata.location.rstrip('/')}/") is None:
             conflicts.append(f"it is at {table.metadata.location}, outside of {self._lake.root}")
         if conflicts:
             raise SchemaConflict(
@@ -327,9 +314,8 @@ class IcebergTables:
 
     def _catalog(self) -> PyicebergCatalog:
         if self._opened is None:
-            properties = {**dict(self._address.properties), **self._lake.properties}
             with self._naming("its address"):
-                self._opened = load_catalog(self._address.name, **properties)
+                self._opened = open_catalog(self._address, self._lake)
         return self._opened
 
     def _load(self, table: str) -> Table:
