@@ -70,10 +70,9 @@ def open_catalog(address: CatalogAddress, lake: Lake) -> Catalog:
     try:
         return load_catalog(address.name, **properties)
     except (ModuleNotFoundError, NotInstalledError) as error:
-        extra = "glue" if address.type == "glue" else "postgresql"
+        package = "boto3" if address.type == "glue" else "'ashore[iceberg,postgresql]'"
         raise NotInstalled(
-            f"{address.describe()} needs a package: {error}",
-            hint=f"pip install 'ashore[iceberg,{extra}]'",
+            f"{address.describe()} needs a package: {error}", hint=f"pip install {package}"
         ) from error
 
 
