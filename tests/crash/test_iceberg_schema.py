@@ -120,18 +120,43 @@ def test_a_type_that_the_format_does_not_change_is_refused(
     assert world.catalog().load_table(TABLE).metadata_location == before
 
 
-def test_a_column_that_the_job_drops_stays_for_its_older_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_column_that_the_job_drops_is_dropped_once_it_is_accepted(
+    when: str, tmp_path: Path
+) -> None:
+    """Also while a batch with the column is prepared, or is not known to be committed.
+
+    One that another writer has added stays. A column of the name that comes back is another one.
+    """
+    process = world_of(tmp_path, OLD).start()
+    assert process.run() is None
+    kinds = [each.kind for each in process.faulty.calls]
+    last = len(kinds) - kinds[::-1].index("commit_table")
     world = world_of(tmp_path, OLD)
-    land(world)
+    world.start([FAULTS[f"stops {when}"](last)]).run()
+    with world.catalog().load_table(TABLE).update_schema() as update:
+        update.add_column("of_others", StringType())
     change(world, {name: kind for name, kind in OLD.items() if name != "amount"})
     append(world.source, [7], **FIELDS)
+    before = world.catalog().load_table(TABLE).metadata_location
     assert isinstance(world.start().run(), SchemaConflict)
+    assert "amount" in world.catalog().load_table(TABLE).schema().column_names
     world.accepted_by = "an operator"
     land(world)
 
-    rows = world.catalog().load_table(TABLE).scan("ts >= 6").to_arrow().to_pylist()
+    table = world.catalog().load_table(TABLE)
+    assert before != table.metadata_location
+    assert "amount" not in table.schema().column_names
+    assert "of_others" in table.schema().column_names
+    assert sorted(table.scan().to_arrow().column("ts").to_pylist()) == list(range(8))
 
-    assert {row["ts"]: row["amount"] for row in rows} == {6: Decimal("1.25"), 7: None}
+    world.accepted_by = ""
+    change(world, OLD)
+    land(world)
+    append(world.source, [8], **FIELDS)
+    land(world)
+    rows = world.catalog().load_table(TABLE).scan("ts >= 6").to_arrow().to_pylist()
+    assert {row["ts"]: row["amount"] for row in rows} == {6: None, 7: None, 8: Decimal("1.25")}
 
 
 def create_table(world: IcebergWorld, *others: NestedField) -> None:

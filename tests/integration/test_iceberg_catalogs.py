@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import SetPropertiesUpdate
+from pyiceberg.types import LongType, NestedField
 from requests import PreparedRequest, Response
 from sqlalchemy.exc import DBAPIError
 from tests.crash import iceberg_job
@@ -288,3 +290,17 @@ def test_a_metastore_that_compares_nothing_is_refused_at_the_start(
         world.catalog().load_table(TABLE)
     land(world)
     assert scan_offsets(world) == Counter(range(5))
+
+
+@pytest.mark.parametrize("make_world", ["rest"], indirect=True)
+def test_a_table_of_format_version_3_is_refused(make_world: MakeWorld) -> None:
+    world = make_world()
+    catalog = world.catalog()
+    schema = Schema(NestedField(1, "ts", LongType(), required=False))
+    there, version = f"{world.lake.root}ods.db/clicks", {"format-version": "3"}
+    catalog.create_namespace_if_not_exists("ods")
+    made = catalog.create_table(TABLE, schema, there, properties=version)
+    ended = world.start().run()
+    assert isinstance(ended, SchemaConflict)
+    assert "format version 3" in ended.message
+    assert catalog.load_table(TABLE).metadata == made.metadata

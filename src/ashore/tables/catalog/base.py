@@ -28,6 +28,8 @@ class CatalogTable:
     job: str  # the owner, for people who look at the table
     # Outermost first, with transforms of an Iceberg table; empty: the partition columns.
     partition_by: tuple[str, ...] = ()
+    # Columns that the job had and has not, and whose loss an operator accepts. Others stay.
+    dropped: frozenset[str] = frozenset()
 
     @property
     def full_name(self) -> str:

@@ -94,7 +94,7 @@ class IcebergTables:
         """Create tables, or change existing ones in one commit; remember their field ids.
 
         Columns are added, types widened, NOT NULL is removed. A column that a table has and the
-        job has not stays: its older rows have values.
+        job has not stays unless it is one of `dropped`: its older rows have values.
 
         Raises SchemaConflict before anything is changed, where a table contradicts the job;
         CatalogError.
@@ -218,6 +218,8 @@ class IcebergTables:
             self._require_fit(table, expected)
             with table.update_schema() as update:  # commits nothing where nothing changes
                 update.union_by_name(iceberg_schema(expected))
+                for name in sorted(expected.dropped.intersection(table.schema().column_names)):
+                    update.delete_column(name)
             spec = find_spec(table.metadata, expected) or fail("no partition spec fits")
             return _Known(
                 expected,
@@ -251,7 +253,7 @@ class IcebergTables:
         if table.metadata.format_version != FORMAT_VERSION:
             conflicts.append(
                 f"it is of format version {table.metadata.format_version}, and this release writes "
-                f"version {FORMAT_VERSION}"
+                f"version {FORMAT_VERSION}: pyiceberg writes no metadata of another one"
             )
         if self._lake.path(f"{table.metadata.location.rstrip('/')}/") is None:
             conflicts.append(f"it is at {table.metadata.location}, outside of {self._lake.root}")

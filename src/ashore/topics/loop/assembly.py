@@ -22,11 +22,11 @@ from ashore.log.store.log import LandingLog, LogContext
 from ashore.log.store.owner import claim_tables
 from ashore.log.store.reader import read_log
 from ashore.log.store.traces import find_traces
-from ashore.log.tables import SNAPSHOTS
+from ashore.log.tables import LATE_SUFFIX, SNAPSHOTS
 from ashore.storage.base import Storage
 from ashore.storage.calls import Jitter, any_between
 from ashore.storage.open import LakeAddress
-from ashore.tables.catalog import Catalog, open_catalog
+from ashore.tables.catalog import Catalog, CatalogTable, open_catalog
 from ashore.tables.open_format import open_formats
 from ashore.tables.table_format import Directories, TableFormat
 from ashore.topics.loop.compaction import ChunkWriter, Compactor, Rules
@@ -323,7 +323,22 @@ class JobAssembly:
         around, directories = self.environment, list[Spec]()
         for spec in specs:
             if output_of(spec).format in SNAPSHOTS:
-                around.formats.ensure(catalog_tables(spec, around.lake.uri, self.job.job))
+                tables = catalog_tables(spec, around.lake.uri, self.job.job)
+                around.formats.ensure(map(self._drop_columns, tables))
             else:
                 directories.append(spec)
         self.registrar.ensure(directories)
+
+    def _drop_columns(self, table: CatalogTable) -> CatalogTable:
+        """Return a table with the columns that it loses, if an operator accepts that.
+
+        Those that the log of topics has of it: one that another writer has added stays.
+        """
+        around = self.environment
+        if not around.accepted_by:
+            return table
+        name = table.full_name.removesuffix(LATE_SUFFIX)
+        known = read_log(around.storage, SliceName(self.job.job, MAIN)).tables.get(name)
+        before = {each.name for each in known.columns} if known else set()
+        now = {*table.columns.names, *table.partition_columns.names}
+        return replace(table, dropped=frozenset(before - now))
