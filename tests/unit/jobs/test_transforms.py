@@ -1,4 +1,4 @@
-"""Transforms of `partition_by`: what a job file with an Iceberg table may say."""
+"""What a job file with an Iceberg table may say: transforms of `partition_by`, and its catalog."""
 
 import json
 
@@ -9,7 +9,7 @@ from ashore.jobs.file import parse_job
 from ashore.topics.loop.job import columns_of
 
 
-def parse(*partition_by: str) -> tuple[str, ...]:
+def parse(*partition_by: str, **catalog: str) -> tuple[str, ...]:
     table = {
         "topic": "clicks",
         "table": "ods.clicks",
@@ -25,6 +25,7 @@ def parse(*partition_by: str) -> tuple[str, ...]:
             "first_start": {"default": "earliest"},
         },
         "tables": [table],
+        "catalog": {"iceberg": catalog},
     }
     return parse_job(json.dumps(document), check_schema=columns_of).tables[0].partition_by
 
@@ -48,3 +49,10 @@ def test_transforms_are_spelled_in_one_way() -> None:
 def test_what_cannot_be_computed_is_refused(partition_by: list[str], words: str) -> None:
     with pytest.raises(JobFileInvalid, match=words):
         parse(*partition_by)
+
+
+@pytest.mark.parametrize("kind", ["rest", "hive"])
+def test_a_server_is_a_catalog_by_its_address(kind: str) -> None:
+    with pytest.raises(JobFileInvalid, match="address of a catalog"):
+        parse("date", type=kind)
+    assert parse("date", type=kind, uri="thrift://127.0.0.1:9083") == ("date",)

@@ -26,11 +26,13 @@ from ashore.errors import (
 from ashore.log.files import BatchPlace, DataFile, FilePlace, Role, TableCommit, Target
 from ashore.log.names import SliceName
 from ashore.log.plan_commit import CommitTable
+from ashore.storage import MemoryStorage
 from ashore.storage.open import open_storage
 from ashore.tables.catalog import CatalogTable
 from ashore.tables.ddl import parse_ddl
 from ashore.tables.iceberg import commit as commits
 from ashore.tables.iceberg.catalogs import CatalogAddress
+from ashore.tables.iceberg.file_io import Lake
 from ashore.tables.iceberg.iceberg_tables import IcebergTables
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import with_field_ids
@@ -98,6 +100,30 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("root", "location", "path"),
+    [
+        ("file:///lake", "file:///lake/a/b", "a/b"),
+        ("file:///lake", "file:/lake/a/b", "a/b"),
+        ("file:///lake", "/lake/a/b", "a/b"),
+        ("file:///lake", "file:/lakes/a", None),
+        ("file:///lake", "s3://lake/a", None),
+        ("s3://bucket/lake", "s3a://bucket/lake/a//b", "a//b"),
+        ("s3://bucket/lake", "s3n://bucket/lake/a", "a"),
+        ("s3://bucket/lake", "s3://bucket/other/a", None),
+        ("hdfs://nodes/lake", "hdfs://nodes/lake/a", "a"),
+    ],
+)
+def test_a_file_is_found_however_its_writer_spells_the_lake(
+    root: str, location: str, path: str | None
+):
+    class At(MemoryStorage):
+        def describe(self) -> str:
+            return root
+
+    assert Lake(At(SystemClock())).path(location) == path
 
 
 def test_a_commit_that_is_repeated_changes_nothing(site: Site):
