@@ -62,6 +62,7 @@ from ashore.tables.readable import RewriteBase, SnapshotFiles
 from ashore.tables.table_format import Orphans
 
 ATTEMPTS = 8  # of a commit, while other writers win or no answer comes
+ERROR_CHARS = 300  # of what a catalog answers, in a message
 _NEW_TABLE = {
     "write.parquet.compression-codec": "zstd",
     "write.metadata.previous-versions-max": "20",
@@ -159,7 +160,7 @@ class IcebergTables:
                 return
         raise CatalogUnreachable(
             f"{self._address.describe()}: snapshot {commit.snapshot_id} of {commit.table} is not "
-            f"there after {ATTEMPTS} tries: {failure}",
+            f"there after {ATTEMPTS} tries: {_first_line(failure)}",
             hint="the job tries again; nothing was lost",
         ) from failure
 
@@ -332,9 +333,14 @@ class IcebergTables:
             raise
         except Exception as error:
             raise CatalogUnreachable(
-                f"{self._address.describe()}: {what}: {type(error).__name__}: {error}",
+                f"{self._address.describe()}: {what}: {type(error).__name__}: {_first_line(error)}",
                 hint="check that the catalog is up and that its address is right",
             ) from error
+
+
+def _first_line(error: object) -> str:
+    """Return what a catalog has answered: a proxy before it may answer by a page of HTML."""
+    return str(error).partition("\n")[0][:ERROR_CHARS]
 
 
 def _draw_snapshot_id() -> int:
