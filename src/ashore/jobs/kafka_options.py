@@ -90,4 +90,6 @@ PRODUCER_OPTIONS = (
     *("request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes"),
 )
 SECURITY = ("security.", "sasl.", "ssl.")  # how one gets in is the same for reading and writing
-SECRET_NAME = re.compile(r"password|secret|token$|jaas|credential|private|keystore\.key|\.key$")
+SECRET_NAME = re.compile(
+    r"password|secret|token$|jaas|credential|private|account_key|keystore\.key|\.key$"
+)

@@ -1,4 +1,4 @@
-"""A lake in a bucket of S3, or of a store with its API. The one home of `obstore`.
+"""A lake in a bucket: of S3 or a store with its API, of Azure or of Google. The home of `obstore`.
 
 What it is: the storage seam over objects, which have no directories and cannot be renamed.
 What it promises: nothing is overwritten, also not under a race: each write is conditional on that
@@ -13,11 +13,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
-from obstore.store import S3Store
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import AzureStore, GCSStore, S3Store
 
+from ashore.base.clock import Clock, SystemClock
 from ashore.errors import (
     AnswerUnknown,
+    JobFileInvalid,
     NotApplied,
     PathExists,
     PathMissing,
@@ -25,20 +27,26 @@ from ashore.errors import (
     check,
 )
 from ashore.storage.base import FileStat, FileWriter, GuardedWriter, Staged, check_path
-from ashore.storage.s3_conf import S3Conf
+from ashore.storage.bucket_conf import BucketConf
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, WritableFile
+    from obstore.store import ObjectStore
 
 PART_BYTES = 8 << 20  # a file up to this size is one request
 OBJECT_BYTES_MAX = 5 << 30  # of a copy in one piece
+_SYSTEM_CLOCK = SystemClock()
+_PAUSE_S = 0.2  # between two looks at a copy
 _TRIES = 3  # of a write that a server has put off in favour of another one
 _PATIENT_TRIES = 5
 
-_STATUS = re.compile(r"status code: (\d{3})")
+_STORES = {"s3": S3Store, "azure": AzureStore, "gcs": GCSStore}
+_DIRECTORY_MARK = "hdi_isfolder"  # of an object that stands for a directory of Azure
+
+_STATUS = re.compile(r"(?:status code|\(code): (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _DEBUG = re.compile(r"\n\s*\nDebug source:.*", re.DOTALL)
-_XML = re.compile(r": <\?xml.*?<Message>(.*?)</Message>.*", re.DOTALL)
+_XML = re.compile(r": \ufeff?<\?xml.*?<Message>([^<\n]*).*", re.DOTALL)
 # No connection was made, or a server says that it has not begun.
 _UNREACHABLE = (
     "Connection refused",
@@ -51,14 +59,18 @@ _UNREACHABLE = (
 _TURNED_AWAY = {429, 503}
 _CONFLICT = 409
 _OUT_OF_RANGE = 416
+_BEYOND_END = "Wanted range starting at"  # where a server sends what it has instead
+_MISSING_BUCKETS = {"NoSuchBucket", "ContainerNotFound"}
 _HINTS = {
-    "NoSuchBucket": "create the bucket, or correct `lake`",
-    "InvalidAccessKeyId": "correct the credentials: see `s3` in the job file",
-    "SignatureDoesNotMatch": "correct the credentials: see `s3` in the job file",
+    **dict.fromkeys(_MISSING_BUCKETS, "create the bucket, or correct `lake`"),
+    **dict.fromkeys(
+        ("InvalidAccessKeyId", "SignatureDoesNotMatch", "AuthenticationFailed"),
+        "correct the credentials in the job file or in the environment",
+    ),
     "ExpiredToken": "renew the credentials",
     "RequestTimeTooSkewed": "correct this machine's clock",
-    "AccessDenied": "allow s3:GetObject, PutObject, DeleteObject and AbortMultipartUpload on the "
-    "objects, and s3:ListBucket on the bucket",
+    "AccessDenied": "allow the credentials of the job to read, create and delete objects, and to "
+    "list the bucket",
     "NotImplemented": "use a store with conditional writes (If-None-Match)",
 }
 
@@ -67,18 +79,27 @@ class ObjectStorage:
     """A Storage in one bucket, below a prefix.
 
     Arguments:
-        conf: the bucket, and how it is reached.
-        timeout_s: of one request.
+        conf: the bucket, and how it is reached. Raises JobFileInvalid for what no client takes.
+        timeout_s: of one request, and of a copy that the server makes after its answer.
+        clock: for the waits for such a copy.
 
     """
 
-    def __init__(self, conf: S3Conf, timeout_s: float) -> None:
+    def __init__(self, conf: BucketConf, timeout_s: float, clock: Clock = _SYSTEM_CLOCK) -> None:
         self._conf = conf
-        with storage_errors("reach", conf.uri):
+        self._timeout_s = timeout_s
+        self._clock = clock
+        try:
             # A repeated create would meet its own object: who calls decides what is repeated.
             self._calls = _open_store(conf, timeout_s, max_retries=0)
-            # The content of a file is compared after a repeated write, so this one may be patient.
-            self._files = _open_store(conf, timeout_s, max_retries=_PATIENT_TRIES)
+            # For what may be repeated: reads, deletes, and the write of a file, whose content is
+            # compared. A move has many requests: throttled, it would seldom come to its end.
+            self._patient = _open_store(conf, timeout_s, max_retries=_PATIENT_TRIES)
+        except (BaseError, OSError, ValueError) as error:
+            raise JobFileInvalid(
+                f"no client can be made for {conf.uri}: {_DEBUG.sub('', str(error)).strip()}",
+                hint=f"correct `{conf.store}` in the job file, or the credentials outside of it",
+            ) from error
 
     def create(self, path: str, data: bytes) -> None:
         """See Storage. If interrupted: the whole object is there, or nothing."""
@@ -95,7 +116,8 @@ class ObjectStorage:
         """See Storage: a copy, then a delete.
 
         If interrupted: one name, or both with the same content, never none. A copy that is applied
-        late finds its target taken, or its source gone.
+        late finds its target taken, or its source gone. Azure may answer before it has copied:
+        the source is deleted only once its copy is complete.
         """
         check(staged.path != final, f"{final} is published as itself")
         check_path(staged.path)
@@ -103,9 +125,14 @@ class ObjectStorage:
         with storage_errors("move", f"{staged} to {final}"):
             try:
                 obstore.copy(self._calls, staged.path, final, overwrite=False)
-            except AlreadyExistsError:
+            except (AlreadyExistsError, PreconditionError):
                 self._require_same(staged.path, final)
-            obstore.delete(self._calls, staged.path)
+            else:
+                if self._conf.store == "azure":
+                    ours, theirs = self._await_copy(staged.path, final)
+                    if ours["size"] != theirs["size"]:
+                        raise AnswerUnknown(f"{final} is a part of {staged}", path=final)
+            obstore.delete(self._patient, staged.path)
 
     def stat(self, path: str) -> FileStat | None:
         """See Storage. A directory is where anything is below it; it has no time."""
@@ -137,7 +164,7 @@ class ObjectStorage:
             if length == 0:
                 obstore.head(self._calls, path)
                 return b""
-            return self._read_range(path, start, length)
+            return self._read_range(path, start, length, self._calls)
 
     def delete(self, path: str) -> None:
         """See Storage. What is empty is no directory."""
@@ -162,7 +189,7 @@ class ObjectStorage:
         """Write a whole file, or raise PathExists. What was repeated below is recognized."""
         with storage_errors("write", path):
             try:
-                self._put(self._files, path, data)
+                self._put(self._patient, path, data)
             except PathExists:
                 if bytes(obstore.get(self._calls, path).bytes()) != data:
                     raise
@@ -172,9 +199,11 @@ class ObjectStorage:
         with storage_errors("create", path):
             if self._head(path) is not None:
                 raise PathExists(f"{path} already exists", path=path)
-            return obstore.open_writer(self._files, path, buffer_size=PART_BYTES, max_concurrency=1)
+            return obstore.open_writer(
+                self._patient, path, buffer_size=PART_BYTES, max_concurrency=1
+            )
 
-    def _put(self, store: S3Store, path: str, data: bytes) -> None:
+    def _put(self, store: "ObjectStore", path: str, data: bytes) -> None:
         """Create an object. A conflict with another writer (409) means that nothing was stored."""
         for _ in range(_TRIES):
             try:
@@ -192,34 +221,55 @@ class ObjectStorage:
 
         Raises PathMissing where another process has finished it.
         """
-        ours, theirs = obstore.head(self._calls, staged), obstore.head(self._calls, final)
+        ours, theirs = self._await_copy(staged, final)
         is_same = ours["size"] == theirs["size"]
         position = 0
         while is_same and position < ours["size"]:
             length = min(PART_BYTES, ours["size"] - position)
-            pieces = [self._read_range(path, position, length) for path in (staged, final)]
+            pieces = [
+                self._read_range(path, position, length, self._patient) for path in (staged, final)
+            ]
             is_same, position = pieces[0] == pieces[1], position + length
         if not is_same:
             raise PathExists(f"{final} already exists", path=final)
 
-    def _read_range(self, path: str, start: int, length: int | None) -> bytes:
+    def _await_copy(self, staged: str, final: str) -> "tuple[ObjectMeta, ObjectMeta]":
+        """Return both objects, once the one at `final` has its content. Raises AnswerUnknown.
+
+        An object that Azure still copies, or has failed to copy, is empty.
+        """
+        ours = obstore.head(self._patient, staged)
+        end_s = self._clock.monotonic_s() + self._timeout_s
+        while True:
+            theirs = self._head(final, self._patient)
+            is_empty = theirs is None or theirs["size"] == 0 < ours["size"]
+            if theirs is not None and not (is_empty and self._conf.store == "azure"):
+                return ours, theirs
+            if theirs is None or self._clock.monotonic_s() >= end_s:
+                raise AnswerUnknown(
+                    f"{final} is not copied yet",
+                    hint=f"if it stays so, delete it: the file is still at {staged}",
+                    path=final,
+                )
+            self._clock.sleep(_PAUSE_S)
+
+    def _read_range(self, path: str, start: int, length: int | None, store: "ObjectStore") -> bytes:
         try:
             if length is not None:
-                return bytes(obstore.get_range(self._calls, path, start=start, length=length))
-            return bytes(
-                obstore.get(self._calls, path, options={"range": {"offset": start}}).bytes()
-            )
+                return bytes(obstore.get_range(store, path, start=start, length=length))
+            return bytes(obstore.get(store, path, options={"range": {"offset": start}}).bytes())
         except BaseError as error:
-            if _status_of(str(error)) == _OUT_OF_RANGE:
+            if _status_of(str(error)) == _OUT_OF_RANGE or _BEYOND_END in str(error):
                 return b""
             raise
 
-    def _head(self, path: str) -> "ObjectMeta | None":
+    def _head(self, path: str, store: "ObjectStore | None" = None) -> "ObjectMeta | None":
         try:
-            return obstore.head(self._calls, path)
+            found = obstore.get(store or self._calls, path, options={"head": True})
         except FileNotFoundError as error:
             _refuse_missing_bucket(error)
             return None
+        return None if _DIRECTORY_MARK in found.attributes else found.meta
 
     def _is_filled(self, directory: str) -> bool:
         """Return whether anything is below a directory."""
@@ -268,15 +318,16 @@ class ObjectWriter(GuardedWriter):
         self._upload, self._kept = None, bytearray()
 
 
-def _open_store(conf: S3Conf, timeout_s: float, max_retries: int) -> S3Store:
-    retries = {"max_retries": max_retries, "retry_timeout": timedelta(seconds=timeout_s)}
-    return S3Store(
+def _open_store(conf: BucketConf, timeout_s: float, max_retries: int) -> "ObjectStore":
+    timeout = timedelta(seconds=timeout_s)
+    store: ObjectStore = _STORES[conf.store](
         conf.bucket,
         prefix=conf.prefix or None,
-        config=conf.store_settings(),  # type: ignore[arg-type]  # a mapping of its keys
-        client_options={**conf.client_settings(), "timeout": timedelta(seconds=timeout_s)},  # type: ignore[arg-type]
-        retry_config=retries,  # type: ignore[arg-type]
+        config=dict(conf.store_settings),
+        client_options={**conf.client_settings, "timeout": timeout},
+        retry_config={"max_retries": max_retries, "retry_timeout": timeout},
     )
+    return store
 
 
 def _to_file_stat(found: "ObjectMeta") -> FileStat:
@@ -302,12 +353,11 @@ def storage_errors(action: str, path: str) -> Iterator[None]:
 
 
 def _classify(error: Exception) -> type[StorageError]:
+    """Return what an error means. Who creates a name knows a conflict of its own."""
     text = str(error)
     status = _status_of(text)
     if isinstance(error, FileNotFoundError):
-        return StorageError if _code_of(text) == "NoSuchBucket" else PathMissing
-    if isinstance(error, AlreadyExistsError):
-        return PathExists
+        return StorageError if _code_of(text) in _MISSING_BUCKETS else PathMissing
     if status in _TURNED_AWAY or any(each in text for each in _UNREACHABLE):
         return NotApplied
     if isinstance(error, ValueError) or (status is not None and 400 <= status < 500):
@@ -316,7 +366,7 @@ def _classify(error: Exception) -> type[StorageError]:
 
 
 def _refuse_missing_bucket(error: FileNotFoundError) -> None:
-    if _code_of(str(error)) == "NoSuchBucket":
+    if _code_of(str(error)) in _MISSING_BUCKETS:
         raise error
 
 
@@ -333,6 +383,6 @@ def _code_of(text: str) -> str:
 def _build(kind: type[StorageError], what: str, error: Exception, path: str) -> StorageError:
     text = str(error)
     reason = _XML.sub(r": \1", _DEBUG.sub("", text)).strip()
-    code = _code_of(text) or ("AccessDenied" if _status_of(text) == 403 else "")
-    hint = _HINTS.get("NotImplemented" if _status_of(text) == 501 else code, "")
+    by_status = {403: "AccessDenied", 501: "NotImplemented"}.get(_status_of(text) or 0, "")
+    hint = _HINTS.get(_code_of(text)) or _HINTS.get(by_status, "")
     return kind(f"{what}: {reason}", hint=hint, path=path)

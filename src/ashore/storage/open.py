@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.errors import JobFileInvalid, NotInstalled
-from ashore.storage import s3_conf
+from ashore.storage import azure_conf, gcs_conf, s3_conf
 from ashore.storage.base import Storage
+from ashore.storage.bucket_conf import BucketConf, find_store
+from ashore.storage.bucket_conf import resolve_options as resolve_bucket_options
 from ashore.storage.calls import Backoff, DeadlineStorage, RetryingStorage
 from ashore.storage.failover import ActiveServer, FailoverStorage
 from ashore.storage.hdfs_conf import HdfsConf, load_conf, resolve_options
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 _FILE = "file://"
 _HDFS = "hdfs://"
-_S3 = "s3://"
+_BUCKETS = {"s3": s3_conf.load_conf, "azure": azure_conf.load_conf, "gcs": gcs_conf.load_conf}
 _SYSTEM_CLOCK = SystemClock()
 _FAILOVER_POLL_S = 2.0  # how often an HDFS without an active NameNode is asked again
 # Which NameNode is active, by their addresses: the next task of this process need not find out.
@@ -58,8 +60,8 @@ class LakeAddress:
         """Raise JobFileInvalid where no storage can be at the address. No server is called."""
         if self.uri.startswith(_HDFS):
             _find_namenodes(self)
-        elif self.uri.startswith(_S3):
-            _load_s3(self.uri, dict(self.options))
+        elif find_store(self.uri):
+            _load_bucket(self.uri, dict(self.options))
 
     def find_unreachable(self, within_s: float) -> tuple[str, ...]:
         """Return why no server of the lake can be reached, each with its address.
@@ -93,12 +95,13 @@ def lake_address(uri: str, deadline_s: float, options: Mapping[str, str]) -> Lak
     Arguments:
         uri: as in `open_storage`.
         deadline_s: how long a call may take.
-        options: of HDFS or S3, see `load_conf` of each; the files that they name are read here and
-            now.
+        options: of HDFS or a bucket, see `load_conf` of each; the files that they name are read
+            here and now.
 
     """
-    if uri.startswith(_S3):
-        return LakeAddress(uri, deadline_s, tuple(sorted(s3_conf.resolve_options(options).items())))
+    if find_store(uri):
+        resolved = resolve_bucket_options(options)
+        return LakeAddress(uri, deadline_s, tuple(sorted(resolved.items())))
     if not uri.startswith(_HDFS):
         return LakeAddress(uri, deadline_s)
     return LakeAddress(uri, deadline_s, tuple(sorted(resolve_options(options).items())))
@@ -114,11 +117,12 @@ def open_storage(
     """Return the storage at `uri`. Raises JobFileInvalid, NotInstalled.
 
     Arguments:
-        uri: `file:///absolute/path`, `hdfs://nameservice/path`, `hdfs://host:port/path` or
-            `s3://bucket/path`, taken as it is written: `%` is a character like any other.
+        uri: `file:///absolute/path`, `hdfs://nameservice/path`, `hdfs://host:port/path`,
+            `s3://bucket/path`, `gs://bucket/path`, `abfs://container@account.HOST/path` or
+            `az://container/path`, taken as it is written: `%` is a character like any other.
         deadline_s: how long a call may take, with all NameNodes that are asked.
         clock: for the waits between tries.
-        options: of HDFS or S3: see `load_conf` of each. Without: what the environment says.
+        options: of HDFS or a bucket: see `load_conf` of each. Without: what the environment says.
 
     """
     scheme, separator, rest = uri.partition("://")
@@ -133,13 +137,13 @@ def open_storage(
         storage = _open_hdfs(load_conf(authority, options), root, deadline_s)
         backoff = Backoff(max_s=_FAILOVER_POLL_S, within_s=deadline_s)
         return RetryingStorage(storage, clock, backoff=backoff)
-    if scheme == "s3":
-        conf, build = _load_s3(uri, options), _load_objects()
+    if find_store(uri):
+        conf, build = _load_bucket(uri, options), _load_objects()
         # What is waited for below the deadline must end before it: else the reason is lost.
         objects = build(conf, deadline_s * 2 / 3)
         backoff = Backoff(within_s=deadline_s)
         return RetryingStorage(DeadlineStorage(objects, deadline_s), clock, backoff=backoff)
-    raise _invalid(uri, f"has the scheme {scheme}", f"use {_FILE}/..., {_HDFS}... or {_S3}...")
+    raise _invalid(uri, f"has the scheme {scheme}", f"use {_FILE}/..., {_HDFS}... or s3://...")
 
 
 @functools.lru_cache(maxsize=16)
@@ -180,18 +184,20 @@ def _load_objects() -> "type[ObjectStorage]":
         if error.name != "obstore":
             raise
         raise NotInstalled(
-            "a lake on S3 needs the package obstore", hint="pip install 'ashore[s3]'"
+            "a lake in a bucket needs the package obstore", hint="pip install 'ashore[s3]'"
         ) from error
     return ObjectStorage
 
 
-def _load_s3(uri: str, options: Mapping[str, str] | None) -> s3_conf.S3Conf:
-    bucket, _, path = uri.removeprefix(_S3).partition("/")
-    if not bucket:
-        raise _invalid(uri, "has no bucket", f"write {_S3}BUCKET/{path}")
-    _refuse_going_up(uri, f"{_S3}{bucket}", f"/{path}")
+def _load_bucket(uri: str, options: Mapping[str, str] | None) -> BucketConf:
+    scheme, _, rest = uri.partition("://")
+    authority, _, path = rest.partition("/")
+    if not authority.partition("@")[0]:
+        raise _invalid(uri, "has no bucket", f"write {scheme}://BUCKET{authority}/{path}")
+    _refuse_going_up(uri, f"{scheme}://{authority}", f"/{path}")
     plain = posixpath.normpath(path.strip("/"))
-    return s3_conf.load_conf(bucket, "" if plain == "." else plain, options)
+    load = _BUCKETS[find_store(uri) or ""]
+    return load(authority, "" if plain == "." else plain, options, scheme=scheme)
 
 
 def _parse_local_root(uri: str, root: str) -> str:

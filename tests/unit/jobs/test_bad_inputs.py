@@ -61,7 +61,6 @@ CASES = {
     "a city": Case(zone("new york"), 16, ZONE, "'new york'", "did you mean `America/New_York`?"),
     # --- lakes
     "s3a": Case(lake("s3a://b/x"), 2, LAKE, "Hadoop's name", "s3://bucket/path"),
-    "Google's store": Case(lake("gs://b/x"), 2, LAKE, "Google's", "s3://bucket/path"),
     "an unknown scheme": Case(
         lake("ftp://x/y"),
         2,

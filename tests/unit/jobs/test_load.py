@@ -165,7 +165,7 @@ ERRORS = [
         "file://",
     ),
     pytest.param(("lake: file:///data/lake", "lake: file:///"), 2, "lake", "cannot", "directory"),
-    pytest.param(("lake: file:///data/lake", "lake: abfs://b/a"), 2, "lake", "not in this", "file"),
+    pytest.param(("lake: file:///data/lake", "lake: s3n://b/a"), 2, "lake", "Hadoop", "s3:"),
     pytest.param(
         ("durability: close", "hdfs: {conf_dir: /etc/hadoop}"), 28, "hdfs", "not on HDFS", "remove"
     ),

@@ -21,6 +21,7 @@ from ashore.jobs.file.tables import (
     Table,
 )
 from ashore.log.tables import ICEBERG, SNAPSHOTS
+from ashore.storage.bucket_conf import find_store
 from ashore.tables.ddl import parse_ddl
 from ashore.tables.masks import check_mask
 from ashore.tables.transforms import SOURCES, Transform, parse_transform
@@ -34,6 +35,7 @@ _TIMES_MEANT = {
     **dict.fromkeys(("hours", "hr", "hh"), "hour"),
     **dict.fromkeys(("minutes", "min", "mm"), "minute"),
 }
+_STORES = {"s3": "S3", "azure": "Azure", "gcs": "Google's store"}  # by their sections
 _ONCE = "each topic matches exactly one item"
 
 
@@ -50,32 +52,40 @@ def check_spark(data: object, items: Items) -> Iterator[Finding]:
                 yield Finding(("tables", index, name), f"{name} runs in Spark", instead)
 
 
-def check_s3(data: object) -> Iterator[Finding]:
+def check_bucket(data: object) -> Iterator[Finding]:
     """Yield what does not go with a lake in a bucket, or outside of one. `data` is plain."""
     lake = data.get("lake") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(lake, str):
         return
-    section = data.get("s3")
-    if not lake.startswith("s3://"):
+    store = find_store(lake)
+    for name in _STORES.keys() - {store}:
+        section = data.get(name)
         named = section.items() if isinstance(section, dict) else ()
         if any(value for key, value in named if key != "path_style"):
-            yield Finding(("s3",), f"the lake {lake} is not on S3", "remove the key")
-        if str(_place_of_checkpoints(data)).startswith("s3://"):
-            what = "checkpoints are in a bucket only where the lake is too"
-            yield Finding(("sql", "checkpoints"), what, "remove the key: they are in the lake then")
-        return
-    place = _place_of_checkpoints(data)
-    if place is not None and not place.startswith(("file://", "s3://")):
-        instead = "write s3://bucket/path, or file:///path on a disk that all executors share"
-        what = "with a lake on S3 Spark's checkpoints are in a bucket or on a disk"
-        yield Finding(("sql", "checkpoints"), what, instead)
+            yield Finding((name,), f"the lake {lake} is not on {_STORES[name]}", "remove the key")
+    yield from _check_place_of_checkpoints(data, lake, store)
 
 
-def _place_of_checkpoints(data: Mapping[str, object]) -> str | None:
-    """Return what the job file names as the place of checkpoints, if it does."""
+def _check_place_of_checkpoints(
+    data: Mapping[str, object], lake: str, store: str | None
+) -> Iterator[Finding]:
+    """Yield a place that Spark's clients are not set up for. `store`: of the lake."""
     sql = data.get("sql")
+    if sql is None:
+        return
     place = sql.get("checkpoints") if isinstance(sql, dict) else None
-    return place if isinstance(place, str) else None
+    key = ("sql", "checkpoints") if place else ("sql",)
+    disk = "write file:///path, on a disk that driver and executors share"
+    match find_store(str(place or lake)):
+        case None if store and str(place).startswith("hdfs://"):
+            what = "with a lake in a bucket Spark's checkpoints are there or on a disk"
+            yield Finding(key, what, disk)
+        case "s3" if store != "s3":
+            what = "checkpoints are in a bucket of S3 only where the lake is too"
+            yield Finding(key, what, disk)
+        case "azure" | "gcs":
+            what = f"Spark's checkpoints cannot be in {_STORES[store or '']}: set `sql.checkpoints`"
+            yield Finding(key, what, disk)
 
 
 def check_hdfs(data: object) -> Iterator[Finding]:
@@ -83,7 +93,7 @@ def check_hdfs(data: object) -> Iterator[Finding]:
     lake = data.get("lake") if isinstance(data, dict) else None
     section = data.get("hdfs") if isinstance(data, dict) else None
     is_said = isinstance(section, dict) and any(section.values())
-    if is_said and isinstance(lake, str) and lake.startswith(("file://", "s3://")):
+    if is_said and isinstance(lake, str) and (lake.startswith("file://") or find_store(lake)):
         yield Finding(("hdfs",), f"the lake {lake} is not on HDFS", "remove the key")
 
 
@@ -100,12 +110,11 @@ def check_iceberg(data: object, items: Items) -> Iterator[Finding]:
         return
     catalog = data.get("catalog")
     section = catalog.get("iceberg") if isinstance(catalog, dict) else None
-    known: dict[str, object] = section if isinstance(section, dict) else {}
-    kind, lake = known.get("type", "sql"), data.get("lake")
-    if known.get("uri") or kind == "glue":
-        return
-    if kind != "sql" or not (isinstance(lake, str) and lake.startswith("file:")):
-        message = "format: iceberg needs the address of a catalog, unless the lake is a local disk"
+    has_address = isinstance(section, dict) and section.get("uri")
+    is_glue = isinstance(section, dict) and section.get("type") == "glue"
+    lake = data.get("lake")
+    if not (has_address or is_glue or (isinstance(lake, str) and lake.startswith("file:"))):
+        message = "format: iceberg needs a catalog, unless the lake is on a local disk"
         yield Finding(("catalog",), message, "add catalog: {iceberg: {type: rest, uri: ...}}")
 
 
@@ -113,9 +122,6 @@ def check_item(index: int, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with one item, its columns not looked at."""
     key: Key = ("tables", index)
     yield from _check_retention(key, item)
-    if item.compact is not None and (item.format not in SNAPSHOTS or not item.land):
-        message = "compact applies to tables in a table format, which have snapshots"
-        yield Finding((*key, "compact"), message, "remove the key, or write format: iceberg")
     if item.topic is None:
         yield from sql_checks.check_sink_table(key, item)
         return
@@ -183,10 +189,6 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
         seen.add(column.casefold())
     if item.topic is not None and item.mask:
         yield from _check_mask(key, item, found)
-    for column in item.compact.sort_by if item.compact and item.select is None else ():
-        if item.topic is not None and column not in {*columns, *item.provenance_columns}:
-            message = f"the table has no column {column} to sort by"
-            yield Finding((*key, "compact", "sort_by"), message, f"columns: {', '.join(columns)}")
     if item.event_time and item.select is None:
         yield from _check_event_time((*key, "event_time"), item.event_time, found)
     if item.select is None:  # else the table's columns are known to Spark only

@@ -1,6 +1,6 @@
 """Where a lake is, and how each kind of storage is reached: keys of the job file.
 
-What it is: the address of a lake, and the sections `hdfs` and `s3`.
+What it is: the address of a lake, and the sections `hdfs`, `s3`, `azure` and `gcs`.
 What it promises: an address whose storage this release cannot open is refused with a reason.
 """
 
@@ -12,11 +12,12 @@ from ashore.jobs.file.naming import NonEmpty, refuse_port
 from ashore.jobs.file.section import Section
 from ashore.jobs.file.unsupported import OTHER_LAKES, SUPPORTED_LAKES
 from ashore.jobs.file.values import EnvText, FrozenMap, Shown, TextMap, ValueRefused, text_form
+from ashore.storage.bucket_conf import BUCKET_SCHEMES
 
-LAKE_SCHEMES = ("file", "hdfs", "s3", *OTHER_LAKES)
+LAKE_SCHEMES = ("file", "hdfs", *BUCKET_SCHEMES, *OTHER_LAKES)
 
 # What a variable stands for only the loader knows.
-URI_FORM = text_form(r"^((file|hdfs|s3)://|[\s\S]*\$\{)")
+URI_FORM = text_form(rf"^((file|hdfs|{'|'.join(BUCKET_SCHEMES)})://|[\s\S]*\$\{{)")
 
 
 def lake_uri(uri: EnvText) -> EnvText:
@@ -64,10 +65,31 @@ def _endpoint(url: str) -> str:
     return url
 
 
-class S3Section(Section):
+_CA_FILE = Field(
+    default=None,
+    description="A file of certificates (PEM) to trust besides those of the system, on the "
+    "machine of the driver; executors receive its content.",
+)
+_Endpoint = Annotated[NonEmpty, AfterValidator(_endpoint)]
+_Secret = Annotated[EnvText, Shown("text")]
+
+
+class BucketSection(Section):
     """How a bucket is reached. What is not set comes from the environment, as for other tools."""
 
-    endpoint: Annotated[NonEmpty, AfterValidator(_endpoint)] | None = Field(
+    def to_options(self) -> dict[str, str]:
+        """Return what a storage is opened with. Reveals secrets."""
+        found = self.model_dump(exclude_none=True)
+        return {
+            key: each.reveal() if isinstance(each, EnvText) else str(each)
+            for key, each in found.items()
+        }
+
+
+class S3Section(BucketSection):
+    """How a bucket is reached. What is not set comes from the environment, as for other tools."""
+
+    endpoint: _Endpoint | None = Field(
         default=None,
         description="The address of a store that is not Amazon's; `http://` is not encrypted.",
         examples=["https://minio.example.org:9000"],
@@ -79,16 +101,12 @@ class S3Section(Section):
         default=True,
         description="Whether the bucket is in the path of a request; false: in its host name.",
     )
-    ca_file: NonEmpty | None = Field(
-        default=None,
-        description="A file of certificates (PEM) to trust besides those of the system, on the "
-        "machine of the driver; executors receive its content.",
-    )
-    access_key_id: Annotated[EnvText, Shown("text")] | None = Field(
+    ca_file: NonEmpty | None = _CA_FILE
+    access_key_id: _Secret | None = Field(
         default=None,
         description="Default: `AWS_ACCESS_KEY_ID`, a web identity, or the role of the machine.",
     )
-    secret_access_key: Annotated[EnvText, Shown("text")] | None = Field(
+    secret_access_key: _Secret | None = Field(
         default=None,
         description="The secret of `access_key_id`. `${NAME}` is replaced from the environment.",
     )
@@ -100,8 +118,73 @@ class S3Section(Section):
         return self
 
     def to_options(self) -> dict[str, str]:
-        """Return what a storage is opened with. Reveals the secret."""
-        found = self.model_dump(exclude_none=True)
-        texts = {key: each.reveal() for key, each in found.items() if isinstance(each, EnvText)}
-        plain = {key: str(each) for key, each in found.items() if key not in texts}
-        return {**plain, **texts, "path_style": "true" if self.path_style else "false"}
+        """See BucketSection."""
+        return {**super().to_options(), "path_style": "true" if self.path_style else "false"}
+
+
+class AzureSection(BucketSection):
+    """How a container is reached. What is not set comes from the environment, as for other tools.
+
+    Without a credential here: the `AZURE_` variables of a key, a client secret, a workload identity
+    or a SAS, else the managed identity of the machine; `client_id` selects a managed identity.
+    """
+
+    endpoint: _Endpoint | None = Field(
+        default=None,
+        description="The address of the blob service, where it is not the account's; "
+        "`http://` is not encrypted.",
+        examples=["http://127.0.0.1:10000/devstoreaccount1"],
+    )
+    account: NonEmpty | None = Field(
+        default=None,
+        description="The storage account of `az://container/path`. Default: "
+        "`AZURE_STORAGE_ACCOUNT_NAME`.",
+    )
+    ca_file: NonEmpty | None = _CA_FILE
+    account_key: _Secret | None = Field(
+        default=None, description="A key of the account. `${NAME}` is replaced."
+    )
+    sas_token: _Secret | None = Field(
+        default=None, description="A shared access signature. `${NAME}` is replaced."
+    )
+    tenant_id: NonEmpty | None = Field(default=None, description="The tenant of `client_id`.")
+    client_id: NonEmpty | None = Field(
+        default=None, description="An application, or a managed identity."
+    )
+    client_secret: _Secret | None = Field(
+        default=None, description="The secret of the application. `${NAME}` is replaced."
+    )
+
+    @model_validator(mode="after")
+    def _is_one_credential(self) -> Self:
+        secrets = (self.account_key, self.sas_token, self.client_secret)
+        if sum(each is not None for each in secrets) > 1:
+            raise ValueRefused(
+                "there is more than one credential",
+                "set one of account_key, sas_token and client_secret",
+            )
+        if self.client_secret is not None and not (self.client_id and self.tenant_id):
+            raise ValueRefused(
+                "a client secret is of an application", "set client_id and tenant_id too"
+            )
+        return self
+
+
+class GcsSection(BucketSection):
+    """How a bucket of Google is reached.
+
+    Without `service_account_file`: the application default credentials, which are
+    `GOOGLE_APPLICATION_CREDENTIALS`, those of gcloud, or the service account of the machine.
+    """
+
+    endpoint: _Endpoint | None = Field(
+        default=None,
+        description="The address of the store, where it is not Google's public one; "
+        "`http://` is not encrypted.",
+    )
+    ca_file: NonEmpty | None = _CA_FILE
+    service_account_file: NonEmpty | None = Field(
+        default=None,
+        description="The key of a service account (JSON), on the machine of the driver; executors "
+        "receive its content.",
+    )

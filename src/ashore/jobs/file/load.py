@@ -42,6 +42,9 @@ _VARIABLES_AT: tuple[Key, ...] = (
     ("catalog", "iceberg", "properties"),
     ("s3", "access_key_id"),
     ("s3", "secret_access_key"),
+    ("azure", "account_key"),
+    ("azure", "sas_token"),
+    ("azure", "client_secret"),
     ("sql", "checkpoints"),
     ("sql", "producer"),
     ("spark", "conf"),  # handed on as it is: Spark has variables of its own
@@ -192,7 +195,7 @@ def _together(document: Document, check_schema: SchemaCheck | None) -> list[Find
     findings += checks.check_tables(items, line)
     findings += checks.check_hdfs(data)
     findings += checks.check_iceberg(data, items)
-    findings += checks.check_s3(data)
+    findings += checks.check_bucket(data)
     findings += checks.check_spark(data, items)
     findings += sql_checks.check_sql(data, items)
     source = data.get("source") if isinstance(data, dict) else None

@@ -152,7 +152,7 @@ def _is_secret(name: str) -> bool:
 
 _ELSEWHERE = {"sql.text", "sql.file"}  # the SQL itself
 _NAMES = ("table", "topic", "name")
-_NAMED_BY_OTHERS = re.compile(r"(^|\.)(conf|hdfs|options|producer|s3)\.")  # named by others
+_NAMED_BY_OTHERS = re.compile(r"(^|\.)(azure|conf|hdfs|options|producer|s3)\.")  # named by others
 _VARIABLES = re.compile(r"(\$\{\w+\})+")
 
 

@@ -15,7 +15,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Strict
 from ashore.base.labels import check_label
 from ashore.errors import fail
 from ashore.jobs.file.catalogs import CatalogSection, catalog_section
-from ashore.jobs.file.lakes import URI_FORM, HdfsSection, S3Section, lake_uri
+from ashore.jobs.file.lakes import (
+    URI_FORM,
+    AzureSection,
+    GcsSection,
+    HdfsSection,
+    S3Section,
+    lake_uri,
+)
 from ashore.jobs.file.metrics import Metrics, has_a_place
 from ashore.jobs.file.naming import (
     JobName,
@@ -355,11 +362,17 @@ class Job(Section):
     )
     lake: Annotated[EnvText, AfterValidator(lake_uri), Shown("URI"), URI_FORM] = Field(
         description="The root of all tables: `file:///path`, `hdfs://nameservice/path`, "
-        "`s3://bucket/path`. `${NAME}` is replaced from the environment.",
+        "`s3://bucket/path`, `gs://bucket/path`, "
+        "`abfs://container@account.dfs.core.windows.net/path`, `az://container/path`. "
+        "`${NAME}` is replaced from the environment.",
         examples=["file:///data/lake"],
     )
     hdfs: HdfsSection = Field(default=HdfsSection(), description="HDFS only: client settings.")
     s3: S3Section = Field(default=S3Section(), description="S3 only: client settings.")
+    azure: AzureSection = Field(default=AzureSection(), description="Azure only: client settings.")
+    gcs: GcsSection = Field(
+        default=GcsSection(), description="Google's store only: client settings."
+    )
     deadline_ms: PositiveMs = Field(
         default=60_000,
         alias="deadline",

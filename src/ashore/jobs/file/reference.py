@@ -23,7 +23,8 @@ A job file is YAML in UTF-8. Durations are written with a unit (`500ms`, `10s`, 
 sizes too (`64KB`, `256MB`, `2GB`, `1GiB`); a number without a unit is refused. Unknown keys are
 refused. `${NAME}` is replaced from the environment in `lake`, `source.kafka.options`,
 `catalog.hive.uri`, `catalog.iceberg.uri` and its `properties`, `s3.access_key_id`,
-`s3.secret_access_key`, `sql.checkpoints` and `sql.producer`, and shown by its name only.
+`s3.secret_access_key`, `azure.account_key`, `azure.sas_token`, `azure.client_secret`,
+`sql.checkpoints` and `sql.producer`, and shown by its name only.
 """
 _SCALARS = {float: "number", bool: "true or false", int: "number", str: "text"}
 

@@ -22,19 +22,16 @@ class Unsupported:
     instead: str
 
 
-SUPPORTED_LAKES = "write file:///path, hdfs://nameservice/path or s3://bucket/path"
+SUPPORTED_LAKES = (
+    "write file:///path, hdfs://nameservice/path, s3://bucket/path, gs://bucket/path or "
+    "abfs://container@account.dfs.core.windows.net/path"
+)
 # Lakes that are named so and refused with a reason, not as unknown.
-OTHER_LAKES = ("s3a", "s3n", "gs", "az", "abfs", "abfss")
+OTHER_LAKES = ("s3a", "s3n")
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported(
         ("lake",), "s3[an]://.*", "this is Hadoop's name of a bucket", "write s3://bucket/path"
-    ),
-    Unsupported(
-        ("lake",),
-        "(gs|az|abfss?)://.*",
-        "a lake in Google's or Azure's store is not in this release",
-        SUPPORTED_LAKES,
     ),
     Unsupported(
         ("sql", "checkpoints"),

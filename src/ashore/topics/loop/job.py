@@ -24,6 +24,7 @@ from ashore.log.plan_compact import CompactRule
 from ashore.log.plan_retire import RetireRule
 from ashore.log.plan_seal import SealRule
 from ashore.log.tables import DELTA, ICEBERG, TableDefinition
+from ashore.storage.bucket_conf import find_store
 from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import LakeAddress, lake_address
 from ashore.tables.ddl import (
@@ -310,8 +311,10 @@ def uses_delta(job: Job) -> bool:
 
 def storage_options(job: Job, uri: str) -> dict[str, str]:
     """Return the options of a job for a storage of the kind that `uri` names."""
-    if uri.startswith("s3://"):
-        return job.s3.to_options()
+    buckets = {"s3": job.s3, "azure": job.azure, "gcs": job.gcs}
+    store = find_store(uri)
+    if store is not None:
+        return buckets[store].to_options()
     options = {**job.hdfs.options, DURABILITY: job.durability}
     if job.hdfs.conf_dir:
         options[CONF_DIR] = job.hdfs.conf_dir

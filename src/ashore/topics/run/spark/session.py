@@ -24,7 +24,8 @@ from ashore.jobs.file import Job
 from ashore.jobs.file.model import Spark, Sql
 from ashore.jobs.jars import SHORT_LIVED, jar_paths
 from ashore.storage.open import LakeAddress
-from ashore.storage.s3_conf import S3_CLIENT, load_conf
+from ashore.storage.s3_conf import S3_CLIENT
+from ashore.storage.s3_conf import hadoop_settings as s3_settings
 from ashore.topics.loop.job import lake_of
 from ashore.topics.run.spark.daemon import MODULE
 from ashore.topics.write.environment import TASK_ENVIRONMENT
@@ -86,7 +87,7 @@ def hadoop_settings(lake: LakeAddress) -> dict[str, str]:
     """Return what Spark's own client needs to know to reach a lake on HDFS or in a bucket."""
     named = {name: value for name, value in lake.options if "." in name}
     if lake.uri.startswith("s3://"):
-        named = load_conf(lake.uri, "", dict(lake.options)).hadoop_settings()
+        named = s3_settings(dict(lake.options))
     return {f"{_HADOOP}{name}": value for name, value in named.items()}
 
 
