@@ -25,7 +25,7 @@ PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 
 .PHONY: help setup setup-python setup-native setup-jars java lint lint-python lint-native check \
 	check-tests test test-all run-tests lint-and-test-native chromium demo drill bench bench-peers \
-	bench-sql fast-tests docs lock lock-jars wheel-native test-arm clean
+	azurite bench-sql fast-tests docs lock lock-jars wheel-native test-arm clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,7 +100,8 @@ test-all: run-tests ## the same, and those that are marked long
 # Building the crate leaves one of two cores idle, so the rest is done beside it. Tests that wait
 # leave time for lint and tests of the crate; their output is not kept back meanwhile.
 run-tests: java
-	@$(MAKE) -j 2 --output-sync=target setup-native setup-jars lint-python chromium
+	@$(MAKE) -j 2 --output-sync=target setup-native setup-jars lint-python chromium \
+		azurite
 	@$(MAKE) -j 2 CHOSEN='$(CHOSEN)' fast-tests lint-and-test-native
 	$(PYTEST) -p tests.times --history=servers -n 3 --dist loadgroup --no-loadscope-reorder \
 		$(CHOSEN) --durations=25 tests/spark tests/drills tests/integration
@@ -116,6 +117,17 @@ chromium:
 		&& apt-get update -qq >&2 && apt-get install -y -qq --no-install-recommends \
 		chromium fonts-liberation >&2; } || { \
 		echo "Chromium is needed for the tests of pages: apt-get install chromium" >&2; exit 7; }
+
+# Azure's store is played by Azurite. Its lock has checksums and names no registry.
+azurite: .venv/azurite/.ashore
+
+.venv/azurite/.ashore: tests/azurite/package-lock.json .venv/.packages
+	@command -v npm >/dev/null || { \
+		echo "npm is needed for the tests of Azure's store: apt-get install npm" >&2; exit 7; }
+	@cmp -s $< $@ || { echo "installing Azurite for the tests of Azure's store (190 MB)" >&2; \
+		mkdir -p .venv/azurite && cp tests/azurite/package*.json .venv/azurite \
+		&& npm ci --silent --ignore-scripts --no-audit --no-fund --prefix .venv/azurite >&2; }
+	@cp $< $@
 
 # FORMAT=iceberg or delta: tables in that format.
 demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0

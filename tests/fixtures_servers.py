@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.azure import Azure
 from tests.servers import ALONE, SharedServers
 
 from ashore.topics.read import native
@@ -126,6 +127,12 @@ def hive(shared_servers: SharedServers) -> Hive:
 def s3(shared_servers: SharedServers) -> S3:
     """The server of S3 of the run. Tests share it: lakes need prefixes of their own."""
     return shared_servers.s3()
+
+
+@pytest.fixture(scope="session")
+def azure(shared_servers: SharedServers) -> Azure:
+    """The server of Azure of the run. Tests share it: lakes need prefixes of their own."""
+    return shared_servers.azure()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from tests.azure import Azure
+
 from ashore.jobs.jars import SHORT_LIVED, locked
 from ashore_lab.services.hdfs import Hdfs
 from ashore_lab.services.hive import Hive, HiveOptions
@@ -31,7 +33,7 @@ IMPATIENT = BrokerOptions(
 # time.
 ALONE = ("hdfs", "hive", "mortal_kafka", "steady_hdfs", "zookeeper")
 
-Server = TypeVar("Server", Kafka, Hdfs, Hive, S3, ZooKeeper)
+Server = TypeVar("Server", Azure, Kafka, Hdfs, Hive, S3, ZooKeeper)
 
 
 class SharedServers:
@@ -39,6 +41,7 @@ class SharedServers:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._azure = Azure(directory / "azure")
         self._hdfs = Hdfs(directory / "hdfs")
         self._steady_hdfs = Hdfs(directory / "steady-hdfs")
         self._hive = Hive(directory / "hive", HiveOptions(hadoop_conf=self._hdfs.conf_dir))
@@ -73,6 +76,10 @@ class SharedServers:
         """Return the server of S3, started. Tests share it: lakes need prefixes of their own."""
         return self._up(self._s3)
 
+    def azure(self) -> Azure:
+        """Return the server of Azure, started. Tests share it: lakes need prefixes of their own."""
+        return self._up(self._azure)
+
     def zookeeper(self) -> ZooKeeper:
         """Return the ZooKeeper, started."""
         return self._up(self._zookeeper)
@@ -81,7 +88,7 @@ class SharedServers:
         """Stop whatever runs, whoever has started it."""
         hdfs = (self._hdfs, self._steady_hdfs)
         kafkas = (self._kafka, self._mortal_kafka)
-        for server in (self._hive, *hdfs, *kafkas, self._s3, self._zookeeper):
+        for server in (self._hive, *hdfs, *kafkas, self._s3, self._azure, self._zookeeper):
             server.stop()
 
     @contextmanager
