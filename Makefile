@@ -122,7 +122,9 @@ chromium:
 azurite: .venv/azurite/.ashore
 
 .venv/azurite/.ashore: tests/azurite/package-lock.json .venv/.packages
-	@command -v npm >/dev/null || { \
+	@command -v npm >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+		&& echo "installing npm for the tests of Azure's store" >&2 && apt-get update -qq >&2 \
+		&& apt-get install -y -qq --no-install-recommends npm >&2; } || { \
 		echo "npm is needed for the tests of Azure's store: apt-get install npm" >&2; exit 7; }
 	@cmp -s $< $@ || { echo "installing Azurite for the tests of Azure's store (190 MB)" >&2; \
 		mkdir -p .venv/azurite && cp tests/azurite/package*.json .venv/azurite \

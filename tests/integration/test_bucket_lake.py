@@ -1,10 +1,11 @@
-"""Jobs whose lake is in a bucket: killed, without answers, and counted by their requests.
+"""Jobs whose lake is in a bucket: killed, with faults of the network, counted by requests.
 
-Tables are read by the client of S3 that Arrow brings, which shares no code with ours.
+Tables are read by the clients that Arrow brings, which share no code with ours.
 """
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,11 +18,11 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.fs import S3FileSystem
+from pyarrow.fs import AzureFileSystem, FileSystem, S3FileSystem
+from tests.azure import ACCOUNT, KEY, Azure
 from tests.integration.test_local_jobs import launched, wait_for
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
-from tests.s3_proxy import S3Proxy, S3Request
 
 from ashore.jobs.events import moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
@@ -32,38 +33,59 @@ from ashore.proof.verify.job import verify_job
 from ashore.topics.open_job import open_job
 from ashore.topics.use.clean import clean_job, plan_clean_job
 from ashore_lab.services.kafka import Kafka
-from ashore_lab.services.s3 import S3
+from ashore_lab.services.ports import LOOPBACK
+from ashore_lab.services.s3 import KEY_ID, S3, SECRET_KEY
 from ashore_lab.testing import FakeClock
+from ashore_lab.testing.bucket_proxy import BucketProxy, BucketRequest, Fault
 
 PARTITIONS, RECORDS, BATCHES = 2, 4_000, 4
 DAY_MS = 86_400_000
+LOOKS = {"head": 2, "list": 1}
+AZURE_KEYS = "azure", "account_key"
+
+
+# Where the same test on the other store would find nothing else.
+on_s3 = pytest.mark.parametrize("store", ["s3"], indirect=True)
+
+
+@pytest.fixture(params=["s3", "azure"])
+def store(request: pytest.FixtureRequest) -> S3 | Azure:
+    server: S3 | Azure = request.getfixturevalue(request.param)
+    return server
 
 
 @pytest.fixture
-def proxy(s3: S3) -> Iterator[S3Proxy]:
-    with S3Proxy(s3.port) as proxy:
+def proxy(store: S3 | Azure) -> Iterator[BucketProxy]:
+    with BucketProxy(store.port) as proxy:
         yield proxy
 
 
 @pytest.fixture
 def job_file(
-    kafka: Kafka, s3: S3, proxy: S3Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka,
+    store: S3 | Azure,
+    proxy: BucketProxy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """Return the job file of a topic with records; a batch takes a quarter of them."""
-    topic = f"s3-{uuid4().hex[:10]}"
+    topic = f"bucket-{uuid4().hex[:10]}"
     create_topic(kafka.bootstrap_servers, topic, PARTITIONS)
     for partition in range(PARTITIONS):
         values = [json.dumps({"id": number}).encode() for number in range(RECORDS // PARTITIONS)]
         produce(kafka.bootstrap_servers, topic, values, partition=partition)
-    options = s3.client_options()
-    monkeypatch.setenv("LAKE_SECRET", options["secret_access_key"])
+    section, secret = ("s3", "secret_access_key") if isinstance(store, S3) else AZURE_KEYS
+    options = store.client_options()
+    monkeypatch.setenv("LAKE_SECRET", options[secret])
+    direct = f"http://{LOOPBACK}:{store.port}"
+    options["endpoint"] = options["endpoint"].replace(direct, proxy.endpoint)
     content = job_content(
         kafka.bootstrap_servers,
         tmp_path,
         topic,
         batch={"interval": "100ms", "max_records": RECORDS // BATCHES},
-        lake=f"{s3.uri}/{topic}",
-        s3={**options, "endpoint": proxy.endpoint, "secret_access_key": "${LAKE_SECRET}"},
+        lake=f"{store.uri}/{topic}",
+        **{section: {**options, secret: "${LAKE_SECRET}"}},
     )
     path = tmp_path / "job.yaml"
     path.write_text(json.dumps(content))
@@ -78,22 +100,33 @@ def land(job_file: Path) -> None:
         assert code == 0, (failed or left[-5:], launch.log_path.read_text())
 
 
-def read_table(job_file: Path, s3: S3, table: str) -> pa.Table:
+def read_table(job_file: Path, store: S3 | Azure, table: str) -> pa.Table:
     """Read a table by the client that Arrow brings."""
-    options = s3.client_options()
-    files = S3FileSystem(
-        access_key=options["access_key_id"],
-        secret_key=options["secret_access_key"],
-        endpoint_override=options["endpoint"],
-        region="us-east-1",
-    )
-    lake = json.loads(job_file.read_text())["lake"].removeprefix("s3://")
+    address = f"{LOOPBACK}:{store.port}"
+    files: FileSystem
+    if isinstance(store, S3):
+        files = S3FileSystem(
+            access_key=KEY_ID,
+            secret_key=SECRET_KEY,
+            endpoint_override=f"http://{address}",
+            region="us-east-1",
+        )
+    else:
+        files = AzureFileSystem(
+            account_name=ACCOUNT,
+            account_key=KEY,
+            blob_storage_authority=address,
+            blob_storage_scheme="http",
+            dfs_storage_authority=address,
+            dfs_storage_scheme="http",
+        )
+    lake = json.loads(job_file.read_text())["lake"].partition("://")[2]
     return pq.read_table(f"{lake}/ods.db/{table}", filesystem=files)
 
 
-def require_each_once(job_file: Path, s3: S3) -> None:
+def require_each_once(job_file: Path, store: S3 | Azure) -> None:
     """Fail unless each record can be read once, by us and by others."""
-    rows = read_table(job_file, s3, "events")
+    rows = read_table(job_file, store, "events")
     places = zip(rows["kafka_partition"].to_pylist(), rows["kafka_offset"].to_pylist(), strict=True)
     assert len(set(places)) == rows.num_rows == RECORDS
     with open_job(job_file) as opened:
@@ -103,17 +136,20 @@ def require_each_once(job_file: Path, s3: S3) -> None:
 
 @pytest.mark.thirds
 @pytest.mark.parametrize("moment", [Step.MOVE, Step.WRITE, "landed"])
-def test_a_job_that_is_killed_lands_each_record_once(job_file: Path, s3: S3, moment: str) -> None:
+def test_a_job_that_is_killed_lands_each_record_once(
+    job_file: Path, store: S3 | Azure, moment: str
+) -> None:
     with launched(job_file, available_now=False) as launch:
         wait_for(launch, moment)
         os.kill(launch.pid, signal.SIGKILL)
         assert launch.wait() == -signal.SIGKILL
     land(job_file)
-    require_each_once(job_file, s3)
+    require_each_once(job_file, store)
 
 
 @pytest.mark.thirds("Spark, a bucket, Iceberg")
-def test_executors_of_spark_land_in_a_bucket(job_file: Path, s3: S3) -> None:
+@on_s3
+def test_executors_of_spark_land_in_a_bucket(job_file: Path, store: S3 | Azure) -> None:
     content = json.loads(job_file.read_text())
     del content["spark"]
     content["tables"][0]["where"] = "id >= 0"  # its records pass through Spark
@@ -121,12 +157,13 @@ def test_executors_of_spark_land_in_a_bucket(job_file: Path, s3: S3) -> None:
     with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
         left = list(launch.events())
         assert launch.wait() == 0, (left[-5:], launch.log_path.read_text())
-    require_each_once(job_file, s3)
+    require_each_once(job_file, store)
 
 
 @pytest.mark.thirds("Spark, a bucket, Iceberg")
+@on_s3
 def test_sql_with_checkpoints_on_a_disk_writes_to_a_bucket(
-    job_file: Path, s3: S3, tmp_path: Path
+    job_file: Path, store: S3 | Azure, tmp_path: Path
 ) -> None:
     content = json.loads(job_file.read_text())
     del content["spark"]
@@ -143,13 +180,14 @@ def test_sql_with_checkpoints_on_a_disk_writes_to_a_bucket(
     with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
         left = list(launch.events())
         assert launch.wait() == 0, (left[-5:], launch.log_path.read_text())
-    ids = read_table(job_file, s3, "copied")["id"].to_pylist()
+    ids = read_table(job_file, store, "copied")["id"].to_pylist()
     assert Counter(ids) == dict.fromkeys(range(RECORDS // PARTITIONS), PARTITIONS)
-    require_each_once(job_file, s3)
+    require_each_once(job_file, store)
 
 
+@on_s3
 @pytest.mark.thirds("Spark, a bucket, Iceberg")
-def test_sql_with_checkpoints_in_the_bucket(job_file: Path, s3: S3, tmp_path: Path) -> None:
+def test_sql_with_checkpoints_in_the_bucket(job_file: Path, store: S3, tmp_path: Path) -> None:
     """Each id is in both partitions, so a join of the topic with itself has it four times."""
     content = json.loads(job_file.read_text())
     del content["spark"]
@@ -173,9 +211,9 @@ def test_sql_with_checkpoints_in_the_bucket(job_file: Path, s3: S3, tmp_path: Pa
     with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
         left = list(launch.events())
         assert launch.wait() == 0, (left[-5:], launch.log_path.read_text())
-    ids = read_table(job_file, s3, "pairs")["id"].to_pylist()
+    ids = read_table(job_file, store, "pairs")["id"].to_pylist()
     assert Counter(ids) == dict.fromkeys(range(RECORDS // PARTITIONS), 4)
-    require_each_once(job_file, s3)
+    require_each_once(job_file, store)
     run_ashore("checkpoint", "inspect", str(job_file))
     run_ashore("checkpoint", "savepoint", str(job_file), "--to", str(tmp_path / "saved"))
 
@@ -188,6 +226,7 @@ def run_ashore(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thirds("jobs in two kinds of buckets")
 def test_commands_of_operators_work_in_a_bucket(job_file: Path) -> None:
     """A job is killed in a move, helped by one, cleaned, and looked at by all the others."""
     with launched(job_file, available_now=False) as launch:
@@ -198,52 +237,69 @@ def test_commands_of_operators_work_in_a_bucket(job_file: Path) -> None:
         run_ashore(command, str(job_file))
 
 
-def test_lost_answers_lose_and_double_nothing(job_file: Path, s3: S3, proxy: S3Proxy) -> None:
-    """From the first data file on: every fourth request that changes something is not answered."""
-    changes: list[S3Request] = []
-    lost: Counter[str] = Counter()
+@pytest.mark.thirds
+@pytest.mark.parametrize("fault", [Fault.LOSE, Fault.LATE, Fault.REPEAT])
+def test_faults_lose_and_double_nothing(
+    job_file: Path, store: S3 | Azure, proxy: BucketProxy, fault: Fault
+) -> None:
+    """From the first data file on: every fourth request that changes something."""
+    changes: list[BucketRequest] = []
+    struck: Counter[str] = Counter()
 
-    def loses(request: S3Request) -> bool:
-        is_change = kind_of(request) not in ("get", "head", "list")
-        if is_change and (changes or ".in-progress" in request.path):
-            changes.append(request)
-        is_lost = is_change and len(changes) % 4 == 1
-        lost[kind_of(request)] += is_lost
-        return is_lost
+    def strike(request: BucketRequest) -> Fault:
+        if not request.is_change or not (changes or ".in-progress" in request.path):
+            return Fault.NONE
+        changes.append(request)
+        is_struck = len(changes) % 4 == 1
+        struck[request.kind] += is_struck
+        return fault if is_struck else Fault.NONE
 
-    proxy.loses = loses
+    proxy.strike = strike
     land(job_file)
-    proxy.loses = lambda _request: False
-    assert lost["put"]
-    assert sum(lost.values()) > BATCHES
-    require_each_once(job_file, s3)
+    proxy.strike = lambda _request: Fault.NONE
+    assert struck["put"]
+    assert sum(struck.values()) > BATCHES
+    require_each_once(job_file, store)
 
 
-def test_requests_of_a_batch(job_file: Path, proxy: S3Proxy) -> None:
-    """A data file: one request, and four that move it. The log: an entry, a look for an archive."""
+@pytest.mark.thirds("jobs in two kinds of buckets")
+def test_a_job_that_is_throttled_waits_and_says_so(
+    job_file: Path, store: S3 | Azure, proxy: BucketProxy
+) -> None:
+    """From the first data file on: a third of the requests are refused."""
+    seen: list[BucketRequest] = []
+    chance = random.Random(0)
+
+    def strike(request: BucketRequest) -> Fault:
+        if seen or ".in-progress" in request.path:
+            seen.append(request)
+        return Fault.THROTTLE if seen and chance.random() < 1 / 3 else Fault.NONE
+
+    proxy.strike = strike
+    with launched(job_file, available_now=True) as launch:
+        left = list(launch.events())
+        log = launch.log_path.read_text()
+        assert launch.wait() == 0, (left[-5:], log)
+    proxy.strike = lambda _request: Fault.NONE
+    assert "Please reduce your request rate" in log
+    assert "again in" in log
+    require_each_once(job_file, store)
+
+
+def test_requests_of_a_batch(job_file: Path, store: S3 | Azure, proxy: BucketProxy) -> None:
+    """A data file: one request, and its move. The log: an entry, a look for an archive."""
     with launched(job_file, available_now=True) as launch:
         seen = [len(proxy.requests) for each in launch.events() if moment_of(each) == "landed"]
         assert launch.wait() == 0
     assert len(seen) == BATCHES
-    kinds = Counter(map(kind_of, proxy.requests[seen[1] : seen[2]]))
-    moved = {"begin": 1, "copy": 1, "complete": 1, "delete": 1}
-    assert kinds == {"put": 2, **moved, "head": 2, "list": 1}
+    kinds = Counter(each.kind for each in proxy.requests[seen[1] : seen[2]])
+    if isinstance(store, S3):
+        assert kinds == {"put": 2, "begin": 1, "copy": 1, "complete": 1, "delete": 1} | LOOKS
+    else:  # and a look whether the copy is complete, at both ends
+        assert kinds == {"put": 2, "copy": 1, "delete": 1} | LOOKS | {"head": LOOKS["head"] + 2}
 
 
-def kind_of(request: S3Request) -> str:
-    """Return what a request is, as S3 calls it."""
-    _, _, query = request.path.partition("?")
-    match request.method:
-        case "POST" if query == "delete":
-            return "delete"
-        case "POST":
-            return "begin" if query.startswith("uploads") else "complete"
-        case "PUT":
-            return "copy" if "partNumber" in query else "put"
-        case _:
-            return "list" if "list-type" in query else request.method.lower()
-
-
+@pytest.mark.thirds("jobs in two kinds of buckets")
 def test_what_a_killed_job_has_left_is_cleaned(job_file: Path) -> None:
     with launched(job_file, available_now=False) as launch:
         wait_for(launch, Step.MOVE)
