@@ -25,7 +25,7 @@ PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 
 .PHONY: help setup setup-python setup-native setup-jars java lint lint-python lint-native check \
 	check-tests test test-all run-tests lint-and-test-native chromium demo drill bench bench-peers \
-	azurite bench-sql fast-tests docs lock lock-jars wheel-native test-arm clean
+	azurite versitygw bench-sql fast-tests docs lock lock-jars wheel-native test-arm clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,7 +95,7 @@ test: CHOSEN := -m "not long"
 test: export SHARE := third
 test: run-tests ## tests of everything, on real servers; fails if one is left out without a mark
 
-test-all: run-tests ## the same, and those that are marked long
+test-all: versitygw run-tests ## the same, and those that are marked long
 
 # Building the crate leaves one of two cores idle, so the rest is done beside it. Tests that wait
 # leave time for lint and tests of the crate; their output is not kept back meanwhile.
@@ -130,6 +130,15 @@ azurite: .venv/azurite/.ashore
 		mkdir -p .venv/azurite && cp tests/azurite/package*.json .venv/azurite \
 		&& npm ci --silent --ignore-scripts --no-audit --no-fund --prefix .venv/azurite >&2; }
 	@cp $< $@
+
+# Another server of S3, in Go, for `make test-all`; go.sum has the checksums of its modules.
+versitygw: .venv/versitygw/versitygw
+
+.venv/versitygw/versitygw: tests/versitygw/go.mod tests/versitygw/go.sum .venv/.packages
+	@command -v go >/dev/null || { echo "Go 1.26 or newer is needed for a server of S3" >&2; exit 7; }
+	@echo "building versitygw for the tests of S3" >&2
+	@go build -C tests/versitygw -mod=readonly -o $(CURDIR)/$@ github.com/versity/versitygw/cmd/versitygw
+	@touch $@
 
 # FORMAT=iceberg or delta: tables in that format.
 demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
