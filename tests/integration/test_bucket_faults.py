@@ -5,17 +5,19 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from tests.azure import Azure
+from tests.azure import ACCOUNT, CONTAINER, Azure
 
 from ashore.errors import AnswerUnknown, PathExists, PathMissing, StorageError
 from ashore.storage import Storage, open_storage
+from ashore.storage.azure_conf import load_conf
 from ashore.storage.base import Staged
-from ashore.storage.objects import PART_BYTES
+from ashore.storage.objects import PART_BYTES, ObjectStorage
 from ashore_lab.services.ports import LOOPBACK
 from ashore_lab.services.s3 import S3
+from ashore_lab.testing import FakeClock
 from ashore_lab.testing.bucket_proxy import LATE_S, BucketProxy, BucketRequest, Fault
 
-FAULTS = [each for each in Fault if each is not Fault.NONE]
+FAULTS = [each for each in Fault if each not in (Fault.NONE, Fault.PENDING)]
 CONTENT = {"small": b"rows", "large": b"x" * (PART_BYTES + 1)}
 
 
@@ -101,3 +103,24 @@ def test_publish(storage: Storage, proxy: BucketProxy, fault: Fault, size: str) 
         assert storage.stat(f"staged/{number}") is None
         if count_changes(proxy) - before < number:
             return  # it has fewer requests: all of them were struck
+
+
+@pytest.mark.parametrize("store", ["azure"], indirect=True)
+def test_a_copy_that_is_made_later(store: Azure, proxy: BucketProxy) -> None:
+    """Azure says so by a status that the client does not return; until then its copy is empty."""
+    root = f"faults/{uuid.uuid4().hex}"
+    direct = open_storage(f"{store.uri}/{root}", options=store.client_options())
+    options = {**store.client_options(), "endpoint": f"{proxy.endpoint}/{ACCOUNT}"}
+    storage = ObjectStorage(load_conf(CONTAINER, root, options, scheme="az"), 30, FakeClock())
+
+    def strike(request: BucketRequest) -> Fault:
+        if request.kind != "copy":
+            return Fault.NONE
+        direct.create("final", b"")
+        return Fault.PENDING
+
+    storage.create("staged", b"rows")
+    proxy.strike = strike
+    with pytest.raises(AnswerUnknown, match="not copied yet"):
+        storage.publish(Staged("staged"), "final")
+    assert direct.read("staged") == b"rows"

@@ -62,10 +62,12 @@ class Fault(Enum):
     LATE = "not answered, carried out later"
     REPEAT = "carried out twice, and answered for the second time"
     THROTTLE = "answered by 503, not carried out"
+    PENDING = "answered by 202, not carried out"  # Azure's copy may be, until later
     CONFLICT = "answered by 409, not carried out"  # S3 had another write of the name at that time
 
 
 _REFUSED = {
+    Fault.PENDING: (202, "Pending"),
     Fault.THROTTLE: (503, "SlowDown"),
     Fault.CONFLICT: (409, "ConditionalRequestConflict"),
 }
