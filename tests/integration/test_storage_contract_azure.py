@@ -72,6 +72,23 @@ def test_an_object_that_marks_a_directory_is_no_file(storage: Storage, client: A
     assert names(storage, "d/e") == ["d/e/a"]
 
 
+def test_a_shared_access_signature_is_enough(azure: Azure, root: str) -> None:
+    options = azure.client_options()
+    del options["account_key"]
+    for expires in ("2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"):
+        token = azure.sign_access(expires)
+        storage = open_storage(f"{azure.uri}/{root}", options={**options, "sas_token": token})
+        if expires < "2100":
+            with pytest.raises(StorageError, match="403"):
+                storage.create("a/x", b"rows")
+    storage.create("a/x", b"rows")
+    storage.publish(Staged("a/x"), "b/x")
+    assert names(storage, "b") == ["b/x"]
+    assert storage.read("b/x") == b"rows"
+    storage.delete("b/x")
+    assert storage.stat("b/x") is None
+
+
 @pytest.mark.parametrize("of", ["container", "key"])
 def test_what_is_wrong_is_said(azure: Azure, of: str) -> None:
     options = azure.client_options()
