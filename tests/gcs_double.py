@@ -60,6 +60,7 @@ class GcsDouble:
 class _Handler(BaseHTTPRequestHandler):
     double: ClassVar[GcsDouble]
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two writes
 
     def serve(self) -> None:
         url = urlsplit(self.path)

@@ -101,6 +101,7 @@ class BucketProxy:
 class _Handler(BaseHTTPRequestHandler):
     proxy: ClassVar[BucketProxy]
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two writes
 
     def serve(self) -> None:
         request = BucketRequest(self.command, self.path, _COPY_SOURCE in self.headers)
