@@ -1,4 +1,4 @@
-"""A Delta table in a bucket, read by delta-rs through its own client of S3."""
+"""A Delta table in a bucket, read by delta-rs through its own clients of S3 and Azure."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from deltalake import DeltaTable
+from tests.azure import Azure
 from tests.job_files import compact, job_content, land_twice
 from tests.kafka_tools import create_topic
 
@@ -17,20 +18,47 @@ from ashore_lab.services.kafka import Kafka
 from ashore_lab.services.s3 import S3
 from ashore_lab.testing import FakeClock
 
+# By the section of the job file, the key of its secret, and delta-rs' names of its options.
+STORES = {
+    "s3": (
+        "secret_access_key",
+        {
+            "AWS_ENDPOINT_URL": "endpoint",
+            "AWS_ACCESS_KEY_ID": "access_key_id",
+            "AWS_SECRET_ACCESS_KEY": "secret_access_key",
+            "AWS_REGION": "region",
+        },
+    ),
+    "azure": (
+        "account_key",
+        {
+            "azure_storage_endpoint": "endpoint",
+            "azure_storage_account_name": "account",
+            "azure_storage_account_key": "account_key",
+        },
+    ),
+}
 
+
+@pytest.mark.parametrize("section", STORES)
 def test_a_topic_lands_in_a_delta_table_of_a_bucket(
-    kafka: Kafka, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka,
+    section: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    server: S3 | Azure = request.getfixturevalue(section)
     topic = f"delta-{uuid4().hex[:8]}"
     create_topic(kafka.bootstrap_servers, topic)
-    options = s3.client_options()
-    monkeypatch.setenv("LAKE_SECRET", options["secret_access_key"])
+    options, (secret, names) = server.client_options(), STORES[section]
+    monkeypatch.setenv("LAKE_SECRET", options[secret])
     content = job_content(
         kafka.bootstrap_servers,
         tmp_path,
         topic,
-        lake=f"{s3.uri}/{topic}",
-        s3={**options, "secret_access_key": "${LAKE_SECRET}"},
+        lake=f"{server.uri}/{topic}",
+        **{section: {**options, secret: "${LAKE_SECRET}"}},
         tables=[
             {
                 "topic": topic,
@@ -43,14 +71,9 @@ def test_a_topic_lands_in_a_delta_table_of_a_bucket(
     )
     job_file = land_twice(kafka.bootstrap_servers, content, topic, tmp_path, uses_spark=False)
 
-    access = {
-        "AWS_ENDPOINT_URL": options["endpoint"],
-        "AWS_ACCESS_KEY_ID": options["access_key_id"],
-        "AWS_SECRET_ACCESS_KEY": options["secret_access_key"],
-        "AWS_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-    }
-    table = DeltaTable(f"{s3.uri}/{topic}/ods.db/events", storage_options=access)
+    access = {name: options[key] for name, key in names.items()} | {"ALLOW_HTTP": "true"}
+    access |= {"AWS_ALLOW_HTTP": "true"} if section == "s3" else {}
+    table = DeltaTable(f"{server.uri}/{topic}/ods.db/events", storage_options=access)
     assert sorted(table.to_pyarrow_table().column("id").to_pylist()) == list(range(100))
     assert table.version() == 2
     with open_job(job_file) as opened:
