@@ -137,6 +137,7 @@ BENCH_ROOTS: Roots = {
         ("org.apache.iceberg:iceberg-flink-runtime-2.1:1.11.0", False),
         ("org.xerial:sqlite-jdbc:3.54.1.0", False),
     ),
+    "flink-s3": (("org.apache.flink:flink-s3-fs-hadoop:2.3.0", False),),
 }
 
 TARGETS = {

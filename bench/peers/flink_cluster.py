@@ -116,6 +116,7 @@ class FlinkCluster:
             **settings,
         }
         (directory / "tmp").mkdir(exist_ok=True)
+        self._load_file_systems(values)
         mini = self._flink.runtime.minicluster
         builder = getattr(mini, "MiniClusterConfiguration$Builder")()
         builder = builder.setConfiguration(self._configuration(values))
@@ -124,6 +125,13 @@ class FlinkCluster:
         )
         cluster.start()
         return cluster
+
+    def _load_file_systems(self, values: Mapping[str, str]) -> None:
+        """Load those of plugins too, which FLINK_PLUGINS_DIR has."""
+        configuration = self._configuration(values)
+        utils = self._flink.core.plugin.PluginUtils
+        plugins = utils.createPluginManagerFromRootFolder(configuration)
+        self._flink.core.fs.FileSystem.initialize(configuration, plugins)
 
     def __enter__(self) -> Self:
         return self

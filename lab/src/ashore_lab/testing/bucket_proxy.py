@@ -16,7 +16,7 @@ from ashore_lab.services.ports import LOOPBACK
 
 LATE_S = 0.5
 _CLOCK = SystemClock()
-_COPY_SOURCE = "x-ms-copy-source"  # of Azure, whose copies look like any other put
+_COPY_SOURCES = ("x-amz-copy-source", "x-ms-copy-source")  # else copies look like other puts
 _REFUSAL = """<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>{}</Code><Message>Please reduce your request rate.</Message></Error>"""
 
@@ -39,10 +39,10 @@ class BucketRequest(NamedTuple):
                 return "begin" if query.startswith("uploads") else "complete"
             case "PUT" if "comp=blocklist" in query:
                 return "complete"
-            case "PUT" if "comp=block" in query:
-                return "part"
+            case "PUT" if self.is_copy:
+                return "copy"
             case "PUT":
-                return "copy" if self.is_copy or "partNumber" in query else "put"
+                return "part" if "comp=block" in query or "partNumber" in query else "put"
             case "GET" if "list-type" in query or "comp=list" in query:
                 return "list"
             case _:
@@ -104,7 +104,8 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True  # headers and body are two writes
 
     def serve(self) -> None:
-        request = BucketRequest(self.command, self.path, _COPY_SOURCE in self.headers)
+        is_copy = any(name in self.headers for name in _COPY_SOURCES)
+        request = BucketRequest(self.command, self.path, is_copy)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         fault = self.proxy.strike(request)
         self.proxy.requests.append(request)
