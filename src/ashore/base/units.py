@@ -69,6 +69,11 @@ def format_time(now_ms: int) -> str:
     return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def format_count(count: int, noun: str) -> str:
+    """Return a count of something for people: `1 file`, `1,204 files`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def format_size(size: float) -> str:
     """Return a size for people, in decimal units: `12.4 MB`."""
     for unit in ("TB", "GB", "MB", "KB"):

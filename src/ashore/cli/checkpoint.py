@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from ashore.base.clock import SystemClock
-from ashore.base.units import format_duration, format_size
+from ashore.base.units import format_count, format_duration, format_size
 from ashore.cli import savepoint_view
 from ashore.cli.checkpoint_inspect import checkpoint_diff, checkpoint_inspect
 from ashore.cli.options import AsJson, Batch, Debug, Explain, Query, TakeOver, Where, new_group
@@ -231,7 +231,7 @@ def checkpoint_delete(
         found = savepoints.find_savepoint(savepoint, SystemClock())
         files = savepoints.count_files(found) if explain else savepoints.delete(found)
         verb = "would delete" if explain else "deleted"
-        line = f"{verb} {files:,} files of {found.place}"
+        line = f"{verb} {format_count(files, 'file')} of {found.place}"
         print_answer(
             [line], {"path": found.place, "files": files, "done": not explain}, as_json=as_json
         )
@@ -357,9 +357,9 @@ def _describe_examined(found: Examined) -> Iterator[str]:
     for each in found.findings:
         yield f"{each.code}: {each.sentence}"
         yield f"  repair: {each.repair}"
-    looked, count = found.seen.looked, len(found.findings)
+    looked, findings = found.seen.looked, format_count(len(found.findings), "finding")
     yield (
-        f"{found.place}: {count} finding{'s' * (count != 1)}; looked at {looked.files:,} files: "
+        f"{found.place}: {findings}; looked at {format_count(looked.files, 'file')}: "
         f"{looked.batches:,} of batches, {looked.texts:,} other texts, {looked.changes:,} changes, "
         f"{looked.snapshots:,} snapshots, {looked.tables:,} tables; {looked.checksums:,} compared "
         "with a checksum"
@@ -394,7 +394,9 @@ def show_cleaned(found: Cleaned, *, explain: bool) -> None:
     total, count = found.total, len(found.checkpoints)
     verb = "would be deleted" if explain else "deleted"
     where = found.checkpoints[0] if count == 1 else f"{count} checkpoints"
-    print_lines([f"{where}: {total.files:,} files {verb}, {format_size(total.size_bytes)}"])
+    print_lines(
+        [f"{where}: {format_count(total.files, 'file')} {verb}, {format_size(total.size_bytes)}"]
+    )
 
 
 def cleaned_document(found: Cleaned, *, explain: bool) -> dict[str, object]:

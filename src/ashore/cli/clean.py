@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ashore.base.units import format_size
+from ashore.base.units import format_count, format_size
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
 from ashore.cli.output import print_answer, reported_errors
 from ashore.proof.retire import apply_retire, parse_age, plan_retire
@@ -26,7 +26,7 @@ def clean(
         if not explain:
             clean_job(opened, plan)
         steps = [f"delete {step.file.path}: {step.why}" for step in plan.steps]
-        total = f"{len(steps):,} files, {format_size(plan.size_bytes)}"
+        total = f"{format_count(len(steps), 'file')}, {format_size(plan.size_bytes)}"
         lines = [*_explain_looks(plan), f"deleted {total}"]
         if explain:
             lines[-1:] = [*steps, f"to delete: {total}"] if steps else ["nothing to delete"]
@@ -41,14 +41,15 @@ def clean(
 
 
 def _explain_looks(plan: CleanPlan) -> Iterator[str]:
-    yield f"looked at the in-progress files of {len(plan.tables)} tables"
+    yield f"looked at the in-progress files of {format_count(len(plan.tables), 'table')}"
     for each in plan.orphans:
         if each.skipped:
             yield f"left {each.table} as it is: {each.skipped}"
         else:
             yield (
-                f"looked at {each.files:,} files below {each.table}: {each.named:,} are named by "
-                f"its metadata and {each.snapshots} snapshots, {len(each.steps):,} are orphans"
+                f"looked at {format_count(each.files, 'file')} below {each.table}: "
+                f"its metadata and {format_count(each.snapshots, 'snapshot')} name {each.named:,}, "
+                f"{format_count(len(each.steps), 'orphan')}"
             )
 
 

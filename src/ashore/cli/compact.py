@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ashore.base.units import format_size
+from ashore.base.units import format_count, format_size
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, parse_size
 from ashore.cli.output import print_answer, reported_errors, shown_progress
 from ashore.log.plan_compact import CompactRule
@@ -66,14 +66,17 @@ class _Answer:
         if plan.refused or not plan.groups:
             return f"{plan.table}: nothing to compact: {plan.refused or self._few()}"
         size = format_size(plan.size_bytes)
-        text = f"{plan.table}: {plan.files_replaced:,} of {plan.files:,} files, {size}"
+        text = (
+            f"{plan.table}: {plan.files_replaced:,} of {format_count(plan.files, 'file')}, {size}"
+        )
         if not is_done:
             return f"{text}, become {len(plan.groups):,}"
-        text += f": {self.written:,} files were written in {len(self.snapshots):,} snapshots"
+        written = f"wrote {format_count(self.written, 'file')}"
+        text += f": {written} in {format_count(len(self.snapshots), 'snapshot')}"
         return text + "".join(f"; abandoned: {each}" for each in self.abandoned)
 
     def _few(self) -> str:
-        return f"{self.plan.files:,} files, too few of them small in one partition"
+        return f"{format_count(self.plan.files, 'file')}, too few of them small in one partition"
 
     def document(self) -> dict[str, object]:
         plan = self.plan

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ashore.base.units import format_count
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
 from ashore.cli.output import CommandAnswer, print_answer, reported_errors
 from ashore.errors import ExitCode
@@ -56,7 +57,8 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
             raise typer.Exit(run_view.show_reland(launch, as_json=as_json))
         if accept_loss:
             accepted = accept_losses(opened, why, takes_over=take_over)
-            line = f"gave up {accepted.rows:,} rows of {accepted.files} files"
+            files = format_count(accepted.files, "file")
+            line = f"gave up {format_count(accepted.rows, 'row')} of {files}"
             print_answer([line], {"files": accepted.files, "rows": accepted.rows}, as_json=as_json)
             return
         moved = recover_dead(opened, steps)

@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from ashore.base.units import format_duration
+from ashore.base.units import format_count, format_duration
 from ashore.cli.event_lines import print_event, print_log
 from ashore.cli.output import (
     STARTING_SPARK,
@@ -178,7 +178,9 @@ class RunState:
         state.files += event.files
         state.batches += 1
         state.lag = event.lag
-        reported = f"landed {event.rows:,} records in {event.files} files"
+        reported = (
+            f"landed {format_count(event.rows, 'record')} in {format_count(event.files, 'file')}"
+        )
         if event.tables:
             reported += f" into {_some(event.tables)}"
         if event.batch is not None:
@@ -247,13 +249,15 @@ class _Fitting:
 def _reported(event: PartitionsSealed | PartitionsRegistered | Retired | Recovered) -> str:
     match event:
         case Retired():
-            retired = f"entry {event.entry:,}: retired {event.partitions:,} partitions of "
-            return f"{retired}{_some(event.tables)}, {event.files:,} files deleted"
+            retired = f"retired {format_count(event.partitions, 'partition')} of "
+            deleted = f"{format_count(event.files, 'file')} deleted"
+            return f"entry {event.entry:,}: {retired}{_some(event.tables)}, {deleted}"
         case PartitionsSealed():
-            counted = f"entry {event.entry:,}: sealed {event.partitions:,} partitions: "
-            return counted + _some(event.names)
+            sealed = f"sealed {format_count(event.partitions, 'partition')}"
+            return f"entry {event.entry:,}: {sealed}: {_some(event.names)}"
         case PartitionsRegistered():
-            return f"registered {event.partitions:,} partitions: {_some(event.names)}"
+            registered = f"registered {format_count(event.partitions, 'partition')}"
+            return f"{registered}: {_some(event.names)}"
         case Recovered():
             after = format_duration(event.after_ms)
             return f"{event.slice}: recovered after {after} and {event.tries:,} failed tries"

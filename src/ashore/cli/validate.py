@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import typer
 from rich.markup import escape
 
+from ashore.base.units import format_count
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import print_answer, reported_errors, say, waiting
 from ashore.errors import SourceUnreachable
@@ -18,10 +19,10 @@ from ashore.topics.use.table_changes import find_pending
 
 
 def _found(job: Job, topics: int) -> str:
-    tables = len(job.tables)
+    tables = format_count(len(job.tables), "item")
     return (
-        f"{job.path} is valid: job {job.job} lands {topics:,} topic{'s' * (topics != 1)} by "
-        f"{tables:,} item{'s' * (tables != 1)} of `tables`, on {job.lake}; it has no SQL to plan"
+        f"{job.path} is valid: job {job.job} lands {format_count(topics, 'topic')} by "
+        f"{tables} of `tables`, on {job.lake}; it has no SQL to plan"
     )
 
 
