@@ -1,4 +1,6 @@
-"""What Ashore asks of an Iceberg catalog, on real ones: one contract, each test on each catalog.
+"""What Ashore asks of an Iceberg catalog: one contract, each test on each catalog.
+
+All are real but Glue, which is moto's.
 
 The lake is a local disk. Each call of a catalog is struck by every fault: a stop before and after
 it, an answer that is lost, a request that comes late or twice.
@@ -38,6 +40,7 @@ from tests.crash.iceberg_job import (
     scan_offsets,
 )
 from tests.crash.test_iceberg_writers import foreign_row
+from tests.glue import run_glue
 from tests.postgresql import make_postgresql
 from tests.shares import share_of
 
@@ -52,7 +55,7 @@ from ashore_lab.services.hive import Hive
 from ashore_lab.services.iceberg_rest import IcebergRest
 from ashore_lab.testing import FakeClock
 
-CATALOGS = ("rest", "postgresql", "hive_metastore")
+CATALOGS = ("rest", "postgresql", "hive_metastore", "glue")
 COMMITS = 12  # of a writer
 MakeWorld = Callable[[], IcebergWorld]
 Commit = Callable[[], CommitTableResponse]
@@ -83,6 +86,12 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str
             return
         with server.running():
             yield {"type": "sql", "uri": server.url}
+
+
+@pytest.fixture(scope="module")
+def glue() -> Iterator[Mapping[str, str]]:
+    with run_glue() as properties:
+        yield properties
 
 
 @pytest.fixture
