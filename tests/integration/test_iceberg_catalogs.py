@@ -21,7 +21,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import SetPropertiesUpdate
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import LongType, NestedField, TimestamptzNanoType
 from requests import PreparedRequest, Response
 from sqlalchemy.exc import DBAPIError
 from tests.crash import iceberg_job
@@ -305,11 +305,15 @@ def test_a_metastore_that_compares_nothing_is_refused_at_the_start(
 def test_a_table_of_format_version_3_is_refused(make_world: MakeWorld) -> None:
     world = make_world()
     catalog = world.catalog()
-    schema = Schema(NestedField(1, "ts", LongType(), required=False))
+    schema = Schema(
+        NestedField(1, "ts", LongType(), required=False),
+        NestedField(2, "at", TimestamptzNanoType(), required=False),
+    )
     there, version = f"{world.lake.root}ods.db/clicks", {"format-version": "3"}
     catalog.create_namespace_if_not_exists("ods")
     made = catalog.create_table(TABLE, schema, there, properties=version)
     ended = world.start().run()
     assert isinstance(ended, SchemaConflict)
     assert "format version 3" in ended.message
+    assert "column at is timestamptz_ns, with nanoseconds" in ended.message
     assert catalog.load_table(TABLE).metadata == made.metadata

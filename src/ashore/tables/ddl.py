@@ -121,6 +121,8 @@ _TYPES = ", ".join([*(atom.value for atom in Atom), "DECIMAL(p,s), ARRAY<>, MAP<
 
 _KNOWN = (*_NAMED, *_DECIMAL_NAMES, "ARRAY", "MAP", "STRUCT")
 _OF_SPARK = frozenset({"VARCHAR", "CHAR", "CHARACTER", "INTERVAL", "VARIANT", "VOID", "TIME"})
+_NANOSECONDS = frozenset({"TIMESTAMP_NS", "TIMESTAMPTZ_NS"})  # of Iceberg, DuckDB
+_MICROSECONDS = "times have microseconds"
 # Types of Spark that files of a table do not have, and of other databases.
 _MEANT = {
     **dict.fromkeys(("VARCHAR", "CHAR", "CHARACTER", "TEXT", "NVARCHAR", "STR"), "STRING"),
@@ -192,6 +194,10 @@ class _Parser:
         return DdlError(f"{expected}, got {found}", self._token.position, instead)
 
     def _not_a_type(self, name: str) -> DdlError:
+        if name in _NANOSECONDS:
+            reason = f"{name} is not supported as a type of a column: {_MICROSECONDS}"
+            near = "write TIMESTAMP, or BIGINT where a record has the number of nanoseconds"
+            return DdlError(reason, self._token.position, near)
         meant = _MEANT.get(name)
         near = f"write {meant}" if meant else suggest(name, _KNOWN, f"the types are {_TYPES}")
         of_spark = name in _OF_SPARK
@@ -257,6 +263,9 @@ class _Parser:
         name = self._token.text.upper()
         if name in _NAMED:
             self._take()
+            if name.startswith("TIMESTAMP") and self._token.text == "(":
+                reason = f"{name} takes no precision: {_MICROSECONDS}"
+                raise DdlError(reason, self._token.position, f"write {name}")
             return _NAMED[name]
         if name in _DECIMAL_NAMES:
             self._take()

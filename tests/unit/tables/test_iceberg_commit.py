@@ -10,9 +10,20 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AssertRefSnapshotId
 from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import (
+    ListType,
+    NestedField,
+    StructType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+)
 
 from ashore.base.clock import SystemClock
 from ashore.errors import (
@@ -29,11 +40,13 @@ from ashore.log.plan_commit import CommitTable
 from ashore.storage import MemoryStorage
 from ashore.storage.open import open_storage
 from ashore.tables.catalog import CatalogTable
+from ashore.tables.ddl import Schema as Columns
 from ashore.tables.ddl import parse_ddl
 from ashore.tables.iceberg import commit as commits
 from ashore.tables.iceberg.catalogs import CatalogAddress
 from ashore.tables.iceberg.file_io import Lake
 from ashore.tables.iceberg.iceberg_tables import IcebergTables
+from ashore.tables.iceberg.schema import find_conflicts
 from ashore.tables.names import partition_path, partition_values
 from ashore.topics.decode.arrow_types import with_field_ids
 from ashore.topics.route.placement import Bucketer, split_rows
@@ -372,3 +385,31 @@ def test_pyiceberg_cuts_the_history_where_snapshots_expire(site: Site):
     table = site.table()
     table.maintenance.expire_snapshots().by_id(first.commit.snapshot_id).commit()
     assert table.refresh().current_snapshot().parent_snapshot_id is None
+
+
+def test_nanoseconds_of_a_table_are_a_conflict(tmp_path: Path):
+    """Whatever the job has there, and wherever it is; before version 3 no table has them."""
+    inner = NestedField(4, "inner", TimestamptzNanoType(), required=False)
+    schema = Schema(
+        NestedField(1, "at", TimestampNanoType(), required=False),
+        NestedField(2, "number", TimestamptzNanoType(), required=False),
+        NestedField(3, "many", ListType(5, StructType(inner), False), required=False),
+    )
+    place = (UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, f"file://{tmp_path}")
+    expected = CatalogTable(
+        *("ods", "clicks"),
+        parse_ddl("at TIMESTAMP_NTZ, number BIGINT, many ARRAY<STRUCT<inner: TIMESTAMP>>"),
+        Columns(()),
+        *(f"file://{tmp_path}", "iceberg", NAME.job),
+    )
+    metadata = new_table_metadata(schema, *place, {"format-version": "3"})
+    assert list(find_conflicts(metadata, expected)) == [
+        f"column {each}, with nanoseconds, and new files would have microseconds"
+        for each in (
+            "at is timestamp_ns",
+            "number is timestamptz_ns",
+            "many[].inner is timestamptz_ns",
+        )
+    ]
+    with pytest.raises(ValueError, match="only supported in 3"):
+        new_table_metadata(schema, *place, {"format-version": "2"})

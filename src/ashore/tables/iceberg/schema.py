@@ -169,6 +169,8 @@ def _compare_types(known: iceberg.IcebergType, expected: DataType, place: str) -
             yield from _compare_types(known.value_type, value, f"{place}[]")
         case iceberg.PrimitiveType(), Atom() | Decimal() if _becomes(known, _new_type(expected)):
             return
+        case iceberg.TimestampNanoType() | iceberg.TimestamptzNanoType(), _:
+            yield f"{place} is {known}, with nanoseconds, and new files would have microseconds"
         case _:
             yield f"{place} is {known}, not {type_ddl(expected)}"
 
