@@ -48,7 +48,9 @@ def _open_iceberg(storage: Storage, clock: Clock, catalog: Mapping[str, str]) ->
             f"Iceberg tables need the package {error.name.partition('.')[0]}",
             hint="pip install 'ashore[iceberg]'",
         ) from error
-    properties = {"uri": _default_uri(storage), **catalog}
+    properties = dict(catalog)
+    if catalog.get("type") != "glue":  # it has no address, and messages would name this one
+        properties.setdefault("uri", _default_uri(storage))
     address = CatalogAddress(
         catalog.get("name", "ashore"),
         tuple(sorted((key, value) for key, value in properties.items() if key != "name")),

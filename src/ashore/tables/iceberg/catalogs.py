@@ -39,7 +39,7 @@ class CatalogAddress:
     def describe(self) -> str:
         """Return the catalog for messages, without secrets."""
         uri = dict(self.properties).get("uri", "").rpartition("@")[2]
-        return f"Iceberg catalog {self.name} ({self.type} {uri})"
+        return f"Iceberg catalog {self.name} ({f'{self.type} {uri}'.strip()})"
 
 
 def require_fence(catalog: Catalog, database: str) -> None:
