@@ -26,12 +26,13 @@ class OldSite(Site):
     """A table whose files are as old as a test says, and the log of its slice."""
 
     def log_files(self) -> list[Path]:
-        return sorted((Path(self.path) / "_delta_log").iterdir())
+        """Return the files of versions; `_last_checkpoint` is of none."""
+        return sorted((Path(self.path) / "_delta_log").glob("[0-9]*"))
 
     def age(self, days: float, before: int = 10_000) -> None:
         """Make the files of versions before one older."""
         for each in self.log_files():
-            if each.name[:20].isdigit() and int(each.name[:20]) < before:
+            if int(each.name[:20]) < before:
                 now_s = SystemClock().now_ms() / 1000
                 os.utime(each, (now_s, now_s - 86_400 * days))
 
