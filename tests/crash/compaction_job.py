@@ -48,6 +48,7 @@ class CompactProcess:
     storage: FaultyStorage
     tables: IcebergTables
     done: CompactedTable | None = None
+    rule: CompactRule = RULE
 
     def run(self) -> AshoreError | ProcessStopped | None:
         """Compact; return what ended it before."""
@@ -63,7 +64,7 @@ class CompactProcess:
         committer = Committer(log, storage, world.clock, commit_table=self.tables.commit)
         committer.take_over()
         ledger, last = read_ledger(storage, NAME.job), log.fold.commits[TABLE]
-        plan = plan_table(self.tables, ledger, last, NAME, RULE)
+        plan = plan_table(self.tables, ledger, last, NAME, self.rule)
         return compact_table(committer, self.tables, LakeAddress("memory:"), plan)
 
 

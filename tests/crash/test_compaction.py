@@ -22,7 +22,9 @@ from tests.crash.iceberg_job import (
     CATALOG_CALLS,
     TABLE,
     IcebergWorld,
+    build_job,
     expire,
+    iceberg_world,
     land,
     read_offsets,
 )
@@ -329,6 +331,48 @@ def test_a_commit_on_another_base_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
     )
     with pytest.raises((AssertionError, IndexError)):
         test_rows_that_another_writer_has_deleted_do_not_come_back(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("sort_by", "run_bytes", "order_id"),
+    [(("date", "ts"), 1 << 20, 1), (("date", "ts"), 1, None), (("at",), 1 << 20, None)],
+)
+def test_files_that_are_sorted_as_a_whole_name_the_order_of_the_table(
+    sort_by: tuple[str, ...],
+    run_bytes: int,
+    order_id: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(rewrite, "RUN_BYTES", run_bytes)
+    world = iceberg_world(tmp_path, build_job(compact={"sort_by": ["date", "ts"]}))
+
+    def read_orders() -> list[int | None]:
+        files = world.catalog().load_table(TABLE).inspect.files()
+        return files.column("sort_order_id").to_pylist()
+
+    land(world)
+    assert read_orders() == [None] * 4
+    process = start_compaction(world)
+    process.rule = replace(RULE, sort_by=sort_by)
+    assert process.run() is None
+    check_compacted(world)
+    assert read_orders() == [order_id] * 2
+
+
+def test_a_job_file_changes_the_order_of_the_table_or_leaves_it(tmp_path: Path) -> None:
+    world = iceberg_world(tmp_path)
+    found = []
+    for number, sort_by in enumerate([[], ["ts"], ["ts"], ["date", "ts"], [], ["ts"]]):
+        world.job = build_job(compact={"sort_by": sort_by})
+        land(world, [number + 5])
+        table = world.catalog().load_table(TABLE)
+        names = [table.schema().find_column_name(e.source_id) for e in table.sort_order().fields]
+        found.append((table.sort_order().order_id, names))
+        assert {str(each)[2:] for each in table.sort_order().fields} <= {"ASC NULLS LAST"}
+    first, second = (1, ["ts"]), (2, ["date", "ts"])
+    assert found == [(0, []), first, first, second, second, first]
+    assert sorted(read_offsets(world).elements()) == list(range(11))
 
 
 @pytest.mark.parametrize("column", ["of_others", "tags"])

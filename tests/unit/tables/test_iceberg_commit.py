@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AssertRefSnapshotId
-from pyiceberg.transforms import BucketTransform
+from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import (
     ListType,
     NestedField,
@@ -218,6 +218,52 @@ def test_files_keep_their_partition_spec_when_the_table_gets_another(site: Site)
     table = site.table()
     assert {each.partition_spec_id for each in table.current_snapshot().manifests(table.io)} == {0}
     assert site.ids() == [0, 0, 1, 1]
+
+
+def test_an_entry_from_before_the_order_changed_is_committed(site: Site):
+    step = site.step(0)
+    later = IcebergTables(site.tables._address, site.storage, SystemClock())
+    later.ensure([replace(site.expected("id BIGINT"), sort_by=("id",))])
+    later.commit(NAME, step)  # the next start
+    site.last = {TABLE: step.commit}
+    drawn = site.step(1)
+    with site.table().update_sort_order() as update:
+        update.desc("date", IdentityTransform())
+    site.tables.commit(NAME, drawn)
+    assert site.ids() == [0, 0, 1, 1]
+    assert site.table().sort_order().order_id == 2
+
+
+@pytest.mark.parametrize(
+    ("ddl", "changes", "message"),
+    [
+        ("id BIGINT, tags ARRAY<STRING>", {"sort_by": ("tags",)}, "sorts no column of the type"),
+        ("id BIGINT", {"sort_by": ("of_others",)}, "no column of_others"),
+        ("other BIGINT", {"dropped": frozenset({"id"})}, "order has column id, which is dropped"),
+    ],
+)
+def test_an_order_that_does_not_fit_is_refused(
+    ddl: str, changes: dict[str, object], message: str, site: Site
+):
+    with site.table().update_sort_order() as update:
+        update.desc("id", IdentityTransform())
+    before = site.table().metadata_location
+    later = IcebergTables(site.tables._address, site.storage, SystemClock())
+    with pytest.raises(SchemaConflict, match=message):
+        later.ensure([replace(site.expected(ddl), **changes)])
+    assert site.table().metadata_location == before
+
+
+def test_a_column_is_dropped_and_another_one_sorts_in_one_commit(site: Site):
+    with site.table().update_sort_order() as update:
+        update.desc("id", IdentityTransform())
+    before = len(site.table().metadata.metadata_log)
+    later = IcebergTables(site.tables._address, site.storage, SystemClock())
+    changes = {"dropped": frozenset({"id"}), "sort_by": ("other",)}
+    later.ensure([replace(site.expected("other BIGINT"), **changes)])
+    table = site.table()
+    assert len(table.metadata.metadata_log) == before + 1
+    assert [str(each) for each in table.sort_order().fields] == ["3 ASC NULLS LAST"]
 
 
 def test_a_tag_that_is_set_while_a_batch_is_written_keeps_its_snapshot(

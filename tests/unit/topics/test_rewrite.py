@@ -48,6 +48,10 @@ def store(storage: MemoryStorage) -> tuple[ListedFile, ...]:
 
 def write(sort_by: Sequence[str]) -> list[dict[str, object]]:
     """Put the files together and return the rows of the new one."""
+    return pq.read_table(io.BytesIO(write_file(sort_by))).to_pylist()
+
+
+def write_file(sort_by: Sequence[str]) -> bytes:
     storage = MemoryStorage(FakeClock())
     order = Order(LakeAddress("memory:"), NAME, 1, len(ROWS), BatchTime(0))
     group = FileGroup(store(storage), tuple(sort_by))
@@ -55,7 +59,7 @@ def write(sort_by: Sequence[str]) -> list[dict[str, object]]:
     staged = names.join(
         names.staging_directory(TARGET.table, NAME, 1), names.pending_name(len(ROWS), file.unique)
     )
-    return pq.read_table(io.BytesIO(storage.read(staged))).to_pylist()
+    return storage.read(staged)
 
 
 def plain(rows: Sequence[dict[str, object]]) -> list[str]:
@@ -80,6 +84,27 @@ def test_rows_are_sorted_and_equal_ones_stay_in_their_order(
     sort_by: list[str], places: list[int]
 ) -> None:
     assert plain(write(sort_by)) == plain([BEFORE[place] for place in places])
+
+
+@pytest.mark.parametrize(
+    ("sort_by", "run_bytes", "columns"),
+    [
+        (["id"], 1 << 20, ["id"]),
+        (["of_others", "id", "tags"], 1 << 20, ["id"]),
+        (["id", "share"], 1 << 20, ["id"]),  # Arrow takes -0.0 and 0.0 for equal
+        (["share", "id"], 1 << 20, []),
+        ([], 1 << 20, []),
+        (["id"], 1, []),
+    ],
+)
+def test_the_footer_names_the_columns_by_which_all_rows_are_sorted(
+    sort_by: list[str], run_bytes: int, columns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewrite, "RUN_BYTES", run_bytes)
+    footer = pq.read_metadata(io.BytesIO(write_file(sort_by)))
+    sorting = footer.row_group(0).sorting_columns
+    assert [footer.schema.column(each.column_index).path for each in sorting] == columns
+    assert not any(each.descending or each.nulls_first for each in sorting)
 
 
 def test_more_rows_than_memory_takes_are_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,8 @@ class CatalogTable:
     partition_by: tuple[str, ...] = ()
     # Columns that the job had and has not, and whose loss an operator accepts. Others stay.
     dropped: frozenset[str] = frozenset()
+    # Columns by which compaction sorts; empty: whatever order an Iceberg table has stays.
+    sort_by: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pyiceberg.catalog import Catalog as PyicebergCatalog
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.sorting import NullOrder
+from pyiceberg.transforms import IdentityTransform
 
 from ashore.base.clock import Clock
 from ashore.errors import (
@@ -57,6 +59,7 @@ from ashore.tables.iceberg.schema import (
     find_spec,
     iceberg_schema,
     partition_spec,
+    sort_order,
 )
 from ashore.tables.readable import RewriteBase, SnapshotFiles
 from ashore.tables.table_format import Orphans
@@ -94,6 +97,7 @@ class IcebergTables:
     def ensure(self, tables: Iterable[CatalogTable]) -> None:
         """Create tables, or change existing ones in one commit; remember their field ids.
 
+        `sort_by` becomes the sort order; without it, whatever order a table has stays.
         Columns are added, types widened, NOT NULL is removed. A column that a table has and the
         job has not stays unless it is one of `dropped`: its older rows have values.
 
@@ -217,10 +221,13 @@ class IcebergTables:
         with self._naming(expected.full_name):
             table = self._load_or_create(expected)
             self._require_fit(table, expected)
-            with table.update_schema() as update:  # commits nothing where nothing changes
-                update.union_by_name(iceberg_schema(expected))
-                for name in sorted(expected.dropped.intersection(table.schema().column_names)):
-                    update.delete_column(name)
+            with table.transaction() as change:  # commits nothing where nothing changes
+                with change.update_schema() as update:
+                    update.union_by_name(iceberg_schema(expected))
+                _set_order(change, expected)  # of columns that are there, instead of those that go
+                with change.update_schema() as update:
+                    for name in sorted(expected.dropped.intersection(table.schema().column_names)):
+                        update.delete_column(name)
             spec = find_spec(table.metadata, expected) or fail("no partition spec fits")
             return _Known(
                 expected,
@@ -244,6 +251,7 @@ class IcebergTables:
                 schema,
                 location=expected.location,
                 partition_spec=partition_spec(expected, schema),
+                sort_order=sort_order(expected, schema),
                 properties={**_NEW_TABLE, "ashore.owner": expected.job},
             )
         except TableAlreadyExistsError:
@@ -312,7 +320,9 @@ class IcebergTables:
         metadata = table.metadata
         schema = metadata.schema_by_id(step.commit.schema_id) or metadata.schema()
         spec = metadata.specs()[step.commit.spec_id]
-        files = ManifestFiles(self._storage, schema, spec, metadata.properties)
+        files = ManifestFiles(
+            self._storage, schema, spec, metadata.properties, metadata.sort_orders
+        )
         return [files.data_file(place, target) for place, target in step.files]
 
     def _catalog(self) -> PyicebergCatalog:
@@ -336,6 +346,17 @@ class IcebergTables:
                 f"{self._address.describe()}: {what}: {type(error).__name__}: {_first_line(error)}",
                 hint="check that the catalog is up and that its address is right",
             ) from error
+
+
+def _set_order(change: Transaction, expected: CatalogTable) -> None:
+    """Make the order of a job file the default. Without one, that of another writer stays."""
+    metadata = change.table_metadata
+    new = sort_order(expected, metadata.schema())
+    now = metadata.sort_order_by_id(metadata.default_sort_order_id)
+    if expected.sort_by and (now is None or now.fields != new.fields):
+        with change.update_sort_order() as update:
+            for name in expected.sort_by:
+                update.asc(name, IdentityTransform(), NullOrder.NULLS_LAST)
 
 
 def _first_line(error: object) -> str:

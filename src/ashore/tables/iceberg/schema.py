@@ -1,7 +1,7 @@
-"""Columns and partitions of a table, as Iceberg has them.
+"""Columns, partitions and order of a table, as Iceberg has them.
 
-What it is: Iceberg's schema and partition spec of a `CatalogTable`; what an existing table
-contradicts; the field ids by which files name their columns.
+What it is: Iceberg's schema, partition spec and sort order of a `CatalogTable`; what an existing
+table contradicts; the field ids by which files name their columns.
 What it promises: a partition column of directories is a column of the table, with the identity
 transform. Files do not hold it: its value stands in the snapshot, where the format says that
 readers take it from (https://iceberg.apache.org/spec, column projection).
@@ -13,6 +13,14 @@ from pyiceberg import types as iceberg
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.sorting import (
+    UNSORTED_SORT_ORDER,
+    NullOrder,
+    SortDirection,
+    SortField,
+    SortOrder,
+)
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.transforms import parse_transform as parse_iceberg
 
 from ashore.tables.catalog import CatalogTable
@@ -65,6 +73,18 @@ def partition_spec(table: CatalogTable, schema: IcebergSchema) -> PartitionSpec:
             for place, (text, column, transform) in enumerate(_list_fields(table))
         )
     )
+
+
+def sort_order(table: CatalogTable, schema: IcebergSchema) -> SortOrder:
+    """Return the order in which a compaction writes rows: the smallest first, nulls last."""
+    if not table.sort_by:
+        return UNSORTED_SORT_ORDER
+    return SortOrder(*(sort_field(schema.find_field(name).field_id) for name in table.sort_by))
+
+
+def sort_field(field_id: int) -> SortField:
+    """Return the order of one column."""
+    return SortField(field_id, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_LAST)
 
 
 def _list_fields(table: CatalogTable) -> list[tuple[str, str, str]]:
@@ -145,6 +165,23 @@ def find_conflicts(metadata: TableMetadata, table: CatalogTable) -> Iterator[str
         there = _spell(_places(metadata, metadata.spec()))
         here = _spell([(column, transform) for _, column, transform in _list_fields(table)])
         yield f"it is partitioned by {there}, new files would be by {here}"
+    types = {each.name: each.type for each in fields}
+    for name in table.sort_by:
+        if name not in types:
+            yield f"sort_by: there is no column {name}"
+        elif not isinstance(types[name], Atom | Decimal):
+            yield f"sort_by: Iceberg sorts no column of the type {type_ddl(types[name])}: {name}"
+    if not table.sort_by:
+        yield from _find_dropped_order(metadata, table)
+
+
+def _find_dropped_order(metadata: TableMetadata, table: CatalogTable) -> Iterator[str]:
+    """Yield where a column goes by which another writer sorts: readers refuse such an order."""
+    order = metadata.sort_order_by_id(metadata.default_sort_order_id) or UNSORTED_SORT_ORDER
+    for each in order.fields:
+        name = metadata.schema().find_column_name(each.source_id)
+        if name in table.dropped:
+            yield f"its sort order has column {name}, which is dropped; sort_by sets another order"
 
 
 def _compare_fields(

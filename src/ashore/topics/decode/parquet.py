@@ -5,7 +5,7 @@ What it promises: Spark, Hive and Trino read the files: instants are INT64 micro
 UTC, lists and maps have the standard three levels. Fewer rows than a row group are buffered.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -38,8 +38,14 @@ RATIO_GUESS = 0.25  # file bytes per Arrow byte, until a row group has been meas
 class ParquetEncoder:
     """Writes one Parquet file."""
 
-    def __init__(self, output: Output, schema: pa.Schema) -> None:
+    def __init__(self, output: Output, schema: pa.Schema, sorted_by: Sequence[str] = ()) -> None:
+        """Open nothing yet.
+
+        `sorted_by`: columns by which all rows of the file come sorted, ascending, nulls last. The
+        footer has them as its sorting columns.
+        """
         self._schema = schema
+        self._sorted_by = sorted_by
         self._sink = Sink(output)
         self._writer: pq.ParquetWriter | None = None
         self._buffered: list[pa.Table] = []
@@ -128,6 +134,9 @@ class ParquetEncoder:
                 data_page_size=PAGE_BYTES,
                 use_dictionary=choose_dictionary_columns(first),
                 write_statistics=_choose_statistics(first),
+                sorting_columns=pq.SortingColumn.from_ordering(
+                    self._schema, [(name, "ascending") for name in self._sorted_by]
+                ),
                 coerce_timestamps="us",
                 # Only Arrow reads its own schema; all of it follows from the Parquet one.
                 store_schema=False,

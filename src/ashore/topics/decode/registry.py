@@ -3,7 +3,7 @@
 What it promises: an unknown name raises ValueError with the known ones.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -57,8 +57,15 @@ def _make_plain(name: str, schema: Schema, reader: str) -> Decoder:
     return DECODERS[name](schema)
 
 
-def open_encoder(name: str, output: Output, schema: pa.Schema) -> Encoder:
-    """Return an encoder `parquet`, `orc` or `jsonl` that writes to `output`."""
+def open_encoder(
+    name: str, output: Output, schema: pa.Schema, sorted_by: Sequence[str] = ()
+) -> Encoder:
+    """Return an encoder `parquet`, `orc` or `jsonl` that writes to `output`.
+
+    `sorted_by`: see ParquetEncoder; files of other formats do not have it.
+    """
     if name not in ENCODERS:
         raise ValueError(f"format: {name} is not one of {', '.join(ENCODERS)}")
+    if name == "parquet":
+        return ParquetEncoder(output, schema, sorted_by)
     return ENCODERS[name](output, schema)

@@ -97,6 +97,7 @@ def landing_spec(resolved: ResolvedTable, fold: Fold = EMPTY) -> LandingSpec:
         format=spec.format,
         roll_bytes=spec.roll.size_bytes,
         event_format=(spec.event_time.format or "") if spec.event_time else "",
+        sort_by=spec.compact.sort_by if spec.compact else (),
     )
     return LandingSpec(
         output=output,

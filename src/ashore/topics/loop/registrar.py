@@ -8,7 +8,7 @@ stays deferred in the landing log.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ashore.errors import CatalogError
 from ashore.log import names
@@ -116,7 +116,13 @@ def catalog_tables(spec: Spec, lake: str, job: str) -> list[CatalogTable]:
         headers=output.headers_aside if landing is None else landing.headers,
         generation=landing is not None and landing.generation,
     )
-    return [shape.catalog_table(suffix, lake, job) for suffix in suffixes]
+    return [
+        replace(
+            shape.catalog_table(suffix, lake, job),
+            sort_by=() if suffix == DEAD_SUFFIX else output.sort_by,
+        )
+        for suffix in suffixes
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ def sink_output(item: Table, ddl: str) -> OutputSpec:
         roll_bytes=item.roll.size_bytes,
         leaves_aside=item.on_error == "dead_letter",
         event_format=(event.format or "") if event else "",
+        sort_by=item.compact.sort_by if item.compact else (),
     )
     try:
         columns = to_arrow(parse_ddl(ddl))

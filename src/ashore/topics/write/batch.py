@@ -89,6 +89,7 @@ class OutputSpec:
     leaves_aside: bool = False  # a query's table: what SQL cannot compute is a dead letter
     event_format: str = ""  # of an event column that is a STRING
     headers_aside: bool = False  # dead letters of a query have the headers of their records
+    sort_by: tuple[str, ...] = ()  # columns by which a compaction sorts; a batch does not
 
     @property
     def extension(self) -> str:

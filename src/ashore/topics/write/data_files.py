@@ -64,6 +64,7 @@ class TargetRows:
     spans: tuple[RowSpan, ...]  # all rows, in their order; none: no single record became a row
     event_min_ms: int | None
     event_max_ms: int | None
+    sorted_by: tuple[str, ...] = ()  # columns by which all rows of the file come sorted
 
 
 class DigestWriter:
@@ -179,6 +180,7 @@ class OpenFile:
             first.target.extension,
             self._sink,
             with_field_ids(first.rows.schema, order.field_ids_of(first.target.table)),
+            first.sorted_by,
         )
         self._is_finished = False
         self._rows = 0

@@ -9,6 +9,7 @@ sorted also a run of about RUN_BYTES.
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,15 +32,16 @@ def rewrite_group(order: Order, storage: Storage, task: int, group: FileGroup) -
     """Write the rows of a group as one staged file, and return it without its spans.
 
     Sorted rows have the smallest values first and nulls last; equal ones stay in their order.
-    Columns that the files do not have, and nested ones, are not sorted by.
+    Columns that the files do not have, and nested ones, are not sorted by. The file's footer names
+    the columns by which it is sorted as a whole.
 
     Raises FileConflict where an old file is not what the log says; StorageError.
     If interrupted: an in-progress file remains; no entry names it.
     """
     pool = FilePool(order, task, storage)
     rows = (
-        TargetRows(group.target, _NO_LIMIT, table, (), None, None)
-        for table in _sort(_read_old(storage, group), group.sort_by)
+        TargetRows(group.target, _NO_LIMIT, table, (), None, None, sorted_by)
+        for table, sorted_by in _sort(_read_old(storage, group), group.sort_by)
     )
     _, files = pool.write_all(rows)
     check(len(files) == 1, f"{len(files)} files were written for one")
@@ -51,7 +53,8 @@ def rewrite_group(order: Order, storage: Storage, task: int, group: FileGroup) -
     data = storage.read(staged)
     is_whole = hashlib.blake2b(data, digest_size=8).hexdigest() == file.checksum
     check(is_whole and file.rows == group.rows, f"{staged} is not what was written")
-    _require_same(staged, _sort(_read_old(storage, group), group.sort_by), _read_rows(data))
+    old = (table for table, _ in _sort(_read_old(storage, group), group.sort_by))
+    _require_same(staged, old, _read_rows(data))
     times = [each.file for each in group.files]
     return replace(
         file,
@@ -83,26 +86,47 @@ def _read_old(storage: Storage, group: FileGroup) -> Iterator[pa.Table]:
     return (rows for each in group.files for rows in _read_rows(_read_listed(storage, each)))
 
 
-def _sort(tables: Iterable[pa.Table], sort_by: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield rows sorted, in runs; as they are where there is nothing to sort by."""
-    if not sort_by:
-        yield from tables
-        return
-    run, size_bytes = list[pa.Table](), 0
+def _sort(
+    tables: Iterable[pa.Table], sort_by: Sequence[str]
+) -> Iterator[tuple[pa.Table, tuple[str, ...]]]:
+    """Yield rows sorted, in runs; as they are where there is nothing to sort by.
+
+    With each, the columns by which the rows of all tables together are sorted: none of several
+    runs.
+    """
+    run, size_bytes, is_whole = list[pa.Table](), 0, True
     for table in tables:
+        if not sort_by:
+            yield table, ()
+            continue
+        if size_bytes >= RUN_BYTES:
+            yield from ((each, ()) for each in _sort_run(run, sort_by))
+            run, size_bytes, is_whole = [], 0, False
         run.append(table)
         size_bytes += table.nbytes
-        if size_bytes >= RUN_BYTES:
-            yield from _sort_run(run, sort_by)
-            run, size_bytes = [], 0
     if run:
-        yield from _sort_run(run, sort_by)
+        sorted_by = _sorted_by(run[0].schema, sort_by) if is_whole else ()
+        yield from ((each, sorted_by) for each in _sort_run(run, sort_by))
+
+
+def _sorted_by(schema: pa.Schema, sort_by: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns whose order is the one of Iceberg and Parquet too, up to the first other.
+
+    Arrow takes -0.0 and 0.0 for equal, and every NaN for the largest value.
+    """
+    keys = _list_keys(schema, sort_by)
+    exact = takewhile(lambda name: not pa.types.is_floating(schema.field(name).type), keys)
+    return tuple(exact)
+
+
+def _list_keys(schema: pa.Schema, sort_by: Sequence[str]) -> list[str]:
+    plain = {field.name for field in schema if not pa.types.is_nested(field.type)}
+    return [name for name in sort_by if name in plain]
 
 
 def _sort_run(run: Sequence[pa.Table], sort_by: Sequence[str]) -> Iterator[pa.Table]:
     rows = pa.concat_tables(run)
-    plain = {field.name for field in rows.schema if not pa.types.is_nested(field.type)}
-    keys = [(name, "ascending") for name in sort_by if name in plain]
+    keys = [(name, "ascending") for name in _list_keys(rows.schema, sort_by)]
     if not keys:
         yield from run
         return
