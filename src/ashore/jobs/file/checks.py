@@ -110,11 +110,12 @@ def check_iceberg(data: object, items: Items) -> Iterator[Finding]:
         return
     catalog = data.get("catalog")
     section = catalog.get("iceberg") if isinstance(catalog, dict) else None
-    has_address = isinstance(section, dict) and section.get("uri")
-    is_glue = isinstance(section, dict) and section.get("type") == "glue"
-    lake = data.get("lake")
-    if not (has_address or is_glue or (isinstance(lake, str) and lake.startswith("file:"))):
-        message = "format: iceberg needs a catalog, unless the lake is on a local disk"
+    known: dict[str, object] = section if isinstance(section, dict) else {}
+    kind, lake = known.get("type", "sql"), data.get("lake")
+    if known.get("uri") or kind == "glue":
+        return
+    if kind != "sql" or not (isinstance(lake, str) and lake.startswith("file:")):
+        message = "format: iceberg needs the address of a catalog, unless the lake is a local disk"
         yield Finding(("catalog",), message, "add catalog: {iceberg: {type: rest, uri: ...}}")
 
 
@@ -122,6 +123,9 @@ def check_item(index: int, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with one item, its columns not looked at."""
     key: Key = ("tables", index)
     yield from _check_retention(key, item)
+    if item.compact is not None and (item.format not in SNAPSHOTS or not item.land):
+        message = "compact applies to tables in a table format, which have snapshots"
+        yield Finding((*key, "compact"), message, "remove the key, or write format: iceberg")
     if item.topic is None:
         yield from sql_checks.check_sink_table(key, item)
         return
@@ -189,6 +193,10 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
         seen.add(column.casefold())
     if item.topic is not None and item.mask:
         yield from _check_mask(key, item, found)
+    for column in item.compact.sort_by if item.compact and item.select is None else ():
+        if item.topic is not None and column not in {*columns, *item.provenance_columns}:
+            message = f"the table has no column {column} to sort by"
+            yield Finding((*key, "compact", "sort_by"), message, f"columns: {', '.join(columns)}")
     if item.event_time and item.select is None:
         yield from _check_event_time((*key, "event_time"), item.event_time, found)
     if item.select is None:  # else the table's columns are known to Spark only
