@@ -86,7 +86,7 @@ BAD = {
     "an option that is ours": SMALL.replace('9092"}}', '9092", options: {group.id: x}}}'),
     "an option of the producer": SMALL + "sql: {text: SELECT 1, producer: {qqq: 1}}\n",
     "a lake": SMALL.replace("file:///data/lake", "/data/lake"),
-    "a lake on Azure": SMALL.replace("file:///data/lake", "abfs://b/x"),
+    "a lake of Hadoop": SMALL.replace("file:///data/lake", "s3a://b/x"),
     "a start": SMALL.replace('"}}', '"}, first_start: {a: newest}}'),
     "a start's key": SMALL.replace('"}}', '"}, first_start: {a: {time: 1}}}'),
     "a catalog": SMALL + "catalog: hive\n",
