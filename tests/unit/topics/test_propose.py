@@ -285,5 +285,5 @@ def test_options_are_written_as_they_were_given(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_lake_that_cannot_be_is_told_before_anything_is_written() -> None:
-    with pytest.raises(JobFileInvalid, match="Hadoop.s name"):
+    with pytest.raises(JobFileInvalid, match="Hadoop's name"):
         job_text(JobProposal("j", "s3n://b/x", "h:1", {}, (proposed(b"one"),)))

@@ -5,6 +5,7 @@ What it promises: each request is carried out as often as its `Fault` says, and 
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from enum import Enum
 from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -126,15 +127,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(answer.status, answer.getheaders(), content)
 
     def _forward(self, body: bytes) -> tuple[HTTPResponse, bytes]:
-        server = HTTPConnection(LOOPBACK, self.proxy.target_port, timeout=30)
-        server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-        for name, value in self.headers.items():  # signed: sent on as they are
-            server.putheader(name, value)
-        server.endheaders(body)
-        answer = server.getresponse()
-        content = answer.read()
-        server.close()
-        return answer, content
+        with closing(HTTPConnection(LOOPBACK, self.proxy.target_port, timeout=30)) as server:
+            server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():  # signed: sent on as they are
+                server.putheader(name, value)
+            server.endheaders(body)
+            answer = server.getresponse()
+            return answer, answer.read()
 
     def _hang_up(self) -> None:
         self.close_connection = True

@@ -31,6 +31,8 @@ from ashore.tables.catalog.hive_client import HiveClient
 from ashore.tables.catalog.hive_wire import HiveRefusal, thrift
 
 _LOCATION = "metadata_location"
+_NOT_FOUND = "table not found"
+_LOOKS = 2  # a metastore over Derby may miss a table for a moment while a commit replaces it
 _KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 _FORMATS = "org.apache.iceberg.mr.hive.HiveIceberg"
 _HIVE_TYPES = {"long": "bigint", "timestamptz": "timestamp", "time": "string", "uuid": "string"}
@@ -132,10 +134,11 @@ class MetastoreTables(MetastoreCatalog, NoopCatalog):
 
     def _load(self, database: str, name: str) -> Any:
         request = thrift.GetTableRequest(database, name)
-        answer = self._client.call("get_table_req", request, accept=["NoSuchObjectException"])
-        if isinstance(answer, HiveRefusal):
-            raise NoSuchTableError(f"{database}.{name}")
-        return answer.table
+        for _ in range(_LOOKS):
+            answer = self._client.call("get_table_req", request, accept=["NoSuchObjectException"])
+            if not isinstance(answer, HiveRefusal):
+                return answer.table
+        raise NoSuchTableError(f"{database}.{name}")
 
     def _open(self, there: Any) -> Table:
         name = there.dbName, there.tableName
@@ -156,7 +159,8 @@ class MetastoreTables(MetastoreCatalog, NoopCatalog):
         )
         if not isinstance(answer, HiveRefusal):
             return None
-        if _LOCATION in answer.message:
+        # A table that is gone, or that another commit was replacing: nothing was changed.
+        if _LOCATION in answer.message or answer.message.endswith(_NOT_FOUND):
             return answer
         raise CatalogError(f"the metastore refused a commit: {answer.message}")
 
