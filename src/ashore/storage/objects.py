@@ -61,6 +61,8 @@ _CONFLICT = 409
 _OUT_OF_RANGE = 416
 _BEYOND_END = "Wanted range starting at"  # where a server sends what it has instead
 _MISSING_BUCKETS = {"NoSuchBucket", "ContainerNotFound"}
+# Of a client without credentials, which asks the machine that it runs on for an identity.
+_TOKEN_REQUEST = "performing token request"  # noqa: S105 - a message
 _HINTS = {
     **dict.fromkeys(_MISSING_BUCKETS, "create the bucket, or correct `lake`"),
     **dict.fromkeys(
@@ -385,4 +387,6 @@ def _build(kind: type[StorageError], what: str, error: Exception, path: str) -> 
     reason = _XML.sub(r": \1", _DEBUG.sub("", text)).strip()
     by_status = {403: "AccessDenied", 501: "NotImplemented"}.get(_status_of(text) or 0, "")
     hint = _HINTS.get(_code_of(text)) or _HINTS.get(by_status, "")
+    if _TOKEN_REQUEST in text:
+        hint = "name credentials in the job file, or set the variables of the store's environment"
     return kind(f"{what}: {reason}", hint=hint, path=path)

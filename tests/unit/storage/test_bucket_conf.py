@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from tests.unit.jobs.texts import VALID
 
-from ashore.errors import JobFileInvalid
+from ashore.errors import JobFileInvalid, StorageError
 from ashore.jobs.file import load_job
 from ashore.jobs.file.masking import mask_secrets, show_settings
 from ashore.storage import azure_conf, gcs_conf
+from ashore.storage.objects import storage_errors
 from ashore.storage.open import LakeAddress, lake_address
 from ashore.topics.loop.job import lake_of
 
@@ -144,3 +145,10 @@ def test_a_section_that_cannot_be_is_refused(lake: str, section: str, tmp_path: 
     path.write_text(VALID.replace("file:///data/lake", lake) + f"{section}\n")
     with pytest.raises(JobFileInvalid):
         load_job(path)
+
+
+def test_a_client_without_credentials_says_where_to_name_them() -> None:
+    text = "Error performing token request: Error performing GET: status code: 403 Forbidden"
+    with pytest.raises(StorageError) as caught, storage_errors("list", "log"):
+        raise OSError(text)
+    assert "name credentials in the job file" in caught.value.hint
