@@ -103,6 +103,8 @@ def test_a_section_that_cannot_be_is_refused(section: str, tmp_path: Path) -> No
         ("s3://b/x", "hdfs://lake/x", "are there or on a disk"),
         ("hdfs://lake/x", "s3://b/x", "only where the lake is too"),
         ("gs://b/x", "", "cannot be in Google"),
+        ("file:///data/lake", "gs://b/x", "cannot be in Google"),
+        ("s3://b/x", "az://b/x", "cannot be in Azure"),
     ],
 )
 def test_checkpoints_that_cannot_be_reached_are_refused(

@@ -83,8 +83,8 @@ def _check_place_of_checkpoints(
         case "s3" if store != "s3":
             what = "checkpoints are in a bucket of S3 only where the lake is too"
             yield Finding(key, what, disk)
-        case "azure" | "gcs":
-            what = f"Spark's checkpoints cannot be in {_STORES[store or '']}: set `sql.checkpoints`"
+        case ("azure" | "gcs") as found:
+            what = f"Spark's checkpoints cannot be in {_STORES[found]}: set `sql.checkpoints`"
             yield Finding(key, what, disk)
 
 

@@ -35,9 +35,9 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     Unsupported(
         ("sql", "checkpoints"),
-        "(s3[an]|gs|az|abfss?)://.*",
-        "checkpoints are in no store of this kind in this release",
-        "write file:///path, hdfs://nameservice/path or s3://bucket/path",
+        "s3[an]://.*",
+        "this is Hadoop's name of a bucket",
+        "write s3://bucket/path",
     ),
     Unsupported(
         ("tables", "*", "shuffle"),
