@@ -473,6 +473,12 @@ class Job(Section):
         return self._path
 
     @property
+    def place_of_checkpoints(self) -> str:
+        """Below which Spark keeps offsets and state: what `sql` names, or the lake."""
+        named = self.sql.checkpoints if self.sql is not None else None
+        return (named or self.lake).reveal()
+
+    @property
     def spark_application(self) -> Spark:
         """The section `spark`. Requires: it is not `none`."""
         return self.spark or fail(f"job {self.job} runs without Spark")

@@ -98,7 +98,6 @@ class ParquetEncoder:
         """Free everything without writing another byte."""
         self._sink.cut()
         self._buffered.clear()
-        self._joined = 0
         if self._writer is not None:
             self._writer.close()
 

@@ -311,7 +311,7 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
     keep_ms = job.sql.keep_ms if job.sql else 0
     there = read_partitions(checkpoint) if checkpoint is not None else None
     interval_s, keep_s = job.batch.interval_ms / 1000, keep_ms / 1000
-    place = _place_of_checkpoints(job)
+    place = job.place_of_checkpoints
     goals = TuningGoals(interval_s, keep_s, cores, partitions or there, place.startswith("file:"))
     batches = measure_batches(checkpoint) if checkpoint is not None else None
     is_hdfs = place.startswith("hdfs:")
@@ -319,12 +319,6 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
     if checkpoint is not None and there is not None and settings[PARTITIONS] != str(there):
         _refuse_other_partitions(checkpoint, there, settings[PARTITIONS])
     return settings
-
-
-def _place_of_checkpoints(job: Job) -> str:
-    """Return the address below which checkpoints are."""
-    place = job.sql.checkpoints if job.sql and job.sql.checkpoints else job.lake
-    return place.reveal()
 
 
 def _refuse_other_partitions(checkpoint: Checkpoint, there: int, expected: str) -> None:

@@ -21,8 +21,9 @@ from pyspark.sql import SparkSession
 
 from ashore.errors import JobFileInvalid, SparkNotStarted
 from ashore.jobs.file import Job
-from ashore.jobs.file.model import Spark, Sql
+from ashore.jobs.file.model import Spark
 from ashore.jobs.jars import SHORT_LIVED, jar_paths
+from ashore.storage.bucket_conf import find_store
 from ashore.storage.open import LakeAddress
 from ashore.storage.s3_conf import S3_CLIENT
 from ashore.storage.s3_conf import hadoop_settings as s3_settings
@@ -86,7 +87,7 @@ _SOCKET_PATH_MAX = 107  # of Linux
 def hadoop_settings(lake: LakeAddress) -> dict[str, str]:
     """Return what Spark's own client needs to know to reach a lake on HDFS or in a bucket."""
     named = {name: value for name, value in lake.options if "." in name}
-    if lake.uri.startswith("s3://"):
+    if find_store(lake.uri) == "s3":
         named = s3_settings(dict(lake.options))
     return {f"{_HADOOP}{name}": value for name, value in named.items()}
 
@@ -99,15 +100,11 @@ def application_of(job: Job) -> Spark:
 def conf_of(job: Job) -> dict[str, str]:
     """Return settings of Spark that suit what a job lets the JVM do; the job's own come last."""
     if job.sql is not None:
-        return {**hadoop_settings(_checkpoints_of(job, job.sql)), **application_of(job).conf}
+        # Spark reads and writes checkpoints by clients of its own.
+        checkpoints = replace(lake_of(job), uri=job.place_of_checkpoints)
+        return {**hadoop_settings(checkpoints), **application_of(job).conf}
     has_records = any(item.select or item.where for item in job.tables)
     return {**({} if has_records else LIGHT_JVM), **application_of(job).conf}
-
-
-def _checkpoints_of(job: Job, sql: Sql) -> LakeAddress:
-    """Return where checkpoints are, which Spark reads and writes by clients of its own."""
-    lake = lake_of(job)
-    return replace(lake, uri=sql.checkpoints.reveal()) if sql.checkpoints else lake
 
 
 def with_java_options(conf: Mapping[str, str], java_options: str) -> dict[str, str]:
