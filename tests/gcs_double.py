@@ -9,20 +9,20 @@ without a condition overwrites, as Google's does.
 import itertools
 import json
 import re
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
-from typing import ClassVar, Self
+from http.server import BaseHTTPRequestHandler
+from threading import Lock
+from typing import ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from ashore_lab.services.ports import LOOPBACK
+from ashore_lab.testing.http_server import HttpServer
 
 CONDITION, COPY_SOURCE = "x-goog-if-generation-match", "x-goog-copy-source"
 BUCKET = "lake"
 _TIME, _HTTP_TIME = "2026-11-01T00:00:00.000Z", "Sun, 01 Nov 2026 00:00:00 GMT"
 
 
-class GcsDouble:
+class GcsDouble(HttpServer):
     """As a context manager it listens inside. `objects`: contents by name.
 
     `conditions`: of each put and copy at a name, the generation that it asked for, or None.
@@ -34,27 +34,12 @@ class GcsDouble:
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.lock = Lock()
         self.ids = itertools.count()
-        handler = type("_Bound", (_Handler,), {"double": self})
-        self._server = ThreadingHTTPServer((LOOPBACK, 0), handler)
-        self._thread = Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def endpoint(self) -> str:
-        """Return the address for clients."""
-        return f"http://{LOOPBACK}:{self._server.server_port}"
+        super().__init__(type("_Bound", (_Handler,), {"double": self}))
 
     def key(self) -> str:
         """Return the key of a service account that is not asked for a token."""
         secrets = {"client_email": "", "private_key": "", "private_key_id": ""}
         return json.dumps({"gcs_base_url": self.endpoint, "disable_oauth": True, **secrets})
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import closing
 from enum import Enum
 from http.client import HTTPConnection, HTTPResponse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import ClassVar, NamedTuple, Self
+from http.server import BaseHTTPRequestHandler
+from typing import ClassVar, NamedTuple
 
 from ashore.base.clock import SystemClock
 from ashore_lab.services.ports import LOOPBACK
+from ashore_lab.testing.http_server import HttpServer
 
 LATE_S = 0.5
 _CLOCK = SystemClock()
@@ -74,29 +74,14 @@ _REFUSED = {
 }
 
 
-class BucketProxy:
+class BucketProxy(HttpServer):
     """As a context manager it listens inside. `requests` has all of them, in their order."""
 
     def __init__(self, target_port: int) -> None:
         self.requests: list[BucketRequest] = []
         self.strike: Callable[[BucketRequest], Fault] = lambda _request: Fault.NONE
         self.target_port = target_port
-        handler = type("_Bound", (_Handler,), {"proxy": self})
-        self._server = ThreadingHTTPServer((LOOPBACK, 0), handler)
-        self._thread = Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def endpoint(self) -> str:
-        """Return the address for clients."""
-        return f"http://{LOOPBACK}:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(type("_Bound", (_Handler,), {"proxy": self}))
 
 
 class _Handler(BaseHTTPRequestHandler):
